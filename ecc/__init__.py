@@ -1,0 +1,59 @@
+"""`ecc`: explicit congestion control, analyzed exactly, run as fluid and run as packets, from one definition.
+
+The public names are here; everything is imported on first use, so that `import ecc` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ecc import allocation, fluid, linear, models, native, packet, plot, stability
+    from ecc.closed_loop import linearize
+    from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
+    from ecc.linear import DelaySystem, SampledSystem
+    from ecc.network import Flow, Link, Network
+    from ecc.scenario import Scenario
+    from ecc.trajectory import Trajectory
+    from ecc.workload import Arrivals, Workload
+
+_HOME = {
+    "Arrivals": "workload",
+    "ConvergenceError": "errors",
+    "DelaySystem": "linear",
+    "EccError": "errors",
+    "Flow": "network",
+    "LinearizationError": "errors",
+    "Link": "network",
+    "NativeError": "errors",
+    "Network": "network",
+    "SampledSystem": "linear",
+    "Scenario": "scenario",
+    "Trajectory": "trajectory",
+    "Workload": "workload",
+    "linearize": "closed_loop",
+}
+_PACKAGES = ("allocation", "fluid", "linear", "models", "native", "packet", "plot", "stability")
+
+__all__ = [
+    "Arrivals", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link", "NativeError",
+    "Network", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "linear", "linearize",
+    "models", "native", "packet", "plot", "stability",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"ecc.{name}")
+    if name in _HOME:
+        value = getattr(import_module(f"ecc.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'ecc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

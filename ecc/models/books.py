@@ -1,0 +1,153 @@
+"""The books that every rate-feedback router and host keep: what RCP, QI-RCP and PIQI-RCP share outside their laws.
+
+A router counts the bytes that arrive and the RTTs that their headers carry, turns both into an arrival rate and a
+mean and maximum RTT at every tick of its clock, and stamps the smallest fair rate of the path into departing data.
+The moving average of RTTs, the clock min(d, interval) and the first probe of a host are those of RCP's own router
+and host (Dukkipati et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["FlowState", "Header", "LinkState"]
+
+NO_LINK = -1
+PROBE_INTERVAL = 1.0  # s between the probes that a host sends until the first feedback
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    rate: float = 0.0  # smallest fair rate on the path so far [bit/s]
+    rtt: float = 0.0  # the sender's last RTT sample [s]; 0 before the first
+    link: int = NO_LINK  # whose rate it is
+    stamp: int = 0  # number of the control interval in which that link announced it
+    assigned: int = NO_LINK  # the only link that may answer; NO_LINK: any
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    R: float = 0.0  # announced fair rate [bit/s]
+    y: float = 0.0  # arrival rate over the last interval [bit/s]
+    y_prev: float = 0.0  # ... and over the one before
+    mean_rtt: float = 0.0  # moving average [s]; 0 before any sample
+    max_rtt: float = 0.0  # largest RTT of the last interval that had samples [s]
+    arrived: float = 0.0  # since the last tick [bytes]
+    rtt_sum: float = 0.0  # RTT times bytes, since the last tick
+    rtt_bytes: float = 0.0  # bytes that carried an RTT
+    rtt_peak: float = 0.0  # largest RTT since the last tick [s]
+    packet_size: float = 0.0  # of the last packet [bytes]
+    opened: float = 0.0  # when the running interval began [s]
+    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+
+
+@dataclass
+class FlowState:
+    """A host's books for one flow."""
+
+    x: float = 0.0  # sending rate [bit/s]; 0 before the first feedback
+    R: float = 0.0  # fair rate heard last [bit/s]
+    bottleneck: int = NO_LINK  # link that sent it
+    stamp: int = NO_LINK  # its interval
+    updated: float = 0.0  # when x last moved [s]
+    assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Announce a share of the capacity until the first measurement."""
+    if link.R == 0.0:
+        link.R = p.initial * env.capacity
+    env.next_interval = p.interval
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet and the RTT it carries."""
+    link.arrived += env.packet_size
+    link.packet_size = env.packet_size
+    if env.kind == 0 and header.rtt > 0.0:
+        link.rtt_sum += header.rtt * env.packet_size
+        link.rtt_bytes += env.packet_size
+        link.rtt_peak = max(link.rtt_peak, header.rtt)
+
+
+def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Stamp the fair rate where it is the smallest so far; only the assigned link may answer, if there is one."""
+    if env.kind == 0 and link.R < header.rate and (header.assigned == NO_LINK or header.assigned == env.link):
+        header.rate = link.R
+        header.link = env.link
+        header.stamp = link.ticks
+
+
+def close_interval(link: Any, p: Any, env: Any) -> bool:
+    """Turn the counts of the interval into y, mean and maximum RTT; False when there is nothing to control on yet.
+
+    The first tick only opens the books. The mean follows longer RTTs within an RTT and shorter ones more slowly, by
+    R/C, as RCP's router does.
+    """
+    T = env.now - link.opened
+    first = link.ticks == 0
+    if link.rtt_bytes > 0.0:
+        sample = link.rtt_sum / link.rtt_bytes
+        if link.mean_rtt == 0.0:
+            link.mean_rtt = sample
+        gain = min(1.0, T / link.mean_rtt)
+        if sample < link.mean_rtt:
+            gain *= min(1.0, link.R / env.capacity) * sample / link.mean_rtt
+        link.mean_rtt += gain * (sample - link.mean_rtt)
+        link.max_rtt = link.rtt_peak
+    link.y_prev = link.y
+    if not first:
+        link.y = 8.0 * link.arrived / T
+        if link.ticks == 1 and link.y_prev == 0.0:
+            link.y_prev = link.y
+    link.arrived = 0.0
+    link.rtt_sum = 0.0
+    link.rtt_bytes = 0.0
+    link.rtt_peak = 0.0
+    link.opened = env.now
+    link.ticks += 1
+    return not first and link.mean_rtt > 0.0
+
+
+def announce(link: Any, R: float, d: float, p: Any, env: Any) -> None:
+    """Announce R, kept between one packet an RTT and the capacity, and set the next tick min(d, interval) away."""
+    link.R = min(max(R, p.floor * 8.0 * link.packet_size / d), env.capacity)
+    env.next_interval = min(p.interval, d)
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Probe with single packets until the first feedback; a flow placed at an equilibrium starts at its rate."""
+    if flow.x > 0.0:
+        env.rate = flow.x
+    else:
+        env.rate = 8.0 * env.packet_size / PROBE_INTERVAL
+
+
+def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the header: any rate, no link, the last RTT sample."""
+    header.rate = 1e300
+    header.rtt = env.rtt
+    header.link = NO_LINK
+    header.stamp = 0
+    header.assigned = flow.assigned
+
+
+def listen(flow: Any, header: Any, env: Any) -> None:
+    """Note the feedback of an ACK and whose it is."""
+    flow.R = header.rate
+    flow.bottleneck = header.link
+    flow.stamp = header.stamp
+    flow.updated = env.now
+
+
+def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send at the fair rate heard, as RCP and QI-RCP do (THESIS (4.2))."""
+    if header.link != NO_LINK:
+        listen(flow, header, env)
+        flow.x = header.rate
+        env.rate = header.rate

@@ -1,0 +1,67 @@
+"""Stationary points that protocols share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.allocation import water_filling
+from ecc.errors import LinearizationError
+from ecc.models.base import Equilibrium
+from ecc.network import Network
+
+__all__ = ["shared_fair_rate"]
+
+
+def shared_fair_rate(
+    network: Network, target: NDArray[np.float64], assignment: NDArray[np.int64] | None = None
+) -> Equilibrium:
+    """Return the point at which every bottleneck's arrivals equal its target and its flows share one rate.
+
+    R_l = (target_l - u_l) / N_l, with N_l flows that follow the link and u_l the rate of the flows that cross it but
+    follow another (JETMAX (15), Lemma 3).
+
+    Parameters
+        network : Network.
+        target : shape (n_links,), bit/s.
+        assignment : shape (n_flows,), link each flow follows, or None for that of max-min fairness.
+    Returns
+        Equilibrium.
+    Raises
+        ValueError: a flow assigned to a link it does not cross.
+        LinearizationError: the assignment has no equilibrium with all rates > 0.
+    """
+    if assignment is None:
+        filled = water_filling(network, target)
+        bottleneck = filled.bottleneck
+    else:
+        bottleneck = check_assignment(network, assignment)
+    crosses = network.incidence
+    followed = np.zeros((network.n_flows, network.n_links), dtype=bool)
+    followed[np.arange(network.n_flows), bottleneck] = True
+    links = np.flatnonzero(followed.any(axis=0))
+    # sum over flows i crossing l of R_{b_i} = target_l, one row for each link that is followed
+    users = (crosses[:, links].T.astype(float)) @ followed[:, links].astype(float)
+    fair = np.full(network.n_links, np.inf)
+    try:
+        fair[links] = np.linalg.solve(users, target[links])
+    except np.linalg.LinAlgError:
+        raise LinearizationError(f"the assignment {bottleneck.tolist()} has no unique equilibrium") from None
+    if not np.all(fair > 0):
+        raise LinearizationError(f"the assignment {bottleneck.tolist()} needs negative rates at its equilibrium")
+    return Equilibrium(fair[bottleneck], fair, bottleneck)
+
+
+def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a bottleneck assignment as an integer array, or refuse it in one line.
+
+    Parameters
+        network : Network. assignment : shape (n_flows,), link that each flow follows.
+    """
+    links = np.asarray(assignment)
+    if links.shape != (network.n_flows,) or not np.issubdtype(links.dtype, np.integer):
+        raise ValueError(f"assignment must have {network.n_flows} link indices, got {np.asarray(assignment).tolist()}")
+    for flow, link in enumerate(links):
+        if link not in network.flows[flow].route:
+            raise ValueError(f"assignment must use links of the flow's route, got {int(link)} (flow {flow})")
+    return links.astype(np.int64)

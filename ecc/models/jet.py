@@ -1,0 +1,162 @@
+"""Jets: truncated Taylor numbers, to third order, which carry exact derivatives through a law.
+
+A law is evaluated on jets by rebinding its built-ins (`min`, `max`, `abs`, exp, log, sqrt) to the versions here, so
+the text of the law stays that of plain Python. Where a comparison is tied there is no derivative, and a jet says so
+instead of picking a side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from ecc.errors import LinearizationError
+
+__all__ = ["Jet", "derivatives", "rebind"]
+
+_ORDER = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Jet:
+    """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h."""
+
+    c: tuple[float, float, float, float]
+
+    @staticmethod
+    def lift(value: Jet | float) -> Jet:
+        """Return a constant as a jet (a jet as itself)."""
+        return value if isinstance(value, Jet) else Jet((float(value), 0.0, 0.0, 0.0))
+
+    def __add__(self, other: Jet | float) -> Jet:
+        a, b = self.c, Jet.lift(other).c
+        return Jet((a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]))
+
+    def __neg__(self) -> Jet:
+        a = self.c
+        return Jet((-a[0], -a[1], -a[2], -a[3]))
+
+    def __sub__(self, other: Jet | float) -> Jet:
+        return self + (-Jet.lift(other))
+
+    def __rsub__(self, other: float) -> Jet:
+        return Jet.lift(other) + (-self)
+
+    def __mul__(self, other: Jet | float) -> Jet:
+        a, b = self.c, Jet.lift(other).c
+        return _jet(sum(a[i] * b[k - i] for i in range(k + 1)) for k in range(_ORDER + 1))
+
+    def __truediv__(self, other: Jet | float) -> Jet:
+        a, b = self.c, Jet.lift(other).c
+        q: list[float] = []
+        for k in range(_ORDER + 1):
+            q.append((a[k] - sum(q[i] * b[k - i] for i in range(k))) / b[0])
+        return _jet(q)
+
+    def __rtruediv__(self, other: float) -> Jet:
+        return Jet.lift(other) / self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __lt__(self, other: Jet | float) -> bool:
+        b = Jet.lift(other)
+        if self.c[0] == b.c[0] and self.c != b.c:
+            raise LinearizationError(f"the law switches at the equilibrium: both sides of a comparison are {self.c[0]!r}")
+        return self.c[0] < b.c[0]
+
+    def __gt__(self, other: Jet | float) -> bool:
+        return Jet.lift(other) < self
+
+    __le__ = __lt__
+    __ge__ = __gt__
+
+    def __abs__(self) -> Jet:
+        return -self if self < 0.0 else self
+
+
+def _jet(coefficients: Any) -> Jet:
+    c0, c1, c2, c3 = coefficients
+    return Jet((c0, c1, c2, c3))
+
+
+def _compose(x: Jet | float, taylor: Callable[[float], tuple[float, float, float, float]]) -> Jet:
+    """Return f(x) for f with the Taylor coefficients `taylor(x[0])` at x[0]."""
+    x = Jet.lift(x)
+    f = taylor(x.c[0])
+    step = Jet((0.0, *x.c[1:]))
+    return ((step * f[3] + f[2]) * step + f[1]) * step + f[0]
+
+
+def _exp(x: Jet | float) -> Jet:
+    return _compose(x, lambda v: (math.exp(v), math.exp(v), math.exp(v) / 2, math.exp(v) / 6))
+
+
+def _log(x: Jet | float) -> Jet:
+    return _compose(x, lambda v: (math.log(v), 1 / v, -1 / (2 * v * v), 1 / (3 * v * v * v)))
+
+
+def _sqrt(x: Jet | float) -> Jet:
+    def taylor(v: float) -> tuple[float, float, float, float]:
+        r = math.sqrt(v)
+        return r, 1 / (2 * r), -1 / (8 * r * v), 1 / (16 * r * v * v)
+
+    return _compose(x, taylor)
+
+
+def _min(*values: Jet | float) -> Jet:
+    best = Jet.lift(values[0])
+    for value in values[1:]:
+        best = Jet.lift(value) if Jet.lift(value) < best else best
+    return best
+
+
+def _max(*values: Jet | float) -> Jet:
+    best = Jet.lift(values[0])
+    for value in values[1:]:
+        best = Jet.lift(value) if best < value else best
+    return best
+
+
+JETS: Mapping[str, Callable[..., Any]] = {
+    "min": _min, "max": _max, "abs": abs, "exp": _exp, "log": _log, "sqrt": _sqrt,
+}  # fmt: skip
+
+
+def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return `law` with the given global names replaced, in the plain functions it calls too.
+
+    Parameters
+        law : plain Python function. names : name -> replacement (for jets, or SymPy's Min, Max, ...).
+    """
+    if not isinstance(law, FunctionType):
+        return law
+    space = dict(law.__globals__)
+    for name in law.__code__.co_names:
+        reached = space.get(name)
+        if isinstance(reached, FunctionType) and name not in names:
+            space[name] = rebind(reached, names)
+    space.update(names)
+    return FunctionType(law.__code__, space, law.__name__, law.__defaults__, law.__closure__)
+
+
+def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tuple[float, float, float, float]:
+    """Return the law's value and its first three derivatives with respect to one argument.
+
+    Parameters
+        law : scalar law. at : argument name -> value (floats; `p` may be any object). name : the argument to move.
+    Returns
+        (f, f', f'', f''') at the point.
+    Raises
+        LinearizationError: a comparison, min, max or abs is tied there.
+    Example
+        >>> derivatives(lambda x: x * x, {"x": 3.0}, "x")
+        (9.0, 6.0, 2.0, 0.0)
+    """
+    moved = dict(at)
+    moved[name] = Jet((float(at[name]), 1.0, 0.0, 0.0))
+    c = Jet.lift(rebind(law, JETS)(**moved)).c
+    return c[0], c[1], 2.0 * c[2], 6.0 * c[3]

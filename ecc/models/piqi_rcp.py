@@ -1,0 +1,170 @@
+"""PIQI-RCP, the proportional-integral queue-independent RCP of THESIS sec. IV.D.
+
+The router adds the error of the previous interval, which makes it a PI controller; the source approaches the fair
+rate it hears by an exponentially weighted average with a term in its last change:
+
+    R(t) = R(t - T) [1 + alpha1 T (gamma C - y(t)) / (gamma C d) + alpha2 T (gamma C - y(t - T)) / (gamma C d)]   (4.14)
+    x_i(n) = x_i(n - 1) - tau1 (x_i(n - 1) - R(n - D_i^<-)) + tau2 (R(n - D_i^<-) - R(n - 1 - D_i^<-))            (4.19)
+
+    R  fair rate [bit/s]      y  arrival rate [bit/s]       alpha1, alpha2  gains (alpha sets both)
+    C  capacity [bit/s]       gamma  target utilization     tau1, tau2  weights of the source
+    T  control interval [s]   x  sending rate [bit/s]       d  mean RTT [s]; D_i^<-  router back to source
+
+Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which asks for omega T << tau1 and not just T << D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models import books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.equilibria import shared_fair_rate
+from ecc.models.qi_rcp import integral_bounds
+from ecc.network import Network
+
+
+@dataclass(frozen=True)
+class PIQIRCP(Protocol):
+    """PIQI-RCP.
+
+    Parameters
+        alpha : float, > 0. Both gains of the router (THESIS IV.E: 0.5).
+        tau1 : float, in (0, 2). Weight of the source's average (THESIS IV.E: 0.01).
+        tau2 : float, >= 0. Weight of the last change of the feedback (THESIS IV.E: 0.1).
+        interval : float, s, > 0. Control interval T; a router whose mean RTT is shorter uses that.
+        gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
+        update : "interval" (once for each new feedback), "ack" (every ACK: PIQI-RCP-ACK) or "rtt" (once an RTT).
+        alpha1, alpha2 : float, > 0, or None for `alpha`. Gains on this error and on the one before.
+        initial : float, > 0. Share of capacity announced before the first measurement.
+        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.5
+    tau1: float = 0.01
+    tau2: float = 0.1
+    interval: float = 0.01
+    gamma: float = 0.95
+    update: str = "interval"
+    alpha1: float | None = None
+    alpha2: float | None = None
+    initial: float = 0.05
+    floor: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0)
+        if not self.tau1 < 2.0:
+            raise ValueError(f"tau1 must be > 0 and < 2, got {self.tau1!r}")
+        for name in ("alpha1", "alpha2"):
+            if getattr(self, name) is not None:
+                check_number(self, **{name: None})
+        check_choice(self, "update", ("interval", "ack", "rtt"))
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(R: Any, y: Any, y_prev: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+        """THESIS (4.14)."""
+        return R * (1.0 + T * (p.alpha1 * (p.gamma * C - y) + p.alpha2 * (p.gamma * C - y_prev)) / (p.gamma * C * d))
+
+    @staticmethod
+    def source_law(x: Any, R: Any, R_prev: Any, p: Any) -> Any:
+        """THESIS (4.19)."""
+        return x - p.tau1 * (x - R) + p.tau2 * (R - R_prev)
+
+    def params(self) -> dict[str, float]:
+        return {
+            "alpha1": self.alpha if self.alpha1 is None else self.alpha1,
+            "alpha2": self.alpha if self.alpha2 is None else self.alpha2,
+            "tau1": self.tau1,
+            "tau2": self.tau2,
+            "interval": self.interval,
+            "gamma": self.gamma,
+            "initial": self.initial,
+            "floor": self.floor,
+        }
+
+    reductions = {"4.64": "taylor", "4.75": "static"}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = books.Header
+    LinkState = books.LinkState
+    FlowState = books.FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": books.link_on_start,
+            "on_arrival": books.link_on_arrival,
+            "on_departure": books.link_on_departure,
+            "on_interval": on_interval,
+        }
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
+        return {"on_start": books.flow_on_start, "on_send": books.flow_on_send, "on_ack": on_ack}
+
+    # ---- equilibrium and bounds --------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, capacity
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """y = gamma C at every bottleneck: max-min fair over capacities gamma C (THESIS (4.77))."""
+        return shared_fair_rate(network, self.gamma * network.capacities, assignment)
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """Theorems 9, 10, 12 and 13 of THESIS (alpha1 = alpha2) for the flows of a single-link network."""
+        return integral_bounds(network, self.interval, integral_gain=2.0, theorems=("9", "10", "12", "13"))
+
+    def check_linear(self) -> None:
+        if self.update != "interval":
+            raise ValueError(f"update must be 'interval' for a linear model, got {self.update!r}")
+
+
+router_law = PIQIRCP.router_law
+source_law = PIQIRCP.source_law
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval and announce the next fair rate."""
+    T = env.now - link.opened
+    if books.close_interval(link, p, env):
+        R = router_law(link.R, link.y, link.y_prev, env.capacity, link.mean_rtt, T, p)
+        books.announce(link, R, link.mean_rtt, p, env)
+    else:
+        env.next_interval = p.interval
+
+
+def approach(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Move towards the fair rate in the header by one step of the source law; begin at one packet an RTT."""
+    least = p.floor * 8.0 * env.packet_size / env.rtt
+    heard_before = flow.R if flow.x > 0.0 else header.rate
+    x = flow.x if flow.x > 0.0 else least
+    flow.x = max(source_law(x, header.rate, heard_before, p), least)
+    books.listen(flow, header, env)
+    env.rate = flow.x
+
+
+def on_ack_interval(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Once for each new feedback: another interval, or another bottleneck."""
+    if header.link != books.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
+        approach(flow, header, p, env)
+
+
+def on_ack_every(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """On every ACK (PIQI-RCP-ACK)."""
+    if header.link != books.NO_LINK:
+        approach(flow, header, p, env)
+
+
+def on_ack_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Once an RTT."""
+    if header.link != books.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
+        approach(flow, header, p, env)

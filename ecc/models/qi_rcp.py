@@ -1,0 +1,150 @@
+"""QI-RCP, the queue-independent RCP of THESIS sec. IV.C.
+
+Each link announces one fair rate R, controlled on its arrival rate alone; a flow sends at the smallest on its path:
+
+    R(t) = R(t - T) [1 + alpha T (gamma C - y(t)) / (gamma C d)]            THESIS (4.4)
+    x_i(t) = R(t - D_i^<-)                                                  THESIS (4.2)
+
+    R  fair rate [bit/s]      y  arrival rate [bit/s]       alpha  gain
+    C  capacity [bit/s]       gamma  target utilization     d  mean RTT of the link's traffic [s]
+    T  control interval [s]   x  sending rate [bit/s]       D_i^<-  delay from router back to source [s]
+
+The queue drains because gamma < 1. THESIS takes pi as 22/7 in places: "alpha < 1.6523" for D = 10 is
+20 sin(pi/38) = 1.65159.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf, pi, sin
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models import books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.equilibria import shared_fair_rate
+from ecc.network import Network
+
+
+@dataclass(frozen=True)
+class QIRCP(Protocol):
+    """QI-RCP.
+
+    Parameters
+        alpha : float, > 0. Gain (THESIS IV.E: 0.5).
+        interval : float, s, > 0. Control interval T; a router whose mean RTT is shorter uses that.
+        gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
+        initial : float, > 0. Share of capacity announced before the first measurement.
+        floor : float, >= 0. Least fair rate, in packets an RTT.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.5
+    interval: float = 0.01
+    gamma: float = 0.95
+    initial: float = 0.05
+    floor: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(R: Any, y: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+        """THESIS (4.4)."""
+        return R * (1.0 + p.alpha * T * (p.gamma * C - y) / (p.gamma * C * d))
+
+    @staticmethod
+    def source_law(R: Any) -> Any:
+        """THESIS (4.2)."""
+        return R
+
+    def params(self) -> dict[str, float]:
+        return {
+            "alpha": self.alpha,
+            "interval": self.interval,
+            "gamma": self.gamma,
+            "initial": self.initial,
+            "floor": self.floor,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = books.Header
+    LinkState = books.LinkState
+    FlowState = books.FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": books.link_on_start,
+            "on_arrival": books.link_on_arrival,
+            "on_departure": books.link_on_departure,
+            "on_interval": on_interval,
+        }
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_send": books.flow_on_send, "on_ack": books.follow}
+
+    # ---- equilibrium and bounds --------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, capacity
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """y = gamma C at every bottleneck: max-min fair over capacities gamma C (THESIS (4.37))."""
+        return shared_fair_rate(network, self.gamma * network.capacities, assignment)
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """Theorems 3, 4, 5, 7 and 8 of THESIS for the flows of a single-link network."""
+        return integral_bounds(network, self.interval, integral_gain=1.0, theorems=("3", "4", "7", "8"))
+
+
+def integral_bounds(
+    network: Network, interval: float, integral_gain: float, theorems: tuple[str, str, str, str]
+) -> list[Bound]:
+    """Return the bounds of THESIS for an integral loop of `integral_gain` times alpha over one link.
+
+    Theorems 3, 4, 7, 8 have gain 1; 9, 10, 12, 13 are the same four with gain 2 (PIQI-RCP at T/D -> 0).
+
+    Parameters
+        network : Network of one link. interval : float, s. integral_gain : 1 or 2. theorems : their numbers.
+    """
+    if network.n_links != 1:
+        return []
+    rtts = network.rtts
+    equal = bool(np.all(rtts == rtts[0]))
+    steps = np.array([max(1, ceil(rtt / interval - 1e-9)) for rtt in rtts])
+    step_bound = float(steps.mean()) * 2.0 * sin(pi / (2.0 * (2.0 * int(steps.max()) - 1.0))) / integral_gain
+    mean, longest = float(rtts.mean()), float(rtts.max())
+    time_bound = (pi / 2.0) * (mean / longest if longest > 0.0 else inf) / integral_gain
+    homogeneous, heterogeneous, homogeneous_discrete, heterogeneous_discrete = theorems
+    limit = "" if integral_gain == 1.0 else ", T/D -> 0"
+    if equal:
+        exact = "necessary and sufficient"
+        return [
+            Bound(f"THESIS Theorem {homogeneous}", "alpha", time_bound, exact, "continuous", f"equal RTTs{limit}"),
+            Bound(f"THESIS Theorem {homogeneous_discrete}", "alpha", step_bound, exact, "discrete", f"equal RTTs{limit}"),
+        ]
+    return [
+        Bound(f"THESIS Theorem {heterogeneous}", "alpha", time_bound, "sufficient", "continuous", f"any RTTs{limit}"),
+        Bound(
+            f"THESIS Theorem {heterogeneous_discrete}", "alpha", step_bound, "sufficient", "discrete", f"any RTTs{limit}"
+        ),
+    ]
+
+
+router_law = QIRCP.router_law
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval and announce the next fair rate."""
+    T = env.now - link.opened
+    if books.close_interval(link, p, env):
+        R = router_law(link.R, link.y, env.capacity, link.mean_rtt, T, p)
+        books.announce(link, R, link.mean_rtt, p, env)
+    else:
+        env.next_interval = p.interval

@@ -1,0 +1,123 @@
+"""RCP, the Rate Control Protocol (Dukkipati et al., IWQoS 2005), as analyzed by THESIS ch. III and JETMAX sec. 2.
+
+Each link announces one fair rate R to all flows; a flow sends at the smallest on its path:
+
+    R(t) = R(t - T) [1 + T (alpha (C - y(t)) - beta q(t)/d) / (d C)]        THESIS (2.16), (3.1)
+    x_i(t) = R(t - D_i^<-)                                                  THESIS (3.4)
+
+    R  fair rate [bit/s]      y  arrival rate [bit/s]       alpha, beta  gains
+    C  capacity [bit/s]       q  queue [bit]                d  mean RTT of the link's traffic [s]
+    T  control interval [s]   x  sending rate [bit/s]       D_i^<-  delay from router back to source [s]
+
+JETMAX (1) and EVAL (5) print the queue term with the wrong sign, THESIS (3.3) lost a bracket. Variants:
+`queue_term=False` is RCP-1 (3.2), `rtt="max"` is RCP-2 (3.3), which has the largest RTT in place of the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models import books
+from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.equilibria import shared_fair_rate
+from ecc.network import Network
+
+
+@dataclass(frozen=True)
+class RCP(Protocol):
+    """RCP and its variants RCP-1 and RCP-2.
+
+    Parameters
+        alpha : float, > 0. Gain on spare capacity (JETMAX sec. 3.3: 0.4; THESIS IV.E 0.5, VI 0.1).
+        beta : float, >= 0. Gain on the queue (1.0 in all of them).
+        interval : float, s, > 0. Control interval T; a router whose RTT is shorter uses that.
+        queue_term : bool. False drops the queue (RCP-1).
+        rtt : "mean" or "max" (RCP-2): the RTT d.
+        initial : float, > 0. Share of capacity announced before the first measurement.
+        floor : float, >= 0. Least fair rate, in packets an RTT.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.4
+    beta: float = 1.0
+    interval: float = 0.01
+    queue_term: bool = True
+    rtt: str = "mean"
+    initial: float = 0.05
+    floor: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0)
+        check_choice(self, "queue_term", (True, False))
+        check_choice(self, "rtt", ("mean", "max"))
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(R: Any, y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+        """THESIS (2.16), (3.1); (3.2) with beta = 0; (3.3) with d the maximum RTT."""
+        return R * (1.0 + T * (p.alpha * (C - y) - p.beta * q / d) / (d * C))
+
+    @staticmethod
+    def source_law(R: Any) -> Any:
+        """THESIS (3.4)."""
+        return R
+
+    def params(self) -> dict[str, float]:
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta if self.queue_term else 0.0,
+            "interval": self.interval,
+            "use_max": float(self.rtt == "max"),
+            "initial": self.initial,
+            "floor": self.floor,
+        }
+
+    @property
+    def scaling_rtt(self) -> str:
+        return self.rtt
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = books.Header
+    LinkState = books.LinkState
+    FlowState = books.FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": books.link_on_start,
+            "on_arrival": books.link_on_arrival,
+            "on_departure": books.link_on_departure,
+            "on_interval": on_interval,
+        }
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_send": books.flow_on_send, "on_ack": books.follow}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, capacity
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """y = C at every bottleneck, q = 0 (with the queue term): max-min fair."""
+        return shared_fair_rate(network, network.capacities, assignment)
+
+
+router_law = RCP.router_law
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval and announce the next fair rate."""
+    T = env.now - link.opened
+    if books.close_interval(link, p, env):
+        d = link.max_rtt if p.use_max > 0.0 else link.mean_rtt
+        R = router_law(link.R, link.y, 8.0 * env.queue, env.capacity, d, T, p)
+        books.announce(link, R, d, p, env)
+    else:
+        env.next_interval = p.interval

@@ -1,0 +1,434 @@
+"""Links, flows and the network they make, with the topologies of the papers.
+
+A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. A flow sends over its
+access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by default, over a
+pure delay as long as the way forward. RTT of a flow = 2 (access_delay + sum of link delays): no queue and no
+transmission time is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.quantity import Quantity, as_count, as_rate, as_size, as_time
+
+__all__ = ["Flow", "Link", "Network"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A unidirectional link.
+
+    Parameters
+        capacity : float, bit/s, > 0.
+        delay : float, s, >= 0. Propagation delay, one way.
+        buffer : int, bytes, > 0, or None for unlimited. Drop-tail; holds the packet in service too.
+    Raises
+        ValueError: a value out of range. TypeError: not a quantity.
+    Example
+        >>> Link("155 Mb/s", "1 ms").capacity
+        155000000.0
+    """
+
+    capacity: Quantity
+    delay: Quantity = 0.0
+    buffer: Quantity = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
+        object.__setattr__(self, "delay", as_time(self.delay, "delay"))
+        if self.buffer is not None:
+            object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow: one sender, one receiver, and the links between them.
+
+    Parameters
+        route : sequence of link indices that the data cross, in order; at least one.
+        start : float, s, >= 0. When the flow begins.
+        stop : float, s, > start, or None. When it stops sending.
+        size : int, bytes, > 0, or None for endless. How much it has to deliver.
+        access_delay : float, s, >= 0. One way, between the sender and the first link.
+        packet_size : int, bytes, > 0. Size of a data packet on the wire.
+        reverse : sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+    Raises
+        ValueError: empty route, stop not after start, a value out of range. TypeError: not a quantity.
+    Example
+        >>> Flow(route=[0, 1], stop="30 s").stop
+        30.0
+    """
+
+    route: Sequence[int]
+    start: Quantity = 0.0
+    stop: Quantity = None
+    size: Quantity = None
+    access_delay: Quantity = 0.0
+    packet_size: Quantity = 1000
+    reverse: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("route", _links_of(self.route, "route"))
+        put("start", as_time(self.start, "start"))
+        if self.stop is not None:
+            put("stop", as_time(self.stop, "stop"))
+            if self.stop <= self.start:
+                raise ValueError(f"stop must be > start ({self.start:g} s), got {self.stop:g} s")
+        if self.size is not None:
+            put("size", as_size(self.size, "size"))
+        put("access_delay", as_time(self.access_delay, "access_delay"))
+        put("packet_size", as_size(self.packet_size, "packet_size"))
+        if self.reverse is not None:
+            put("reverse", _links_of(self.reverse, "reverse"))
+
+
+def _links_of(route: Any, name: str) -> tuple[int, ...]:
+    if isinstance(route, str) or not isinstance(route, Iterable):
+        raise TypeError(f"{name} must be a sequence of link indices, got {route!r}")
+    links = tuple(as_count(link, name) for link in route)
+    if not links:
+        raise ValueError(f"{name} must name at least one link, got {route!r}")
+    if len(set(links)) < len(links):
+        raise ValueError(f"{name} must cross a link at most once, got {list(links)}")
+    return links
+
+
+@dataclass(frozen=True)
+class Network:
+    """Links and the flows over them.
+
+    Parameters
+        links : sequence of Link. flows : sequence of Flow; routes index into `links`.
+    Raises
+        ValueError: no link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it.
+    Notes
+        Arrays over flows and links follow the order in which they were given.
+    Example
+        >>> Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3]).rtts.tolist()
+        [0.12, 0.3]
+    """
+
+    links: Sequence[Link]
+    flows: Sequence[Flow]
+    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # what `rtts=` said, free of rounding
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", _instances(self.links, Link, "links"))
+        object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
+        for name, flow, index, link in (
+            (name, flow, index, link)
+            for index, flow in enumerate(self.flows)
+            for name in ("route", "reverse")
+            for link in getattr(flow, name) or ()
+        ):
+            if link >= len(self.links):
+                raise ValueError(f"{name} must use links 0 to {len(self.links) - 1}, got {link} (flow {index})")
+            buffer = self.links[link].buffer
+            if name == "route" and buffer is not None and buffer < flow.packet_size:
+                raise ValueError(
+                    f"buffer must be >= a packet of flow {index} ({flow.packet_size} bytes), "
+                    f"got {buffer} bytes (link {link})"
+                )
+
+    # ---- delays and routes -------------------------------------------------------------------------------
+
+    @property
+    def n_flows(self) -> int:
+        """Number of flows."""
+        return len(self.flows)
+
+    @property
+    def n_links(self) -> int:
+        """Number of links."""
+        return len(self.links)
+
+    @cached_property
+    def capacities(self) -> FloatArray:
+        """Shape (n_links,), bit/s."""
+        return np.array([link.capacity for link in self.links])
+
+    @cached_property
+    def incidence(self) -> NDArray[np.bool_]:
+        """Shape (n_flows, n_links): True where the data of the flow cross the link."""
+        crosses = np.zeros((self.n_flows, self.n_links), dtype=bool)
+        for index, flow in enumerate(self.flows):
+            crosses[index, list(flow.route)] = True
+        return crosses
+
+    @cached_property
+    def rtts(self) -> FloatArray:
+        """Shape (n_flows,), s: round-trip time without queues or transmission times."""
+        if self._rtts is not None:
+            return np.array(self._rtts)
+        return np.array([2.0 * f.access_delay + self._along(f.route) + self._along(f.reverse or f.route)
+                         for f in self.flows])  # fmt: skip
+
+    @cached_property
+    def forward_delays(self) -> FloatArray:
+        """Shape (n_flows, n_links), s: from the sender to the queue of the link; NaN where it is not crossed."""
+        delays = np.full((self.n_flows, self.n_links), np.nan)
+        for index, flow in enumerate(self.flows):
+            at = flow.access_delay
+            for link in flow.route:
+                delays[index, link] = at
+                at += self.links[link].delay
+        return delays
+
+    @cached_property
+    def backward_delays(self) -> FloatArray:
+        """Shape (n_flows, n_links), s: from the queue of the link over the receiver back to the sender."""
+        return self.rtts[:, None] - self.forward_delays
+
+    @cached_property
+    def ack_delays(self) -> FloatArray:
+        """Shape (n_flows,), s: what an ACK takes outside reverse links (all of its way, where there are none)."""
+        return np.array([
+            flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
+            for flow, rtt in zip(self.flows, self.rtts, strict=True)
+        ]).clip(min=0.0)  # fmt: skip
+
+    def _along(self, route: Sequence[int]) -> float:
+        return float(sum(self.links[link].delay for link in route))
+
+    # ---- topologies --------------------------------------------------------------------------------------
+
+    @classmethod
+    def dumbbell(
+        cls,
+        capacity: Quantity,
+        rtts: Sequence[Quantity],
+        buffer: Quantity = None,
+        delay: Quantity = None,
+        starts: Sequence[Quantity] | None = None,
+        stops: Sequence[Quantity] | None = None,
+        sizes: Sequence[Quantity] | None = None,
+        packet_size: Quantity = 1000,
+    ) -> Network:
+        """Return one bottleneck shared by flows of the given RTTs.
+
+        Parameters
+            capacity : float, bit/s. Of the bottleneck.
+            rtts : shape (n_flows,), s, >= 0.
+            buffer : int, bytes, or None for unlimited.
+            delay : float, s. Of the bottleneck, one way; default half the smallest RTT. Access delays make up the rest.
+            starts, stops, sizes : shape (n_flows,), as in Flow; None: from 0, endless.
+            packet_size : int, bytes.
+        Returns
+            Network of one link and len(rtts) flows.
+        Raises
+            ValueError: no RTT, an RTT below twice the delay, lists of different lengths.
+        Example
+            >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
+            0.06
+        """
+        if isinstance(rtts, str) or not isinstance(rtts, Iterable):
+            raise TypeError(f"rtts must be a sequence of times, got {rtts!r}")
+        times = [as_time(rtt, "rtts") for rtt in rtts]
+        if not times:
+            raise ValueError("rtts must name at least one flow, got []")
+        one_way = min(times) / 2.0 if delay is None else as_time(delay, "delay")
+        if min(times) < 2.0 * one_way * (1.0 - 1e-12):
+            raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {min(times):g} s")
+        lists: dict[str, Sequence[Quantity]] = {}
+        for name, given in (("start", starts), ("stop", stops), ("size", sizes)):
+            if given is not None:
+                lists[name] = list(given)
+                if len(lists[name]) != len(times):
+                    raise ValueError(f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}")
+        flows = [
+            Flow(
+                route=[0],
+                access_delay=max(0.0, rtt / 2.0 - one_way),
+                packet_size=packet_size,
+                **{name: values[i] for name, values in lists.items()},
+            )
+            for i, rtt in enumerate(times)
+        ]
+        return cls([Link(capacity, one_way, buffer)], flows, tuple(times))
+
+    @classmethod
+    def parking_lot(
+        cls,
+        capacities: Sequence[Quantity],
+        delay: Quantity = "50 ms",
+        buffer: Quantity = None,
+        starts: Sequence[Quantity] | None = None,
+        access_delay: Quantity = 0.0,
+        packet_size: Quantity = 1000,
+    ) -> Network:
+        """Return a chain of links: flow 0 crosses all of them, flow k only link k - 1.
+
+        Parameters
+            capacities : shape (n_links,), bit/s. delay : float, s, one way, of every link. buffer : int, bytes, or None.
+            starts : shape (n_links + 1,), s; default all 0. access_delay : float, s, of every flow.
+            packet_size : int, bytes.
+        Returns
+            Network with n_links + 1 flows (THESIS IV.E.2, EVAL sec. 4.6 with two links).
+        Raises
+            ValueError: no capacity, starts of another length.
+        """
+        links = [Link(c, delay, buffer) for c in capacities]
+        begin = list(starts) if starts is not None else [0.0] * (len(links) + 1)
+        if len(begin) != len(links) + 1:
+            raise ValueError(f"starts must have {len(links) + 1} entries, got {len(begin)}")
+        routes = [list(range(len(links))), *([k] for k in range(len(links)))]
+        flows = [
+            Flow(route, start=start, access_delay=access_delay, packet_size=packet_size)
+            for route, start in zip(routes, begin, strict=True)
+        ]
+        return cls(links, flows)
+
+    @classmethod
+    def T1(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
+        """Return JETMAX fig. 1a: two flows of RTT 220 and 2020 ms; the second starts 5 s later.
+
+        Parameters
+            capacity : float, bit/s. starts : shape (2,), s.
+        """
+        return cls.dumbbell(capacity, rtts=[0.22, 2.02], starts=starts)
+
+    @classmethod
+    def T2(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] | None = None) -> Network:
+        """Return JETMAX sec. 3.4: x1 to x99 of RTT 220 ms and x100 of 2020 ms; its capacity is taken from T1.
+
+        Parameters
+            capacity : float, bit/s. starts : shape (100,), s; default: x100 starts 5 s later, as in T1.
+        """
+        return cls.dumbbell(capacity, rtts=[0.22] * 99 + [2.02], starts=starts or [0.0] * 99 + [5.0])
+
+    @classmethod
+    def T3(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
+        """Return JETMAX fig. 3a without its ACK delays: T1, whose ACKs a Scenario sends through delay spikes.
+
+        Parameters
+            capacity : float, bit/s. starts : shape (2,), s.
+        """
+        return cls.T1(capacity, starts)
+
+    @classmethod
+    def T4(cls, delay: Quantity = "50 ms", access_delay: Quantity = 0.0) -> Network:
+        """Return JETMAX fig. 4a: four bottlenecks in a ring, x1 and x3 half way round each, x2 and x4 one link.
+
+        The ACKs of x1 share links with x3 and those of x3 with x1 (R1 and R4 route clockwise); those of x2 and x4
+        return by the shortest path. Capacities follow from the rates JETMAX states (x1 alone 17 Mb/s, all four
+        10 Mb/s): 20 and 17 Mb/s on either half; the delay of a link is not stated.
+
+        Parameters
+            delay : float, s, one way, of every link. access_delay : float, s, of every flow.
+        """
+        links = [Link(c, delay) for c in ("20 Mb/s", "17 Mb/s", "20 Mb/s", "17 Mb/s")]
+        ways: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
+        flows = [
+            Flow(route, start=30.0 * k, access_delay=access_delay, reverse=reverse)
+            for k, (route, reverse) in enumerate(ways)
+        ]
+        return cls(links, flows)
+
+    @classmethod
+    def T5(cls, joining: int = 50, join_at: Quantity = 30.0) -> Network:
+        """Return JETMAX sec. 3.8: 100 Mb/s, RTT 100 ms, 1.25 MB buffer, one flow and then many at once.
+
+        Parameters
+            joining : int, flows that join. join_at : float, s.
+        """
+        count = as_count(joining, "joining")
+        return cls.dumbbell(
+            "100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count
+        )
+
+    @classmethod
+    def T_u(cls, scale: float = 1.0, join_at: Quantity = 30.0) -> Network:
+        """Return THESIS fig. 3: x1 over l1 (155 Mb/s) and l2 (622 Mb/s), x2 to x10 over l1 and l3 (100 Mb/s).
+
+        Parameters
+            scale : float, > 0, factor on all link delays (1, 100 and 1 ms). join_at : float, s, start of x2 to x10.
+        """
+        links = [
+            Link("155 Mb/s", 0.001 * scale),
+            Link("622 Mb/s", 0.1 * scale),
+            Link("100 Mb/s", 0.001 * scale),
+        ]
+        return cls(links, [Flow([0, 1])] + [Flow([0, 2], start=join_at) for _ in range(9)])
+
+    @classmethod
+    def xcp_unfair(cls, n: int, delay: Quantity = "10 ms", long_link_first: bool = False) -> Network:
+        """Return EVAL fig. 6a: l1 of 155 Mb/s, l2 of 155 (n-1)/n Mb/s, flow 0 on l1, n^2 - 1 flows on both.
+
+        Parameters
+            n : int, >= 2. delay : float, s, one way, of either link (not stated by EVAL).
+            long_link_first : the long flows cross l2 before l1.
+        """
+        count = as_count(n, "n", minimum=2)
+        links = [Link("155 Mb/s", delay), Link(155e6 * (count - 1) / count, delay)]
+        route = [1, 0] if long_link_first else [0, 1]
+        return cls(links, [Flow([0])] + [Flow(route) for _ in range(count**2 - 1)])
+
+    # ---- plain data --------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain tables (for TOML): `links` and `flows`, defaults left out."""
+        return {"links": [_table(link) for link in self.links], "flows": [_table(flow) for flow in self.flows]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Network:
+        """Return the network that `to_dict` described; unknown keys are refused by name.
+
+        Parameters
+            data : mapping with the lists of tables `links` and `flows`.
+        """
+        return cls(
+            links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(data.get("links", ()))],
+            flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(data.get("flows", ()))],
+        )
+
+    def with_flows(self, flows: Sequence[Flow]) -> Network:
+        """Return this network with other flows.
+
+        Parameters
+            flows : sequence of Flow.
+        """
+        return replace(self, flows=flows, _rtts=None)
+
+
+def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
+    found = tuple(items) if isinstance(items, Iterable) else None
+    if found is None or any(not isinstance(item, kind) for item in found):
+        raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {items!r}")
+    if not found:
+        raise ValueError(f"{name} must not be empty")
+    return found
+
+
+def _table(item: Link | Flow) -> dict[str, Any]:
+    values = {f.name: (getattr(item, f.name), f.default) for f in fields(item)}
+    return {k: list(v) if isinstance(v, tuple) else v for k, (v, default) in values.items() if v != default}
+
+
+def from_table(kind: type, table: Any, where: str) -> Any:
+    """Return `kind(**table)`, refusing unknown keys and naming the place of any bad value in one line.
+
+    Parameters
+        kind : dataclass. table : mapping read from TOML. where : what to call it in a message.
+    """
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{where} must be a table, got {table!r}")
+    known = [f.name for f in fields(kind) if f.init]
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{where} has no key {key!r}; allowed are {', '.join(known)}")
+    try:
+        return kind(**table)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} (in {where})") from None

@@ -1,0 +1,118 @@
+"""Quantities: a number in the base unit, or a string with a unit (`"100 Mb/s"`, `"50 ms"`, `"1.25 MB"`).
+
+Base units are bit/s for rates, seconds for times and bytes for sizes. Every function takes the name of the
+field it converts, so that a refusal names it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, TypeAlias
+
+__all__ = ["Quantity", "as_count", "as_number", "as_rate", "as_size", "as_time"]
+
+Quantity: TypeAlias = Any
+"""A number in the base unit or a string with a unit."""
+
+_RATE = {"b/s": 1.0, "bit/s": 1.0, "bps": 1.0, "bits/s": 1.0, "B/s": 8.0, "byte/s": 8.0}
+_TIME = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
+_SIZE = {"B": 1.0, "byte": 1.0, "bytes": 1.0, "b": 0.125, "bit": 0.125, "bits": 0.125}
+
+
+def as_number(
+    value: Quantity,
+    field: str,
+    unit: str = "",
+    units: dict[str, float] | None = None,
+    *,
+    positive: bool = False,
+    minimum: float | None = None,
+) -> float:
+    """Return `value` as a finite float in the base unit, or refuse it in one line that names `field`.
+
+    Parameters
+        value : number, or string with one of `units`.
+        field : name used in the message.
+        unit : the base unit, as the message shows it.
+        units : accepted unit -> factor to the base unit; None: no strings.
+        positive : refuse values that are not > 0.
+        minimum : refuse values below it.
+    Returns
+        float in the base unit.
+    Raises
+        TypeError: neither a number nor a string. ValueError: unreadable, not finite or out of range.
+    """
+    allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
+    shown = f"{allowed} {unit}".strip()
+    if isinstance(value, str) and units is not None:
+        number = _parse(value, field, unit, units)
+    elif isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{field} must be a number{' or a string with a unit' if units else ''}, got {value!r}")
+    else:
+        number = float(value)
+    out_of_range = (positive and not number > 0) or (minimum is not None and not number >= minimum)
+    if not math.isfinite(number) or out_of_range:
+        raise ValueError(f"{field} must be {shown}, got {value!r}")
+    return number
+
+
+def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
+    head, _, tail = text.strip().rpartition(" ")
+    if head and tail in units:  # "5 min": quantiphy would read a milli-"in"
+        try:
+            return float(head) * units[tail]
+        except ValueError:
+            pass
+    import quantiphy
+
+    try:
+        parsed = quantiphy.Quantity(text, binary=True)
+    except quantiphy.QuantiPhyError:
+        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {text!r}") from None
+    if parsed.units not in units:
+        raise ValueError(f"{field} must have one of the units {', '.join(units)}, got {text!r}")
+    return float(parsed) * units[parsed.units]
+
+
+def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:
+    """Return a rate in bit/s, > 0 (>= 0 with `positive=False`); `"100 Mb/s"` and `"1 MB/s"` are understood.
+
+    Parameters
+        value : number [bit/s] or string. field : name for the message. positive : zero is refused.
+    """
+    rate = as_number(value, field, "bit/s", _RATE, positive=positive, minimum=0.0)
+    if isinstance(value, str) and 0.0 < rate < 1.0:  # the papers write mb/s and mean megabits
+        raise ValueError(f"{field} must be >= 1 bit/s when given as text, got {value!r} ({rate:g} bit/s; M is mega)")
+    return rate
+
+
+def as_time(value: Quantity, field: str, *, positive: bool = False) -> float:
+    """Return a time in seconds, >= 0 (> 0 with `positive=True`); `"50 ms"` is understood.
+
+    Parameters
+        value : number [s] or string. field : name for the message. positive : zero is refused.
+    """
+    return as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
+
+
+def as_size(value: Quantity, field: str) -> int:
+    """Return a size in whole bytes, > 0; `"1.25 MB"` is understood.
+
+    Parameters
+        value : number [bytes] or string. field : name for the message.
+    """
+    return round(as_number(value, field, "bytes", _SIZE, positive=True))
+
+
+def as_count(value: Any, field: str, *, minimum: int = 0) -> int:
+    """Return a whole number >= `minimum`.
+
+    Parameters
+        value : integer. field : name for the message. minimum : smallest value allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{field} must be a whole number, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{field} must be >= {minimum}, got {value!r}")
+    return int(value)

@@ -1,0 +1,183 @@
+"""A scenario: network, protocol, workload and horizon, the one input that all engines share. TOML in and out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models import Protocol, all_protocols
+from ecc.models.base import settings
+from ecc.models.equilibria import check_assignment
+from ecc.network import Flow, Network, from_table
+from ecc.quantity import Quantity, as_count, as_time
+from ecc.workload import Arrivals, Workload
+
+__all__ = ["Scenario"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is run.
+
+    Parameters
+        network : Network.
+        protocol : Protocol of all flows and links.
+        duration : float, s, > 0.
+        workload : Workload of transfers beside the network's flows, or None.
+        seed : int, >= 0. Of everything random.
+        assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
+    Raises
+        ValueError, TypeError: one line naming the field.
+    Example
+        >>> net = Network.dumbbell("100 Mb/s", rtts=[0.12])
+        >>> Scenario.from_toml(Scenario(net, all_protocols()["RCP"](), 10.0).to_toml()).duration
+        10.0
+    """
+
+    network: Network
+    protocol: Protocol
+    duration: Quantity
+    workload: Workload | None = None
+    seed: int = 1
+    assignment: Any = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("network", Network), ("protocol", Protocol)):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if self.workload is not None and not isinstance(self.workload, Workload):
+            raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
+        object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
+        object.__setattr__(self, "seed", as_count(self.seed, "seed"))
+        if self.assignment is not None:
+            links = check_assignment(self.network, np.asarray(self.assignment))
+            object.__setattr__(self, "assignment", tuple(int(link) for link in links))
+        for index, transfer in enumerate(self.workload.transfers if self.workload else ()):
+            if max(transfer.route) >= self.network.n_links:
+                raise ValueError(
+                    f"route must use links 0 to {self.network.n_links - 1}, got {max(transfer.route)} (transfer {index})"
+                )
+
+    @property
+    def assigned(self) -> NDArray[np.int64] | None:
+        """The fixed bottleneck assignment as an array, or None."""
+        return None if self.assignment is None else np.array(self.assignment, dtype=np.int64)
+
+    def with_(self, **changes: Any) -> Scenario:
+        """Return this scenario with some fields replaced.
+
+        Parameters
+            changes : field -> value.
+        """
+        return replace(self, **changes)
+
+    # ---- TOML --------------------------------------------------------------------------------------------
+
+    def to_toml(self) -> str:
+        """Return the scenario as TOML text that `from_toml` reads back."""
+        import tomli_w
+
+        cls = type(self.protocol)
+        known = all_protocols().get(cls.__name__) is cls
+        data: dict[str, Any] = {"duration": self.duration, "seed": self.seed}
+        if self.assignment is not None:
+            data["assignment"] = list(self.assignment)
+        data["protocol"] = {
+            "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
+            **{k: v for k, v in settings(self.protocol).items() if v is not None},
+        }
+        data |= self.network.to_dict()
+        if self.workload is not None:
+            data["workload"] = {
+                "transfers": Network.to_dict(_Flows(self.workload.transfers))["flows"],  # type: ignore[arg-type]
+                "arrivals": [
+                    {k: list(v) if isinstance(v, tuple) else v for k, v in vars(a).items() if v is not None}
+                    for a in self.workload.arrivals
+                ],
+            }
+        return tomli_w.dumps(data)
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> Scenario:
+        """Return the scenario in a TOML file or text.
+
+        Parameters
+            source : path of a file, or the text itself (anything with a newline).
+        Raises
+            ValueError: not TOML, unknown keys or bad values, in one line. OSError: the file cannot be read.
+        """
+        text = source if isinstance(source, str) and "\n" in source else Path(source).read_text(encoding="utf-8")
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"scenario is not valid TOML: {error}") from None
+        allowed = ("duration", "seed", "assignment", "protocol", "links", "flows", "workload")
+        for key in data:
+            if key not in allowed:
+                raise ValueError(f"scenario has no key {key!r}; allowed are {', '.join(allowed)}")
+        for key in ("duration", "protocol", "links", "flows"):
+            if key not in data:
+                raise ValueError(f"scenario lacks the key {key!r}")
+        workload = data.get("workload")
+        return cls(
+            network=Network.from_dict(data),
+            protocol=_protocol(data["protocol"]),
+            duration=data["duration"],
+            workload=None if workload is None else _workload(workload),
+            seed=data.get("seed", 1),
+            assignment=data.get("assignment"),
+        )
+
+
+@dataclass(frozen=True)
+class _Flows:
+    flows: Any
+    links: Any = ()
+
+
+def _workload(table: Any) -> Workload:
+    if not isinstance(table, Mapping) or set(table) - {"transfers", "arrivals"}:
+        raise ValueError(f"workload must be a table with 'transfers' and 'arrivals', got {table!r}")
+    return Workload(
+        [from_table(Flow, t, f"workload.transfers[{i}]") for i, t in enumerate(table.get("transfers", ()))],
+        [from_table(Arrivals, t, f"workload.arrivals[{i}]") for i, t in enumerate(table.get("arrivals", ()))],
+    )
+
+
+def _protocol(table: Any) -> Protocol:
+    if not isinstance(table, Mapping) or "name" not in table:
+        raise ValueError(f"protocol must be a table with a name, got {table!r}")
+    values = {k: v for k, v in table.items() if k != "name"}
+    kind = protocol_class(table["name"])
+    result = from_table(kind, values, "protocol")
+    assert isinstance(result, Protocol)
+    return result
+
+
+def protocol_class(name: Any) -> type[Protocol]:
+    """Return a protocol class by name (case and hyphens do not matter), or "module:Class" of the user's own.
+
+    Parameters
+        name : str.
+    Raises
+        ValueError: unknown name, or not a Protocol.
+    """
+    protocols = all_protocols()
+    plain = {key.lower(): value for key, value in protocols.items()}
+    found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
+    if found is None and isinstance(name, str) and ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            found = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"protocol name {name!r} cannot be imported: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Protocol)):
+        raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {name!r}")
+    return found
