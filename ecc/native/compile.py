@@ -1,0 +1,511 @@
+"""Compile the hooks of a protocol, plain Python functions, to C function pointers for the packet engine.
+
+The way of a hook: its copy, and the copies of the functions it reaches, pass through Numba; the code of all hooks is
+linked into one module behind C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which
+return 1 where Python would have raised; LLVM makes one object file of it, which is kept in the user's cache directory.
+A later process loads that file through llvmlite, without Numba.
+
+The name of the file is a digest of everything that made it: the code objects of all functions that the hooks reach and
+the constants these take from outside (what this process runs, not what a source file says by now), the record layouts,
+the versions of Python, Numba and LLVM, and the processor. So a law changed in another module, script or notebook cell
+is another file.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CompiledHooks", "compile_hooks", "jitable"]
+
+Hook = Callable[[Any, Any, Any, Any], None]
+
+RECORDS = ("state", "header", "params", "env")
+_KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
+_RUNTIME = re.compile(r"NRT_|Py|_Py|numba_")  # symbols that need the interpreter or an allocator
+
+_lock = threading.RLock()
+_dispatchers: dict[str, Any] = {}
+_loaded: dict[str, CompiledHooks] = {}
+
+
+# What a function takes from outside --------------------------------------------------------------------------------
+
+
+def _where(function: FunctionType) -> str:
+    return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
+
+
+def _reach(function: FunctionType) -> dict[tuple[str, ...], object]:
+    """Return what the function takes from its globals and closure: the dotted name as a tuple -> the value."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    found: dict[tuple[str, ...], object] = {}
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        path: tuple[str, ...] = ()
+        for step in dis.get_instructions(code):
+            if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
+                step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in cells
+            ):
+                raise TypeError(f"{_where(function)} writes the outer variable {step.argval!r}: keep it in the state")
+            if step.opname == "LOAD_GLOBAL" and step.argval in function.__globals__:
+                path = (step.argval,)
+                found[path] = function.__globals__[step.argval]
+            elif step.opname == "LOAD_DEREF" and step.argval in cells:
+                path = (step.argval,)
+                try:
+                    found[path] = cells[step.argval].cell_contents
+                except ValueError:
+                    raise TypeError(f"{_where(function)} reads {step.argval!r} before it has a value") from None
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(found.get(path), ModuleType):
+                module = found.pop(path)
+                path = (*path, step.argval)
+                if not hasattr(module, step.argval):
+                    raise TypeError(f"{_where(function)} asks for {'.'.join(path)}, which does not exist")
+                found[path] = getattr(module, step.argval)
+            else:
+                path = ()
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether the value is a Python function that Numba has to be given compiled."""
+    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _KNOWN_TO_NUMBA
+
+
+def _python_function(value: object) -> object:
+    """Return the Python function under a Numba dispatcher, or the value itself."""
+    return getattr(value, "py_func", value)
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic)
+
+
+def _code_text(code: CodeType) -> str:
+    """Return all of a code object that decides what it does: not its file, its lines or its name."""
+    consts = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            consts.append(_code_text(const))
+        elif isinstance(const, frozenset):
+            consts.append(repr(sorted(map(repr, const))))
+        else:
+            consts.append(repr(const))
+    return repr((
+        code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags,
+        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable,
+    ))  # fmt: skip
+
+
+def _text(function: FunctionType, seen: dict[int, int]) -> str:
+    """Return a text that is equal for two functions only if they, and all they reach, do the same."""
+    if id(function) in seen:
+        return f"function {seen[id(function)]}"
+    seen[id(function)] = len(seen)
+    parts = [_code_text(function.__code__), repr(function.__defaults__), repr(function.__kwdefaults__)]
+    for path, value in sorted(_reach(function).items(), key=lambda item: item[0]):
+        inner = _python_function(value)
+        name = ".".join(path)
+        if _is_plain(inner):
+            assert isinstance(inner, FunctionType)
+            parts.append(f"{name}: {_text(inner, seen)}")
+        elif _is_constant(value):
+            parts.append(f"{name}: {type(value)} {value!r}")
+        elif isinstance(value, type) and issubclass(value, enum.Enum):
+            parts.append(f"{name}: {list(value)!r}")
+        elif isinstance(value, type | BuiltinFunctionType | FunctionType | np.ufunc | ModuleType):
+            parts.append(f"{name}: {getattr(value, '__module__', '')} {value.__name__}")
+        else:
+            raise TypeError(
+                f"{_where(function)} reaches {name}, a {type(value).__name__}: only functions, modules and constants "
+                "(numbers, strings, tuples) can be compiled"
+            )
+    return "\n".join(parts)
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def jitable(function: Callable[..., Any]) -> Any:
+    """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
+
+    Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
+    the builtins stay what Numba makes of them. The function itself is left as it is.
+
+    Parameters
+        function : plain Python function of the language of laws, or a Numba dispatcher, which is returned.
+    Returns
+        dispatcher : Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
+    Raises
+        TypeError: it is no plain function, writes a variable outside of it, or reaches a value that can change.
+    Notes: nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
+    Example:
+        >>> jitable(lambda x: 2.0 * x)(1.5)
+        3.0
+    """
+    if hasattr(function, "py_func"):
+        return function
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"can only compile a plain function, got a {type(function).__name__}: {function!r}")
+    import numba
+
+    with _lock:
+        key = _digest(_text(function, {}))
+        if key in _dispatchers:
+            return _dispatchers[key]
+        scope: dict[str, Any] = {name: function.__globals__.get(name) for name in ("__name__", "__builtins__")}
+        cells = {name: CellType() for name in function.__code__.co_freevars}
+        copy = FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, tuple(cells.values()) or None
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__qualname__ = function.__qualname__
+        _dispatchers[key] = dispatcher = numba.njit(copy)  # before what it reaches: it may reach itself
+        for (name, *attributes), value in _reach(function).items():
+            compiled = jitable(value) if isinstance(value, FunctionType) and _is_plain(value) else value
+            if attributes:  # a stand-in for the module, with the compiled functions in it
+                owner = scope.setdefault(name, ModuleType(name))
+                for part in attributes[:-1]:
+                    owner = owner.__dict__.setdefault(part, ModuleType(part))
+                setattr(owner, attributes[-1], compiled)
+            elif name in cells:
+                cells[name].cell_contents = compiled
+            else:
+                scope[name] = compiled
+        return dispatcher
+
+
+# From hooks to an object file --------------------------------------------------------------------------------------
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the line of a Numba error that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith("Failed in")] or [type(error).__name__]
+    return f"{told[0]} {told[1].removeprefix('>>> ')}" if told[0].endswith(":") and len(told) > 1 else told[0]
+
+
+def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None:
+    """Return where a function, or one it reaches, uses an attribute: `state.x (rcp.py:31)`."""
+    seen.add(id(function))
+    line, before = function.__code__.co_firstlineno, None
+    for step in dis.get_instructions(function):
+        line = step.positions.lineno or line if step.positions else line
+        if step.opname in ("LOAD_ATTR", "STORE_ATTR", "LOAD_METHOD") and step.argval == field:
+            owner = f"{before}." if isinstance(before, str) else ""
+            return f"{owner}{field} ({Path(function.__code__.co_filename).name}:{line})"
+        before = step.argval if step.opname.startswith("LOAD_FAST") else before
+    for value in map(_python_function, _reach(function).values()):
+        if _is_plain(value) and id(value) not in seen:
+            assert isinstance(value, FunctionType)
+            if use := _field_use(value, field, seen):
+                return use
+    return None
+
+
+def _check_writes(
+    dispatcher: Any, records: Mapping[str, Any], writable: Collection[str] | None, seen: set[int]
+) -> None:
+    """Refuse writes that compiled code would do silently, through the types that Numba has found.
+
+    A float stored in an int64 field would be cut, and what a hook writes into params or into a field of env that the
+    engine does not read back would be lost.
+    """
+    from numba import types
+    from numba.core import ir
+
+    seen.add(id(dispatcher))
+    name = _where(dispatcher.py_func)
+    for result in dispatcher.overloads.values():
+        typed = result.type_annotation
+        for statement in (s for block in typed.blocks.values() for s in block.body):
+            if not isinstance(statement, ir.SetAttr):
+                continue
+            target, value = typed.typemap[statement.target.name], typed.typemap[statement.value.name]
+            if not isinstance(target, types.Record):
+                continue
+            owners = [record for record, kind in records.items() if kind == target]
+            field = f"{statement.target.name.partition('.')[0]}.{statement.attr}"
+            place = f"{name} line {statement.loc.line}"
+            if isinstance(target.typeof(statement.attr), types.Integer) and not isinstance(
+                value, types.Integer | types.Boolean
+            ):
+                raise TypeError(f"{place} stores a {value} in the int field {field}: write int(...)")
+            if owners == ["params"]:
+                raise TypeError(f"{place} writes {field}: parameters are read-only")
+            if owners == ["env"] and writable is not None and statement.attr not in writable:
+                allowed = ", ".join(writable) or "no field"
+                raise TypeError(f"{place} writes {field}: of env, hooks may write {allowed}")
+    for value in _reach(dispatcher.py_func).values():
+        if hasattr(value, "overloads") and id(value) not in seen:
+            _check_writes(value, records, writable, seen)
+
+
+def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None) -> Any:
+    """Return Numba's compile result of a hook for these records."""
+    from numba import types
+
+    dispatcher = jitable(hook)
+    signature = tuple(records.values())
+    try:
+        dispatcher.compile(signature)
+        _check_writes(dispatcher, records, writable, set())
+        result = dispatcher.overloads[signature]
+        if result.signature.return_type != types.none:
+            raise TypeError(f"returns a {result.signature.return_type}; a hook acts by writing fields")
+    except Exception as error:  # Numba raises many kinds, a KeyError for a record without the field
+        cause = _one_line(error)
+        if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
+            fields = "; ".join(f"{record}: {', '.join(kind.fields) or 'none'}" for record, kind in records.items())
+            cause = f"no such field {use}, the fields are {fields}"
+        place = getattr(error, "loc", None)
+        line = f" (line {place.line})" if place else ""
+        raise TypeError(f"hook {name}, {_where(hook)}: {cause}{line}") from error
+    return result
+
+
+def _target_machine() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _linked(results: Collection[Any], machine: Any) -> Any:
+    """Return an optimized LLVM module with a C entry point `hook_<i>` for the i-th compile result, and no other."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+    from numba.core.registry import cpu_target
+
+    context = cpu_target.target_context
+    entries = ir.Module("hooks")
+    entries.triple, entries.data_layout = machine.triple, str(machine.target_data)
+    pointer, status = ir.PointerType(ir.IntType(8)), ir.IntType(32)
+    for i, result in enumerate(results):
+        types = result.signature.args
+        entry = ir.Function(entries, ir.FunctionType(status, [pointer] * len(types)), f"hook_{i}")
+        builder = ir.IRBuilder(entry.append_basic_block())
+        arguments = [
+            builder.bitcast(argument, context.get_argument_type(kind))
+            for argument, kind in zip(entry.args, types, strict=True)
+        ]
+        callee = context.declare_function(entries, result.fndesc)
+        outcome, _ = context.call_conv.call_function(builder, callee, result.signature.return_type, types, arguments)
+        fine = builder.or_(outcome.is_ok, outcome.is_none)
+        builder.ret(builder.zext(builder.not_(fine), status))
+    module = llvm.parse_assembly(str(entries))
+    for library in {id(result): result.library for result in results}.values():
+        module.link_in(llvm.parse_assembly(library.get_llvm_str()))
+    for symbol in (*module.functions, *module.global_variables):
+        if not symbol.is_declaration and not symbol.name.startswith("hook_"):
+            symbol.linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    passes = builder.getModulePassManager()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, builder)
+    return module
+
+
+def _missing(module: Any) -> list[str]:
+    """Return the symbols that a process without Numba does not have: the interpreter's, the allocator's."""
+    import llvmlite.binding as llvm
+
+    names = [symbol.name for symbol in (*module.functions, *module.global_variables) if symbol.is_declaration]
+    return [
+        name
+        for name in names
+        if not name.startswith("llvm.") and (_RUNTIME.match(name) or llvm.address_of_symbol(name) is None)
+    ]
+
+
+def _object_code(
+    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Collection[str] | None
+) -> bytes:
+    """Return one object file with a C entry point `hook_<i>` for the i-th hook."""
+    import numba
+    from numba.core.compiler_lock import global_compiler_lock
+
+    records = {name: numba.from_dtype(layout) for name, layout in layouts.items()}
+    machine = _target_machine()
+    with global_compiler_lock:
+        results = [_compile_one(name, hook, records, writable) for name, hook in hooks.items()]
+        module = _linked(results, machine)
+        if _missing(module):
+            for (name, hook), result in zip(hooks.items(), results, strict=True):
+                if missing := _missing(_linked([result], machine)):
+                    raise TypeError(
+                        f"hook {name}, {_where(hook)}: needs the interpreter or allocates memory ({missing[0]}); "
+                        "hooks use numbers and the fields of their records only"
+                    )
+        code = machine.emit_object(module)
+    assert isinstance(code, bytes)
+    return code
+
+
+# The cache ---------------------------------------------------------------------------------------------------------
+
+
+def _folders() -> Iterator[Path]:
+    """Yield where object files may lie: the user's cache directory, and a private temporary one."""
+    import platformdirs
+
+    yield Path(os.environ.get("ECC_CACHE_DIR") or platformdirs.user_cache_path("ecc"))
+    folder = Path(tempfile.gettempdir()) / f"ecc-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        info = folder.stat()
+    except OSError:
+        return
+    if not hasattr(os, "getuid") or (info.st_uid == os.getuid() and not info.st_mode & 0o022):
+        yield folder  # nobody else can have put code there
+
+
+def _read(name: str) -> bytes | None:
+    for folder in _folders():
+        try:
+            data = (folder / name).read_bytes()
+        except OSError:
+            continue
+        if hashlib.sha256(data[32:]).digest() == data[:32]:  # a damaged object file would end the process
+            return data[32:]
+    return None
+
+
+def _write(name: str, code: bytes) -> None:
+    """Store an object file at once or not at all; without a writable directory the code lives in this process only."""
+    for folder in _folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            os.replace(file.name, folder / name)
+            return
+        except OSError:
+            continue
+
+
+def _layout_text(layout: np.dtype[Any]) -> str:
+    return repr([(name, str(kind), offset) for name, (kind, offset, *_) in (layout.fields or {}).items()])
+
+
+@functools.cache
+def _surroundings() -> str:
+    """Return what decides about the code beside the hooks: this file, versions and processor."""
+    from importlib.metadata import version
+
+    import llvmlite.binding as llvm
+
+    versions = [version(package) for package in ("numba", "llvmlite")]
+    features = llvm.get_host_cpu_features().flatten()
+    return repr((Path(__file__).read_bytes(), sys.version, versions, llvm.get_host_cpu_name(), features))
+
+
+class CompiledHooks(Mapping[str, int]):
+    """The addresses of compiled hooks by name; the code lives as long as this object does."""
+
+    def __init__(self, names: Collection[str], code: bytes) -> None:
+        import llvmlite.binding as llvm
+
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self._addresses = {name: int(self._engine.get_function_address(f"hook_{i}")) for i, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> int:
+        return self._addresses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._addresses)
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def __repr__(self) -> str:
+        return f"CompiledHooks({', '.join(self)})"
+
+
+def _checked(name: str, hook: Hook) -> FunctionType:
+    if not isinstance(hook, FunctionType):
+        raise TypeError(f"hook {name} must be a plain function, got a {type(hook).__name__}")
+    if hook.__name__ == "<lambda>":
+        raise TypeError(f"hook {name}, {_where(hook)}: must be a function with a name, got a lambda")
+    code = hook.__code__
+    if code.co_argcount != len(RECORDS) or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
+        taken = ", ".join(inspect.signature(hook).parameters)
+        raise TypeError(f"hook {name}, {_where(hook)}: must take ({', '.join(RECORDS)}), got ({taken})")
+    return hook
+
+
+def compile_hooks(
+    hooks: Mapping[str, Hook],
+    state: np.dtype[Any],
+    header: np.dtype[Any],
+    params: np.dtype[Any],
+    env: np.dtype[Any],
+    writable: Collection[str] | None = None,
+) -> CompiledHooks:
+    """Return the C function pointers of hooks over these records.
+
+    Parameters
+        hooks : name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields
+            of the records, and functions of the same kind that it reaches through its globals.
+        state, header, params, env : structured dtypes of float64 and int64 fields; offsets are kept as given.
+        writable : the fields of `env` that hooks may write; None: all.
+    Returns
+        hooks : mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params,
+            void *env)`; 0: done, 1: where Python would have raised an exception. Keep the object while they are used.
+    Raises
+        TypeError: a hook that cannot be compiled, with its name, file, line and the cause; a record field that is
+            neither float64 nor int64.
+    Notes: the first time about 0.1 s a hook; a later process reads the object file from the cache directory
+        (`ECC_CACHE_DIR`, default: the user's) in milliseconds and does not import Numba.
+    Example: `compile_hooks({"on_drop": count_drop}, state, header, params, env)["on_drop"]`
+    """
+    functions = {name: _checked(name, hook) for name, hook in hooks.items()}
+    layouts = dict(zip(RECORDS, (state, header, params, env), strict=True))
+    for record, layout in layouts.items():
+        for field, (kind, *_) in (layout.fields or {}).items():
+            if kind not in (np.float64, np.int64):
+                raise TypeError(f"field {field} of {record} must be float64 or int64, got {kind}")
+    texts = []
+    for name, function in functions.items():
+        try:
+            texts.append(f"{name}: {_text(function, {})}")
+        except TypeError as error:
+            raise TypeError(f"hook {name}, {_where(function)}: {error}") from None
+    with _lock:
+        key = _digest(_surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(writable), *texts)
+        if key not in _loaded:
+            code = _read(key)
+            if code is None:
+                code = _object_code(functions, layouts, writable)
+                _write(key, code)
+            _loaded[key] = CompiledHooks(functions, code)
+        return _loaded[key]
