@@ -379,7 +379,7 @@ class Network:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables (for TOML): `links` and `flows`, defaults left out."""
-        return {"links": [_table(link) for link in self.links], "flows": [_table(flow) for flow in self.flows]}
+        return {"links": [to_table(link) for link in self.links], "flows": [to_table(flow) for flow in self.flows]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Network:
@@ -411,7 +411,12 @@ def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
     return found
 
 
-def _table(item: Link | Flow) -> dict[str, Any]:
+def to_table(item: Any) -> dict[str, Any]:
+    """Return a dataclass as a plain table that `from_table` reads back, defaults left out.
+
+    Parameters
+        item : Link, Flow or another dataclass of plain values.
+    """
     values = {f.name: (getattr(item, f.name), f.default) for f in fields(item)}
     return {k: list(v) if isinstance(v, tuple) else v for k, (v, default) in values.items() if v != default}
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ecc.models import Protocol, all_protocols
 from ecc.models.base import settings
 from ecc.models.equilibria import check_assignment
-from ecc.network import Flow, Network, from_table
+from ecc.network import Flow, Network, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_time
 from ecc.workload import Arrivals, Workload
 
@@ -96,11 +96,8 @@ class Scenario:
         data |= self.network.to_dict()
         if self.workload is not None:
             data["workload"] = {
-                "transfers": Network.to_dict(_Flows(self.workload.transfers))["flows"],  # type: ignore[arg-type]
-                "arrivals": [
-                    {k: list(v) if isinstance(v, tuple) else v for k, v in vars(a).items() if v is not None}
-                    for a in self.workload.arrivals
-                ],
+                "transfers": [to_table(transfer) for transfer in self.workload.transfers],
+                "arrivals": [to_table(stream) for stream in self.workload.arrivals],
             }
         return tomli_w.dumps(data)
 
@@ -134,12 +131,6 @@ class Scenario:
             seed=data.get("seed", 1),
             assignment=data.get("assignment"),
         )
-
-
-@dataclass(frozen=True)
-class _Flows:
-    flows: Any
-    links: Any = ()
 
 
 def _workload(table: Any) -> Workload:
