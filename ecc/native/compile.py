@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _reach(function: FunctionType) -> dict[tuple[str, ...], object]:
     return found
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: object) -> TypeGuard[FunctionType]:
     """Tell whether the value is a Python function that Numba has to be given compiled."""
     return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _KNOWN_TO_NUMBA
 
@@ -126,7 +126,6 @@ def _text(function: FunctionType, seen: dict[int, int]) -> str:
         inner = _python_function(value)
         name = ".".join(path)
         if _is_plain(inner):
-            assert isinstance(inner, FunctionType)
             parts.append(f"{name}: {_text(inner, seen)}")
         elif _is_constant(value):
             parts.append(f"{name}: {type(value)} {value!r}")
@@ -182,7 +181,7 @@ def jitable(function: Callable[..., Any]) -> Any:
         copy.__qualname__ = function.__qualname__
         _dispatchers[key] = dispatcher = numba.njit(copy)  # before what it reaches: it may reach itself
         for (name, *attributes), value in _reach(function).items():
-            compiled = jitable(value) if isinstance(value, FunctionType) and _is_plain(value) else value
+            compiled = jitable(value) if _is_plain(value) else value
             if attributes:  # a stand-in for the module, with the compiled functions in it
                 owner = scope.setdefault(name, ModuleType(name))
                 for part in attributes[:-1]:
@@ -217,7 +216,6 @@ def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None
         before = step.argval if step.opname.startswith("LOAD_FAST") else before
     for value in map(_python_function, _reach(function).values()):
         if _is_plain(value) and id(value) not in seen:
-            assert isinstance(value, FunctionType)
             if use := _field_use(value, field, seen):
                 return use
     return None

@@ -321,7 +321,7 @@ def over_list() -> Any:
     ("hook", "message"),
     [
         (missing_read, r"hook on_test, missing_read \(test_compile.py:\d+\): no such field p.gain "
-         r"\(test_compile.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: now, "),
+         r"\(test_compile.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: "),
         (missing_write, r"missing_write .*no such field state.flag \(test_compile.py"),
         (wrong_count_in_law, r"wrong_count_in_law .*missing a required argument: 'y'"),
         (too_few, r"too_few .*must take \(state, header, params, env\), got \(state, header, env\)"),
