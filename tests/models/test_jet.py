@@ -1,0 +1,34 @@
+import math
+
+import pytest
+
+from ecc.errors import LinearizationError
+from ecc.models.elementary import exp, log, sqrt
+from ecc.models.jet import derivatives
+
+
+def helper(x):
+    return exp(x) / x
+
+
+@pytest.mark.parametrize(
+    ("law", "at", "expected"),
+    [
+        (lambda x: 3.0 - x * x / 2.0, 2.0, (1.0, -2.0, -1.0, 0.0)),
+        (lambda x: 1.0 / x, 2.0, (0.5, -0.25, 0.25, -0.375)),
+        (lambda x: exp(2.0 * x), 0.5, (math.e, 2 * math.e, 4 * math.e, 8 * math.e)),
+        (lambda x: log(x), 2.0, (math.log(2.0), 0.5, -0.25, 0.25)),
+        (lambda x: sqrt(x), 4.0, (2.0, 0.25, -1 / 32, 3 / 256)),
+        (lambda x: max(x, 1.0) + min(5.0 * x, x), 3.0, (6.0, 2.0, 0.0, 0.0)),
+        (lambda x: abs(-x), 3.0, (3.0, 1.0, 0.0, 0.0)),
+        (lambda x: helper(x), 1.0, (math.e, 0.0, math.e, -2 * math.e)),
+    ],
+)
+def test_exact_derivatives(law, at, expected):
+    assert derivatives(law, {"x": at}, "x") == pytest.approx(expected, rel=1e-14, abs=1e-14)
+
+
+@pytest.mark.parametrize("law", [lambda x: max(x, 2.0), lambda x: min(2.0, x), lambda x: abs(x - 2.0)])
+def test_a_tie_is_said_not_picked(law):
+    with pytest.raises(LinearizationError, match="the law switches at the equilibrium"):
+        derivatives(law, {"x": 2.0}, "x")

@@ -1,0 +1,94 @@
+"""RCP, QI-RCP, PIQI-RCP: laws, equilibria, published bounds."""
+
+import inspect
+from math import pi, sin
+
+import numpy as np
+import pytest
+
+from ecc.allocation import max_min
+from ecc.errors import LinearizationError
+from ecc.models import PIQIRCP, QIRCP, RCP, all_protocols
+from ecc.network import Network
+
+PROTOCOLS = [cls() for cls in all_protocols().values()]
+NETWORKS = {
+    "dumbbell": Network.dumbbell("100 Mb/s", rtts=[0.12, 0.12, 0.3]),
+    "parking_lot": Network.parking_lot(["970 Mb/s", "800 Mb/s"]),
+    "T_u": Network.T_u(),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
+def test_equilibrium_is_a_fixed_point_of_the_laws_and_max_min_fair(protocol, net):
+    point = protocol.equilibrium(net)
+    p = protocol.namespace()
+    for link in np.unique(point.bottleneck):
+        y = point.rates[net.incidence[:, link]].sum()
+        supply = {"R": point.fair_rate[link], "y": y, "y_prev": y, "q": 0.0, "C": net.capacities[link],
+                  "d": 0.1, "T": 0.01, "p": p}  # fmt: skip
+        args = {k: supply[k] for k in inspect.signature(protocol.router_law).parameters}
+        assert protocol.router_law(**args) == pytest.approx(point.fair_rate[link], rel=1e-12)
+    for rate in point.rates:
+        supply = {"x": rate, "R": rate, "R_prev": rate, "p": p}
+        args = {k: supply[k] for k in inspect.signature(protocol.source_law).parameters}
+        assert protocol.source_law(**args) == pytest.approx(rate, rel=1e-15)
+    gamma = getattr(protocol, "gamma", 1.0)
+    assert point.rates == pytest.approx(max_min(net, gamma * net.capacities))
+
+
+def test_laws_by_hand():
+    rcp = RCP(alpha=0.5, beta=1.0).namespace()
+    grown = RCP.router_law(R=10.0, y=90.0, q=2.0, C=100.0, d=0.1, T=0.01, p=rcp)
+    assert grown == pytest.approx(10.0 * (1 + 0.01 * (0.5 * 10.0 - 2.0 / 0.1) / (0.1 * 100.0)))
+    assert RCP(queue_term=False).namespace().beta == 0.0
+    piqi = PIQIRCP(alpha=0.5, alpha1=0.25).namespace()
+    assert (piqi.alpha1, piqi.alpha2) == (0.25, 0.5)
+    assert PIQIRCP.source_law(x=1.0, R=3.0, R_prev=2.0, p=piqi) == pytest.approx(1.0 + 0.01 * 2.0 + 0.1)
+
+
+def test_fixed_assignment_moves_the_equilibrium():
+    net = Network.parking_lot(["970 Mb/s", "800 Mb/s"])
+    point = QIRCP(gamma=1.0).equilibrium(net, np.array([0, 0, 1]))
+    assert point.rates == pytest.approx([485e6, 485e6, 315e6])
+    with pytest.raises(LinearizationError, match="needs negative rates"):
+        QIRCP().equilibrium(Network.xcp_unfair(3, long_link_first=False), np.array([0] * 3 + [1] * 6))
+
+
+def test_published_bounds():
+    equal = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.1])
+    mixed = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.2])
+    values = {b.theorem: b for b in QIRCP().published_bounds(equal) + QIRCP().published_bounds(mixed)}
+    assert values["THESIS Theorem 3"].value == pytest.approx(pi / 2)
+    assert values["THESIS Theorem 4"].value == pytest.approx(pi * 0.15 / (2 * 0.2))
+    assert values["THESIS Theorem 7"].value == pytest.approx(20 * sin(pi / 38))
+    assert values["THESIS Theorem 8"].value == pytest.approx(1.2080, abs=5e-5)
+    values = {b.theorem: b for b in PIQIRCP().published_bounds(equal) + PIQIRCP().published_bounds(mixed)}
+    assert values["THESIS Theorem 9"].value == pytest.approx(pi / 4)
+    assert values["THESIS Theorem 10"].value == pytest.approx(pi * 0.15 / (4 * 0.2))
+    assert values["THESIS Theorem 12"].value == pytest.approx(10 * sin(pi / 38))
+    assert values["THESIS Theorem 13"].kind == "sufficient"
+    assert QIRCP().published_bounds(Network.T_u()) == []
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: RCP(alpha=0.0), "alpha must be > 0, got 0.0"),
+        (lambda: RCP(beta=-1.0), "beta must be >= 0, got -1.0"),
+        (lambda: RCP(rtt="median"), "rtt must be one of 'mean', 'max', got 'median'"),
+        (lambda: QIRCP(interval=float("inf")), "interval must be > 0, got inf"),
+        (lambda: PIQIRCP(tau1=2.0), "tau1 must be > 0 and < 2, got 2.0"),
+        (lambda: PIQIRCP(alpha2=-0.1), "alpha2 must be > 0, got -0.1"),
+        (lambda: PIQIRCP(update="packet"), "update must be one of 'interval', 'ack', 'rtt', got 'packet'"),
+    ],
+)
+def test_bad_parameters_get_one_line(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_wrong_kinds_get_one_line():
+    with pytest.raises(TypeError, match="alpha must be a number, got '0.4'"):
+        RCP(alpha="0.4")
