@@ -1,0 +1,147 @@
+"""Verdicts and proofs: the number of unstable roots by ball arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ecc.linear.characteristic import Characteristic, Real
+from ecc.linear.counting import Count, Evaluation, count_right
+
+if TYPE_CHECKING:
+    from ecc.linear.systems import LinearSystem
+
+__all__ = ["Certificate", "certify", "is_stable"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
+
+    Fields
+        stable : True or False if proven, None if undecided.
+        at_least, at_most : bounds on the number of unstable roots; at_most is None if none is proven.
+        line : real part of the contour [1/s], or log of its radius.
+        reach : |s| beyond which no root can lie right of the line [rad/s]; pi for sampled systems.
+        pieces : pieces of the contour on which the enclosure excludes zero.
+        method : how.
+    """
+
+    stable: bool | None
+    at_least: int
+    at_most: int | None
+    line: float
+    reach: float
+    pieces: int
+    method: str
+
+    @property
+    def unstable(self) -> int | None:
+        """The number of unstable roots, None if not decided."""
+        return self.at_least if self.at_least == self.at_most else None
+
+
+_METHOD = "argument principle, cubic enclosures between balls of {} bits (python-flint)"
+_BITS = 80
+_STEP = 1e-13
+
+
+def is_stable(system: LinearSystem) -> bool:
+    """Count in floating point with its own error bounds; where that cannot tell, in balls."""
+    count = count_right(system._characteristic, 0.0)
+    if count.number is not None:
+        return count.number == 0
+    return certify(system).stable is True
+
+
+def certify(system: LinearSystem) -> Certificate:
+    """Return a proof of the number of unstable roots of a system.
+
+    The mesh comes from floating point; on it P and P' are enclosed in balls, and the argument of det P is followed over
+    pieces whose enclosure excludes zero (`ecc.linear.counting`). A root on the contour, or closer than 1e-13 of the
+    system's scale, leaves the count open: then a line on either side gives bounds instead.
+
+    Parameters
+        system : DelaySystem or SampledSystem.
+    Returns
+        Certificate.
+    Raises
+        ImportError: python-flint is not installed.
+    Notes: the matrices and delays are taken as the exact binary numbers that they are.
+    Example:
+        >>> certify(DelaySystem([-1.0], [1.6])).unstable
+        2
+    """
+    ch = system._characteristic
+    count = _proven(ch, 0.0)
+    if count.number is not None:
+        return _certificate(count, count.number, count.number)
+    if not np.isfinite(count.top):
+        return _certificate(count, 0, None)
+    step = _STEP * 10.0 * ch.unit
+    right, left = _proven(ch, step), _proven(ch, -step)
+    least = right.number or 0
+    if _root_at_zero(ch):
+        least = max(least, 1)
+    return _certificate(left if left.number is not None else right, least, left.number)
+
+
+def _certificate(count: Count, least: int, most: int | None) -> Certificate:
+    stable = True if most == 0 else (False if least > 0 else None)
+    return Certificate(
+        stable, least, most, count.sigma, count.top, max(0, len(count.omega) - 1), _METHOD.format(_BITS)
+    )
+
+
+def _root_at_zero(ch: Characteristic) -> bool:
+    """Whether det P(0) = 0 exactly, in rational numbers."""
+    from flint import fmpq, fmpq_mat
+
+    n = ch.size
+    entries = [fmpq(0)] * (n * n)
+    for matrix in ch.constant:
+        for i, value in enumerate(matrix.ravel()):
+            entries[i] += fmpq(*float(value).as_integer_ratio())
+    if ch.sampled:
+        for i in range(n):
+            entries[i * (n + 1)] += 1
+    return bool(fmpq_mat(n, n, entries).det() == 0)
+
+
+def _proven(ch: Characteristic, sigma: float) -> Count:
+    """The count right of a line, on the mesh of floating point, with balls for values."""
+    mesh = count_right(ch, sigma)
+    if not len(mesh.omega):
+        return mesh
+    return count_right(ch, sigma, lambda omega: _balls(ch, sigma, omega), mesh.omega)
+
+
+def _balls(ch: Characteristic, sigma: float, omega: Real) -> Evaluation:
+    """P and P' on s = sigma + j omega as midpoints and radii of balls."""
+    from flint import acb, acb_mat, arb, ctx
+
+    delays = [arb(float(tau)) for tau in ch.delays]
+    n = ch.size
+    blocks = [ch.constant] if ch.slope is None else [ch.constant, ch.slope]
+    points, columns = len(omega), 2 * len(blocks) * n * n
+    before = ctx.prec
+    ctx.prec = _BITS
+    try:
+        exponentials: list[Any] = []
+        for w in omega:
+            s = acb(-sigma, -arb.pi() if ch.sampled and w == pi else -float(w))
+            exponentials += [(s * tau).exp() for tau in delays]
+        table: list[Any] = []
+        for k, tau in enumerate(delays):
+            for block in blocks:
+                entries = block[k].ravel().tolist()
+                table += entries + [-tau * x for x in entries]
+        balls = (acb_mat(points, len(delays), exponentials) * acb_mat(len(delays), columns, table)).entries()
+        middle = np.array([complex(x) for x in balls]).reshape(points, columns)
+        radius = np.array([float(x.rad()) for x in balls]).reshape(points, columns)
+    finally:
+        ctx.prec = before
+    return ch.enclose(sigma + 1j * omega, middle, radius)

@@ -1,0 +1,269 @@
+"""The characteristic matrix that both kinds of linear systems with delays share, and how it is evaluated.
+
+With s the complex frequency (for sampled systems s = log z, in rad/step), every system here is
+
+    P(s) = p(s) I + sum_k (B_k + s E_k) exp(-s tau_k),      p(s) = s (continuous) or 1 (sampled),
+
+and its roots are the s at which det P(s) = 0: all of them for continuous systems, those with |Im s| <= pi for sampled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf, pi, sin, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import matrix_balance
+
+__all__ = ["Characteristic", "inverse", "product"]
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+_EPS = float(np.finfo(np.float64).eps)
+_CHUNK = 1 << 21  # exponentials held at once
+
+
+def product(a: Complex, b: Complex) -> Complex:
+    """Product of stacked square matrices; plain numbers take the short way."""
+    return a * b if a.shape[-1] == 1 else np.matmul(a, b)
+
+
+def inverse(a: Complex) -> Complex:
+    """Inverse of stacked square matrices, without an exception (inf or nan) where one is singular."""
+    size = a.shape[-1]
+    with np.errstate(all="ignore"):
+        if size == 1:
+            return 1.0 / a
+        if size == 2:
+            out = np.empty_like(a)
+            out[..., 0, 0], out[..., 1, 1] = a[..., 1, 1], a[..., 0, 0]
+            out[..., 0, 1], out[..., 1, 0] = -a[..., 0, 1], -a[..., 1, 0]
+            determinant = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
+            return out / determinant[..., None, None]
+        try:
+            return np.asarray(np.linalg.inv(a))
+        except np.linalg.LinAlgError:
+            return np.stack([_inverse_or_nan(one) for one in a])
+
+
+def _inverse_or_nan(a: Complex) -> Complex:
+    try:
+        return np.asarray(np.linalg.inv(a))
+    except np.linalg.LinAlgError:
+        return np.full_like(a, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Characteristic:
+    """P(s) of one system, balanced by powers of two (which leaves the determinant as it is).
+
+    Parameters
+        delays : shape (K,), increasing, distinct: seconds, or steps of a sampled system.
+        constant, slope : shape (K, n, n). B_k and E_k; slope is None where all E_k are zero.
+        sampled : bool. p(s) = 1 instead of s, and |Im s| <= pi.
+    """
+
+    delays: Real
+    constant: Real
+    slope: Real | None
+    sampled: bool
+
+    @staticmethod
+    def build(terms: Real, delays: Real, slopes: Real, slope_delays: Real, sampled: bool) -> Characteristic:
+        """Join B_k = -A_k at tau_k (terms) and E_j at sigma_j (slopes), drop zeros, balance."""
+        size = terms.shape[1]
+        terms_on, slopes_on = np.any(terms != 0.0, axis=(1, 2)), np.any(slopes != 0.0, axis=(1, 2))
+        every = np.unique(np.concatenate([delays[terms_on], slope_delays[slopes_on]]))
+        constant = np.zeros((len(every), size, size))
+        constant[np.searchsorted(every, delays[terms_on])] = -terms[terms_on]
+        slope = None
+        if np.any(slopes_on):
+            slope = np.zeros_like(constant)
+            slope[np.searchsorted(every, slope_delays[slopes_on])] = slopes[slopes_on]
+        if size > 1:
+            total = np.abs(constant).sum(axis=0) + (0.0 if slope is None else np.abs(slope).sum(axis=0))
+            scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
+            ratio = scale[None, :] / scale[:, None]
+            constant = constant * ratio
+            slope = None if slope is None else slope * ratio
+        return Characteristic(every, constant, slope, sampled)
+
+    @property
+    def size(self) -> int:
+        """Number of states n."""
+        return int(self.constant.shape[1])
+
+    @property
+    def longest(self) -> float:
+        """Longest delay, 0 if there is none."""
+        return float(self.delays[-1]) if len(self.delays) else 0.0
+
+    @cached_property
+    def unit(self) -> float:
+        """The scale of distances between roots: 1/longest delay, or the size of the matrices without delays."""
+        if self.longest > 0.0:
+            return 1.0 / self.longest
+        return self.bound(0.0) if not self.sampled and np.any(self.constant) else 1.0
+
+    @cached_property
+    def _table(self) -> Real:
+        """(columns of P and P' per matrix entry) x K: B, -tau B, and if neutral E, -tau E."""
+        parts = [self.constant, -self.delays[:, None, None] * self.constant]
+        if self.slope is not None:
+            parts += [self.slope, -self.delays[:, None, None] * self.slope]
+        return np.concatenate([part.reshape(len(self.delays), self.size**2) for part in parts], axis=1).T.copy()
+
+    def _assemble(self, s: Complex, sums: Complex) -> tuple[Complex, Complex]:
+        n = self.size
+        parts = sums.reshape(len(s), 2 if self.slope is None else 4, n, n)
+        value, slope = parts[:, 0].copy(), parts[:, 1].copy()
+        if self.slope is not None:
+            value += s[:, None, None] * parts[:, 2]
+            slope += parts[:, 2] + s[:, None, None] * parts[:, 3]
+        index = np.arange(n)
+        if self.sampled:
+            value[:, index, index] += 1.0
+        else:
+            value[:, index, index] += s[:, None]
+            slope[:, index, index] += 1.0
+        return value, slope
+
+    def evaluate(self, s: Complex) -> tuple[Complex, Complex]:
+        """P(s) and P'(s), shape (points, n, n), for s of shape (points,)."""
+        step = max(1, _CHUNK // max(1, len(self.delays)))
+        table = self._table.T.astype(np.complex128)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [
+                np.exp(np.multiply.outer(-s[at : at + step], self.delays)) @ table for at in range(0, len(s), step)
+            ]
+            return self._assemble(s, np.concatenate(sums) if sums else np.zeros((0, table.shape[1]), complex))
+
+    def evaluate_grid(self, sigma: float, start: float, step: float, count: int) -> tuple[Complex, Complex, Complex]:
+        """s = sigma + j (start + i step), i < count, with P and P'; exponentials of sums are products of exponentials.
+
+        K delays at M points cost K sqrt(M) exponentials and K M multiplications in one matrix product.
+        """
+        columns = ceil(sqrt(count))
+        rows = ceil(count / columns)
+        s = sigma + 1j * (start + step * np.arange(count))
+        if len(self.delays) * count < 4096:
+            return s, *self.evaluate(s)
+        outer = np.exp(np.multiply.outer(-(sigma + 1j * (start + step * columns * np.arange(rows))), self.delays))
+        inner = np.exp(np.multiply.outer(self.delays, -1j * step * np.arange(columns)))
+        sums = np.empty((rows, columns, len(self._table)), complex)
+        for i, row in enumerate(self._table):
+            sums[:, :, i] = (outer * row) @ inner if np.any(row) else 0.0
+        return s, *self._assemble(s, sums.reshape(rows * columns, -1)[:count])
+
+    def enclose(self, s: Complex, middle: Complex, radius: Real) -> tuple[Complex, Complex, Real, Real]:
+        """P, P' and their radii from enclosed sums over the delays (columns as in `_table`); rounding included."""
+        n = self.size
+        value, slope = self._assemble(s, middle)
+        extra = (radius + 2.0 * _EPS * np.abs(middle)).reshape(len(s), 2 if self.slope is None else 4, n, n)
+        size, eye = np.abs(s)[:, None, None], np.eye(n)
+        value_error = extra[:, 0] + (0.0 if self.slope is None else size * extra[:, 2])
+        slope_error = extra[:, 1] + (0.0 if self.slope is None else extra[:, 2] + size * extra[:, 3])
+        return (
+            value,
+            slope,
+            2.0 * value_error + 4.0 * _EPS * (np.abs(value) + size * eye),
+            2.0 * slope_error + 4.0 * _EPS * (np.abs(slope) + eye),
+        )
+
+    def determinant(self, s: Complex) -> Complex:
+        """det P(s), shape (points,)."""
+        return np.asarray(np.linalg.det(self.evaluate(s)[0]))
+
+    def moments(self, sigma: float) -> tuple[Real, Real]:
+        """Sums over k of |B_k| tau_k^p exp(-sigma tau_k), and of |E_k| likewise, p = 0..4: shape (5, n, n) each."""
+        with np.errstate(over="ignore"):
+            weights = self.delays ** np.arange(5)[:, None] * np.exp(-sigma * self.delays)
+            total = np.einsum("pk,kij->pij", weights, np.abs(self.constant))
+            if self.slope is None:
+                return total, np.zeros_like(total)
+            return total, np.einsum("pk,kij->pij", weights, np.abs(self.slope))
+
+    def bound(self, sigma: float) -> float:
+        """A proven bound on |s| over the roots with Re s >= sigma; inf where the neutral part allows none.
+
+        For a positive vector v and nonnegative A, E with A v <= r (v - E v): every root has |s| <= r. Sums run over
+        positive numbers, so that the relative margin of 1e-9 covers rounding many times over.
+        """
+        if self.sampled:
+            return inf
+        moments, slopes = self.moments(sigma)
+        a, e = moments[0], slopes[0]
+        if not (np.all(np.isfinite(a)) and np.all(np.isfinite(e))):
+            return inf
+        gain = a
+        if self.slope is not None:
+            if self.neutral_radius(sigma) >= 1.0:
+                return inf
+            gain = np.linalg.solve(np.eye(self.size) - e, a)
+        top = float(gain.sum(axis=1).max())
+        if top == 0.0:
+            return 0.0
+        best = inf
+        v = np.ones(self.size)
+        for _ in range(30 if self.size > 1 else 1):
+            rest = v - e @ v
+            if np.all(rest > 0.0):
+                best = min(best, float((a @ v / rest).max()))
+            v = gain @ v + 1e-4 * top * v
+            v /= v.max()
+        return best * (1.0 + 1e-9)
+
+    def neutral_radius(self, sigma: float) -> float:
+        """Bound on the spectral radius of the neutral part over Re s >= sigma: that of sum |E_k| exp(-sigma tau_k)."""
+        if self.slope is None:
+            return 0.0
+        e = self.moments(sigma)[1][0]
+        if not np.all(np.isfinite(e)):
+            return inf
+        return float(np.abs(np.linalg.eigvals(e)).max()) * (1.0 + 1e-9)
+
+    def top_frequency(self, sigma: float) -> float:
+        """The end of the contour on Re s = sigma: pi, or where det P has settled to its last quadrant."""
+        if self.sampled:
+            return pi
+        radius = self.bound(sigma)
+        if radius == 0.0:
+            return 1.0
+        return radius * 1.001 / sin(pi / max(2, self.size))
+
+    def tail(self, sigma: float, top: float) -> float:
+        """Argument that det P(s) still gains over s = sigma + j w, w from `top` on, beyond what is periodic in w.
+
+        det P = s^n det E(s) det(I - M(s)/s) with M bounded, and each factor's eigenvalues stay in the right half plane.
+        """
+        s = complex(sigma, top)
+        value = self.evaluate(np.array([s]))[0][0]
+        lead = np.eye(self.size, dtype=complex)
+        if self.slope is not None:
+            lead = lead + np.einsum("k,kij->ij", np.exp(-s * self.delays), self.slope)
+        return float(
+            self.size * (pi / 2 - np.angle(s))
+            - np.angle(np.linalg.eigvals(lead)).sum()
+            - np.angle(np.linalg.det(np.linalg.solve(lead, value) / s))
+        )
+
+    def rounding(self, sigma: float, s: Complex) -> tuple[Real, Real]:
+        """Bounds on the errors of `evaluate` at s on Re s = sigma: entries of P and of P'.
+
+        Valid for exponentials right to 4 ulp; the sum over K delays and the rounding of s tau are counted.
+        """
+        b, e = self.moments(sigma)
+        size = np.abs(s)[:, None, None]
+        eye = np.eye(self.size)
+        many = 10.0 + len(self.delays)
+        value = many * (b[0] + size * (e[0] + eye)) + 4.0 * size * (b[1] + size * e[1])
+        slope = many * (b[1] + e[0] + eye + size * e[1]) + 4.0 * size * (b[2] + 2.0 * e[1] + size * e[2])
+        return _EPS * value, _EPS * slope
+
+    def fourth_derivative(self, sigma: float, size: Real) -> Real:
+        """Bound on the fourth derivative of every entry of P along Re s = sigma where |s| <= size."""
+        b, e = self.moments(sigma)
+        return np.asarray(b[4] + 4.0 * e[3] + size[:, None, None] * e[4])

@@ -1,0 +1,154 @@
+"""How many roots lie right of a line: the argument principle with a proven bound on every piece of the contour.
+
+On a piece of the line, P is its cubic Hermite interpolant up to h^4/384 times a bound on the fourth derivative. In the
+Bezier form of that cubic all values lie in the convex hull of four matrices; if a matrix Y takes all four (with their
+error bounds) into the disk of radius r < 1 about the identity, det P has no zero on the piece, and its argument changes
+by exactly the difference of the principal arguments of det(Y P) at the ends, provided r <= sin(pi/n). Pieces that fail
+are halved. Y is any matrix, here the approximate inverse in the middle, so its own rounding does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, isfinite, pi, sin
+
+import numpy as np
+
+from ecc.linear.characteristic import Characteristic, Complex, Real, inverse, product
+
+__all__ = ["Count", "Evaluation", "count_right"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_MOST_PIECES = 1 << 22
+
+Evaluation = tuple[Complex, Complex, Real, Real]
+"""P and P' at points of the line, and bounds on the errors of their entries: shape (points, n, n) each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Count:
+    """Roots right of a line, with the mesh that shows it.
+
+    `number` is None if a root lies too close to the line to tell (then near `stuck` rad/s or rad/step); `omega`, `value`
+    and `slope` are the nodes and P, P' there.
+    """
+
+    number: int | None
+    sigma: float
+    top: float
+    omega: Real
+    value: Complex
+    slope: Complex
+    stuck: float = float("nan")
+
+
+def _evaluate(ch: Characteristic, sigma: float, omega: Real) -> Evaluation:
+    s = sigma + 1j * omega
+    return *ch.evaluate(s), *ch.rounding(sigma, s)
+
+
+def _join(parts: list[Evaluation]) -> Evaluation:
+    a, b, c, d = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return a, b, c, d
+
+
+def count_right(
+    ch: Characteristic,
+    sigma: float,
+    evaluate: Callable[[Real], Evaluation] | None = None,
+    mesh: Real | None = None,
+) -> Count:
+    """Number of roots with Re s > sigma, proven up to the error bounds of the evaluation.
+
+    Parameters
+        ch : the characteristic matrix.
+        sigma : float, 1/s or 1/step. The line.
+        evaluate : function of frequencies, or None for floating-point numbers with their own error bounds.
+        mesh : increasing nodes from 0 to the top frequency, or None for a uniform start.
+    Returns
+        Count. Roots on the real axis count once, pairs twice, multiple roots as often as they are.
+    """
+    top = ch.top_frequency(sigma)
+    n = ch.size
+    moments = ch.moments(sigma)[0]
+    if not (isfinite(top) and np.all(np.isfinite(moments))):
+        empty = np.zeros((0, n, n), complex)
+        return Count(None, sigma, top, np.zeros(0), empty, empty)
+    if mesh is None:
+        pieces = _first_pieces(ch, sigma, top, moments)
+        if pieces > _MOST_PIECES:
+            empty = np.zeros((0, n, n), complex)
+            return Count(None, sigma, top, np.zeros(0), empty, empty)
+        omega = np.linspace(0.0, top, pieces + 1)
+    else:
+        omega = mesh
+    if evaluate is None and mesh is None:
+        s, value, slope = ch.evaluate_grid(sigma, 0.0, top / pieces, pieces + 1)
+        nodes: Evaluation = (value, slope, *ch.rounding(sigma, s))
+    else:
+        nodes = evaluate(omega) if evaluate else _evaluate(ch, sigma, omega)
+    limit = 0.98 * sin(pi / max(2, n))
+    kept_omega, kept = [omega], [nodes]
+    left, right = omega[:-1], omega[1:]
+    low: Evaluation = (nodes[0][:-1], nodes[1][:-1], nodes[2][:-1], nodes[3][:-1])
+    high: Evaluation = (nodes[0][1:], nodes[1][1:], nodes[2][1:], nodes[3][1:])
+    change, stuck, number = 0.0, float("nan"), len(omega)
+    while True:
+        bound = ch.fourth_derivative(sigma, np.hypot(sigma, right)) * ((right - left) ** 4 / 384.0)[:, None, None]
+        radius, turn = _piece(low, high, right - left, bound)
+        fails = ~(radius < limit)
+        change += float(turn[~fails].sum())
+        if not fails.any():
+            break
+        left, right = left[fails], right[fails]
+        middle = 0.5 * (left + right)
+        number += len(middle)
+        small = right - left <= 16.0 * _EPS * np.maximum(right, 0.01 * min(ch.unit, top))
+        if small.any() or number > _MOST_PIECES:
+            stuck = float(middle[small][0]) if small.any() else float(middle[0])
+            break
+        new = evaluate(middle) if evaluate else _evaluate(ch, sigma, middle)
+        low = _join([(low[0][fails], low[1][fails], low[2][fails], low[3][fails]), new])
+        high = _join([new, (high[0][fails], high[1][fails], high[2][fails], high[3][fails])])
+        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
+        kept_omega.append(middle)
+        kept.append(new)
+    every = np.concatenate(kept_omega)
+    order = np.argsort(every)
+    value, slope = (np.concatenate([part[i] for part in kept])[order] for i in (0, 1))
+    total: int | None = None
+    if not stuck == stuck:
+        turns = -change / pi if ch.sampled else n / 2 - (change + ch.tail(sigma, top)) / pi
+        total = round(turns)
+        if abs(turns - total) > 0.01 or total < 0:
+            total, stuck = None, top
+    return Count(total, sigma, top, every[order], value, slope, stuck)
+
+
+def _first_pieces(ch: Characteristic, sigma: float, top: float, moments: Real) -> int:
+    """Pieces about as long as the matrices let them be: (M4/M0)^(1/4) h near 1."""
+    base = moments[0] + np.eye(ch.size) * (1.0 if ch.sampled else top)
+    rate = float((moments[4].sum() / base.sum()) ** 0.25)
+    return 4 + ceil(min(rate * top, 1e12))
+
+
+def _piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tuple[Real, Real]:
+    """Radius about the identity that each piece needs, and the change of arg det P if that is small enough."""
+    n = low[0].shape[-1]
+    h = (length / 3.0)[:, None, None]
+    corners = (low[0], low[0] + 1j * h * low[1], high[0] - 1j * h * high[1], high[0])
+    y = inverse(0.5 * (low[0] + high[0]))
+    size = np.abs(y)
+    error = np.maximum(low[2] + h * low[3], high[2] + h * high[3]) + bound
+    radius = np.zeros(len(length))
+    eye = np.eye(n)
+    ends = []
+    with np.errstate(all="ignore"):
+        for i, corner in enumerate(corners):
+            image = product(y, corner)
+            spread = np.abs(image - eye) + np.real(product(size, error + (n + 4) * _EPS * np.abs(corner)))
+            radius = np.maximum(radius, np.sqrt((spread**2).sum(axis=(1, 2))))
+            if i in (0, 3):
+                ends.append(np.angle(image[:, 0, 0] if n == 1 else np.linalg.det(image)))
+    return radius, ends[1] - ends[0]

@@ -1,0 +1,283 @@
+"""The rightmost roots: starts from a small eigenproblem or a line, Newton on det P, and a count that none is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import exp, isfinite, pi
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Characteristic, Complex, inverse
+from ecc.linear.counting import Count, count_right
+
+__all__ = ["newton", "newton_steps", "rightmost", "starts"]
+
+NDArrayInt = NDArray[np.int64]
+
+_ROUNDS = 60
+_CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it is drawn
+
+
+def newton_steps(value: Complex, slope: Complex) -> Complex:
+    """det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 where P is singular."""
+    with np.errstate(all="ignore"):
+        trace = np.einsum("pij,pji->p", inverse(value), slope)
+        step = 1.0 / trace
+    return np.where(np.isfinite(trace), step, 0.0)
+
+
+def newton(ch: Characteristic, starts: Complex) -> Complex:
+    """Distinct roots of det P that Newton's method reaches from the starts, upper half plane, rightmost first."""
+    s = np.asarray(starts, dtype=np.complex128)
+    s = s[np.isfinite(s)]
+    lowest = -600.0 * ch.unit  # exp(-s tau) would overflow
+    done: list[Complex] = []
+    last = np.full(len(s), np.inf)
+    for _ in range(_ROUNDS):
+        if not len(s):
+            break
+        value, slope = ch.evaluate(s)
+        step = newton_steps(value, slope)
+        size = np.abs(step)
+        reach = np.abs(s) + ch.unit
+        with np.errstate(all="ignore"):
+            step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
+        ends = (size <= 1e-15 * reach) | ((size <= 1e-11 * reach) & (size >= 0.25 * last))
+        done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
+        goes = ~ends & np.isfinite(step) & (s.real > lowest)
+        s, last = s[goes] - step[goes], size[goes]
+    if len(s):  # a multiple root: linear convergence down to the rounding of P
+        done.append(s[last <= 1e-6 * (np.abs(s) + ch.unit)])
+    return _distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
+
+
+def _distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex:
+    """Fold to the upper half plane, snap to the real axis (and to |Im| = pi), drop repetitions."""
+    real, imag = s.real, s.imag
+    if ch.sampled:
+        imag = np.remainder(imag + pi, 2.0 * pi) - pi
+    imag = np.abs(imag)
+    close = tolerance * (np.abs(s) + ch.unit)
+    imag = np.where(imag <= close, 0.0, imag)
+    if ch.sampled:
+        imag = np.where(pi - imag <= tolerance * (pi + ch.unit), pi, imag)
+    s, close = real + 1j * imag, close
+    order = np.lexsort((real, imag))  # equal roots lie side by side up to the tolerance in Im
+    s, close = s[order], close[order]
+    kept: list[int] = []
+    for i in range(len(s)):
+        for j in reversed(kept):
+            if s[i].imag - s[j].imag > close[i]:
+                kept.append(i)
+                break
+            if abs(s[i] - s[j]) <= close[i]:
+                break
+        else:
+            kept.append(i)
+    s = s[kept]
+    return s[np.lexsort((s.imag, -s.real))]
+
+
+def _weights(ch: Characteristic, s: Complex) -> NDArrayInt:
+    """1 for a real root (z > 0 or z < 0 of a sampled system), 2 for a pair."""
+    return np.where((s.imag == 0.0) | (ch.sampled & (s.imag == pi)), 1, 2)
+
+
+def _multiplicity(ch: Characteristic, s: complex, radius: float) -> int:
+    """Roots within `radius` of s, by the trapezoidal rule for the logarithmic derivative on the circle."""
+    turn = np.exp(2j * pi * np.arange(64) / 64)
+    value, slope = ch.evaluate(s + radius * turn)
+    trace = np.einsum("pij,pji->p", inverse(value), slope)
+    number = float((trace * radius * turn).mean().real)
+    return max(1, round(number)) if isfinite(number) else 1
+
+
+def _from_line(count: Count, ch: Characteristic) -> Complex:
+    """Starts from the nodes of a line: where Newton's step is short against the mesh, and some of the rest."""
+    if not len(count.omega):
+        return np.zeros(0, complex)
+    s = count.sigma + 1j * count.omega
+    step = newton_steps(count.value, count.slope)
+    predicted = s - step
+    spacing = np.gradient(count.omega) if len(s) > 1 else np.full(1, ch.unit)
+    near = np.flatnonzero(np.abs(step) < 4.0 * spacing)
+    near = near[np.argsort(-predicted[near].real)][:256]
+    some = np.linspace(0, len(s) - 1, min(len(s), 48)).astype(int)
+    return predicted[np.union1d(near, some)]
+
+
+class _Found:
+    """Roots known so far, with multiplicities where the counts asked for them."""
+
+    def __init__(self, ch: Characteristic) -> None:
+        self.ch = ch
+        self.roots: Complex = np.zeros(0, complex)
+        self.weights: NDArrayInt = np.zeros(0, int)
+        self.merged = False
+
+    def add(self, starts: Complex) -> bool:
+        """Polish the starts; say whether a root was new."""
+        before = len(self.roots)
+        joined = _distinct(self.ch, np.concatenate([self.roots, newton(self.ch, starts)]))
+        if len(joined) == before:
+            return False
+        self.roots, self.merged = joined, False
+        self.weights = _weights(self.ch, joined)
+        return True
+
+    def merge(self) -> bool:
+        """Join roots closer than 1e-6 and count what lies there: multiple roots."""
+        if self.merged:
+            return False
+        self.roots = _distinct(self.ch, self.roots, 1e-6)
+        near = 1e-5 * (np.abs(self.roots) + self.ch.unit)
+        many = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
+        self.weights = _weights(self.ch, self.roots) * np.array(many, int)
+        self.merged = True
+        return True
+
+    def right_of(self, sigma: float) -> int:
+        return int(self.weights[self.roots.real > sigma].sum())
+
+
+def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: float) -> Complex:
+    """The k rightmost roots, pairs as (s, conj s), multiple ones repeated; fewer if no more are found.
+
+    Every line drawn is checked by `count_right`: no root right of the last one returned and of `floor` is missing.
+    Raises ConvergenceError if roots that the count shows are not found.
+    """
+    found = _Found(ch)
+    pending = iter(starts)
+    lowest, drop = float("inf"), 0.5 * ch.unit
+    for _ in range(200):
+        reached = np.cumsum(found.weights)
+        if len(reached) and reached[-1] >= k:
+            sigma = max(float(found.roots[np.searchsorted(reached, k)].real) + _CLOSE * ch.unit, floor)
+            enough = True
+        else:
+            first = next(pending, None)
+            if first is not None and found.add(first):
+                continue
+            base = min(lowest, float(found.roots[-1].real) if len(found.roots) else 0.0)
+            sigma, enough = max(base - drop, floor), False
+            drop *= 2.0
+        count = count_right(ch, sigma)
+        tries = 0
+        while count.number is None and tries < 8:
+            tries += 1
+            sigma += (0.37 * _CLOSE if enough else 1e-3) * tries * ch.unit
+            count = count_right(ch, sigma)
+        if count.number is None:
+            if not enough:  # the line cannot be drawn further left
+                break
+            raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
+        if count.number != found.right_of(sigma):
+            _complete(ch, found, count, pending)
+            continue
+        if enough:
+            break
+        lowest = sigma
+        if sigma <= floor:
+            break
+    out: list[complex] = []
+    for s, weight in zip(found.roots, found.weights, strict=True):
+        pair = [complex(s)] if s.imag == 0.0 or (ch.sampled and s.imag == pi) else [complex(s), complex(s).conjugate()]
+        out += pair * (int(weight) // len(pair))
+    return np.array(out[:k], complex)
+
+
+def _complete(ch: Characteristic, found: _Found, count: Count, pending: Iterable[Complex]) -> None:
+    """Find a root right of the line that is not known yet, or join what is one root."""
+    if (count.number or 0) > found.right_of(count.sigma):
+        if found.add(_from_line(count, ch)):
+            return
+        for starts in pending:
+            if found.add(starts):
+                return
+    if found.merge():
+        return
+    low, high = count.sigma, max(ch.bound(count.sigma), count.sigma + ch.unit) if not ch.sampled else _top(ch)
+    missing = (count.number or 0) - found.right_of(low)
+    while missing > 0 and high - low > 1e-12 * (abs(low) + ch.unit):
+        middle = 0.5 * (low + high)
+        between = count_right(ch, middle)
+        if found.add(_from_line(between, ch)):
+            return
+        number = between.number if between.number is not None else found.right_of(middle)
+        low, high = (middle, high) if number > found.right_of(middle) else (low, middle)
+    raise ConvergenceError(
+        f"{count.number} roots lie right of {count.sigma!r}, {found.right_of(count.sigma)} found", found.roots
+    )
+
+
+def _top(ch: Characteristic) -> float:
+    """A line of s = log z that no root of a sampled system passes: sum of |A_k| exp(-s tau_k) is below 1."""
+    sigma = ch.unit
+    while float(np.abs(np.linalg.eigvals(ch.moments(sigma)[0][0])).max()) >= 1.0:
+        sigma *= 2.0
+    return sigma
+
+
+def collocation(ch: Characteristic, order: int) -> Complex:
+    """Eigenvalues of the generator on Chebyshev points of [-longest delay, 0], order + 1 points a state."""
+    n, span = ch.size, ch.longest
+    angle = pi * np.arange(order + 1) / order
+    x = np.cos(angle)
+    weight = np.ones(order + 1)
+    weight[[0, -1]] = 0.5
+    weight[1::2] *= -1.0
+    difference = x[:, None] - x[None, :] + np.eye(order + 1)
+    d = (weight[None, :] / weight[:, None]) / difference
+    np.fill_diagonal(d, 0.0)
+    np.fill_diagonal(d, -d.sum(axis=1))
+    d *= 2.0 / span
+    at = 1.0 - 2.0 * ch.delays / span
+    gap = at[:, None] - x[None, :]
+    with np.errstate(all="ignore"):
+        basis = weight / gap
+        basis /= basis.sum(axis=1, keepdims=True)
+    hit, where = np.nonzero(gap == 0.0)
+    basis[hit] = 0.0
+    basis[hit, where] = 1.0
+    generator = np.kron(d, np.eye(n))
+    first = -np.einsum("kj,kab->ajb", basis, ch.constant)
+    if ch.slope is not None:
+        first -= np.einsum("kj,kab->ajb", basis @ d, ch.slope)
+    generator[:n] = first.reshape(n, -1)
+    values = np.linalg.eigvals(generator)
+    values = values[values.imag >= 0.0]
+    return np.asarray(values[np.argsort(-values.real)], dtype=np.complex128)
+
+
+def companion(ch: Characteristic) -> Complex:
+    """log z of the eigenvalues of the full companion matrix; for short delays only."""
+    n, longest = ch.size, int(ch.longest)
+    matrix = np.eye(n * longest, k=-n)
+    for delay, block in zip(ch.delays, ch.constant, strict=True):
+        at = n * (int(delay) - 1)
+        matrix[:n, at : at + n] -= block
+    z = np.linalg.eigvals(matrix).astype(np.complex128)
+    z = z[(z.imag >= 0.0) & (np.abs(z) > exp(-600.0 * ch.unit))]
+    return np.log(z[np.argsort(-np.abs(z))])
+
+
+def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
+    """Starts in the order of their cost; where eigenproblems would be large, a line through the stable boundary."""
+    if ch.sampled:
+        if 0.0 < ch.size * ch.longest <= 160:
+            yield companion(ch)
+        else:
+            yield _from_line(count_right(ch, 0.0), ch)
+    elif ch.longest == 0.0:
+        yield np.linalg.eigvals(-ch.constant.sum(axis=0)).astype(np.complex128) if len(ch.constant) else np.zeros(
+            ch.size, complex
+        )
+    else:
+        order = 12
+        while ch.size * order <= 100 or order == 12:
+            yield collocation(ch, order)[: 4 * k + 8]
+            order *= 2
+        yield _from_line(count_right(ch, 0.0), ch)
+

@@ -1,0 +1,117 @@
+"""Linear recurrences with delays in whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.linear.certificate import is_stable
+from ecc.linear.characteristic import Characteristic
+from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices
+
+__all__ = ["SampledSystem"]
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class SampledSystem(LinearSystem):
+    """x[n+1] = sum_k A_k x[n - m_k].
+
+    Parameters
+        matrices : sequence of K real n x n matrices A_k (numbers for n = 1).
+        delays : sequence of K whole numbers m_k >= 0, steps; equal ones are merged.
+        dt : float > 0, seconds, or None. Length of a step; the analysis itself is in steps.
+        opened : SampledSystem or None. The same system with its loop cut, for the open loop and its margins.
+    Raises
+        ValueError: no matrix, matrices not square, not finite or of different sizes, a delay negative or not whole,
+            dt not positive.
+        TypeError: matrices or delays that are not real; `opened` of another kind.
+    Example:
+        >>> SampledSystem([1.0, -0.165], [0, 9]).spectral_radius < 1.0
+        True
+    """
+
+    dt: float | None
+
+    def __init__(
+        self,
+        matrices: Sequence[ArrayLike] | Real,
+        delays: Sequence[int] | NDArray[np.int64] | Real,
+        *,
+        dt: float | None = None,
+        opened: SampledSystem | None = None,
+    ) -> None:
+        a = read_matrices(matrices, "matrices of a SampledSystem")
+        if not len(a):
+            raise ValueError("matrices of a SampledSystem must be at least one, got none")
+        m = read_delays(delays, len(a), "delays of a SampledSystem", "steps")
+        if np.any(m != np.floor(m)):
+            at = int(np.argmax(m != np.floor(m)))
+            raise ValueError(f"delays of a SampledSystem must be whole steps, got {float(m[at])!r} (number {at})")
+        if dt is not None and not 0.0 < dt < np.inf:
+            raise ValueError(f"dt must be > 0 s and finite, got {dt!r}")
+        for name, value in zip(("matrices", "delays"), merge(a, m), strict=True):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "dt", None if dt is None else float(dt))
+        object.__setattr__(self, "opened", opened)
+        self._check_opened()
+
+    def _build(self) -> Characteristic:
+        none = np.zeros((0, self.size, self.size))
+        return Characteristic.build(self.matrices, self.delays + 1.0, none, np.zeros(0), sampled=True)
+
+    def characteristic(self, z: ArrayLike) -> Complex:
+        """Return det(z I - sum_k A_k z^-m_k).
+
+        Parameters
+            z : complex, any shape, not 0.
+        Returns
+            det Delta : complex, the shape of z.
+        """
+        points = np.asarray(z, dtype=np.complex128)
+        with np.errstate(divide="ignore"):
+            value = self._characteristic.determinant(np.log(points.ravel())).reshape(points.shape)
+        return np.asarray(value * points**self.size)
+
+    @cached_property
+    def is_stable(self) -> bool:
+        """Whether all roots have |z| < 1, by a proven count (in balls where floating point cannot tell).
+
+        A root within 1e-13 of the circle, divided by the longest delay, counts as not stable.
+        """
+        return is_stable(self)
+
+    @property
+    def spectral_radius(self) -> float:
+        """Largest |z| over the roots; 0 if every solution ends after finitely many steps."""
+        roots = self.roots(1)
+        return float(np.abs(roots[0])) if len(roots) else 0.0
+
+    def roots(self, k: int) -> Complex:
+        """Return the k roots of largest |z|, conjugates side by side, verified by a count that none is missing.
+
+        Parameters
+            k : int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+        Returns
+            roots : shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
+        Raises
+            ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
+        Notes: no eigenproblem above order 160; longer delays are searched along a circle, at a cost proportional to
+            (longest delay) x (distinct delays).
+        Example:
+            >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
+            array([0.5+0.5j, 0.5-0.5j])
+        """
+        ch = self._characteristic
+        if not len(ch.delays):
+            return np.zeros(0, complex)
+        s = self._rightmost(k, -600.0 * ch.unit)
+        z = np.exp(s)
+        z[np.abs(np.abs(s.imag) - np.pi) == 0.0] = -np.exp(s.real[np.abs(np.abs(s.imag) - np.pi) == 0.0])
+        return np.asarray(z)

@@ -1,0 +1,196 @@
+"""What the two kinds of linear systems with delays have in common: their form, its checks, and every question on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.linear.characteristic import Characteristic
+from ecc.linear.rootfinding import rightmost, starts
+
+if TYPE_CHECKING:
+    from ecc.linear.certificate import Certificate
+    from ecc.linear.margins import FrequencyResponse, Margins
+
+__all__ = ["LinearSystem", "read_delays", "read_matrices"]
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
+    """A sequence of equal square real matrices (numbers are 1 x 1) as shape (K, n, n), refused in one line."""
+    out = []
+    for k, one in enumerate(value):
+        try:
+            matrix = np.asarray(one)
+        except ValueError:
+            raise ValueError(f"{what} must be square, got rows of different lengths (number {k})") from None
+        if matrix.dtype.kind not in "biuf":
+            raise TypeError(f"{what} must be real, got {matrix.dtype} (number {k})")
+        matrix = np.atleast_2d(matrix.astype(np.float64))
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"{what} must be square, got shape {matrix.shape} (number {k})")
+        size = matrix.shape[0] if size is None else size
+        if matrix.shape[0] != size or size == 0:
+            raise ValueError(f"{what} must be {size} x {size} with {size} >= 1, got shape {matrix.shape} (number {k})")
+        if not np.all(np.isfinite(matrix)):
+            raise ValueError(f"{what} must be finite, got {matrix[~np.isfinite(matrix)][0]} (number {k})")
+        out.append(matrix)
+    return np.array(out) if out else np.zeros((0, size or 0, size or 0))
+
+
+def read_delays(value: Any, count: int, what: str, unit: str) -> Real:
+    """Finite delays >= 0, one a matrix."""
+    delays = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+    if delays.size and delays.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be real numbers, got {delays.dtype}")
+    delays = delays.astype(np.float64)
+    if delays.shape != (count,):
+        raise ValueError(f"{what} must be as many as the matrices, {count}, got shape {delays.shape}")
+    wrong = ~(np.isfinite(delays) & (delays >= 0.0))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"{what} must be finite and >= 0 {unit}, got {float(delays[at])!r} (number {at})")
+    return delays
+
+
+def merge(matrices: Real, delays: Real) -> tuple[Real, Real]:
+    """Add up matrices of equal delay; increasing delays; read-only."""
+    every, where = np.unique(delays, return_inverse=True)
+    total = np.zeros((len(every), *matrices.shape[1:]))
+    np.add.at(total, where, matrices)
+    total.setflags(write=False)
+    every.setflags(write=False)
+    return total, every
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class LinearSystem(ABC):
+    """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
+
+    A new kind of system adds (1) its constructor, (2) `_characteristic`, (3) `characteristic` in its own variable.
+    """
+
+    matrices: Real
+    delays: Real
+    opened: Self | None
+
+    @abstractmethod
+    def _build(self) -> Characteristic: ...
+
+    @cached_property
+    def _characteristic(self) -> Characteristic:
+        return self._build()
+
+    @property
+    def size(self) -> int:
+        """Number of states n."""
+        return int(self.matrices.shape[1])
+
+    def _check_opened(self) -> None:
+        if self.opened is None:
+            return
+        if not isinstance(self.opened, type(self)):
+            raise TypeError(f"opened must be a {type(self).__name__}, got {type(self.opened).__name__}")
+        if self.opened.size != self.size:
+            raise ValueError(f"opened must have {self.size} states like the closed system, got {self.opened.size}")
+
+    @abstractmethod
+    def characteristic(self, s: ArrayLike) -> Complex:
+        """Return det Delta at complex points of any shape."""
+
+    @property
+    @abstractmethod
+    def is_stable(self) -> bool:
+        """Whether every root lies strictly inside the stable region."""
+
+    def open_loop(self, s: ArrayLike) -> Complex:
+        """Return the open loop L with its gain at complex points: 1 + L = 0 is the characteristic equation.
+
+        L = det Delta / det Delta_open - 1, delays exact.
+
+        Parameters
+            s : complex, any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+        Returns
+            L : complex, the shape of s; infinite at poles of the open loop.
+        Raises
+            ValueError: the system was built without `opened`.
+        """
+        opened = self._opened()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.characteristic(s) / opened.characteristic(s) - 1.0)
+
+    def _opened(self) -> Self:
+        if self.opened is None:
+            raise ValueError("the open loop is unknown: this system was built without opened=")
+        return self.opened
+
+    def _rightmost(self, k: int, floor: float) -> Complex:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool):
+            raise TypeError(f"k must be a whole number, got {type(k).__name__}")
+        if k < 1:
+            raise ValueError(f"k must be >= 1, got {k}")
+        return rightmost(self._characteristic, int(k), starts(self._characteristic, int(k)), floor)
+
+    def nyquist(self, omega: ArrayLike | None = None) -> FrequencyResponse:
+        """Return the open loop on the boundary of stability.
+
+        Parameters
+            omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
+        Returns
+            FrequencyResponse: omega, response.
+        Raises
+            ValueError: no `opened`, or a frequency that is not finite.
+        """
+        from ecc.linear.margins import nyquist
+
+        return nyquist(self, omega)
+
+    def margins(self) -> Margins:
+        """Return gain, phase, delay and modulus margins over all crossings; see `ecc.linear.margins.Margins`.
+
+        Raises ValueError: no `opened`.
+        """
+        from ecc.linear.margins import margins
+
+        return margins(self)
+
+    def certify(self) -> Certificate:
+        """Return a proof, by ball arithmetic, of how many roots are unstable; see `ecc.linear.Certificate`."""
+        from ecc.linear.certificate import certify
+
+        return certify(self)
+
+    def to_control(self) -> Any:
+        """Return the python-control object of this system, without any approximation of delays.
+
+        Returns
+            StateSpace with dt (SampledSystem): the companion form, from a disturbance of x[n+1] to x[n].
+            FrequencyResponseData (DelaySystem): exact samples of the open loop.
+        Raises
+            ValueError: a DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
+            ImportError: python-control is not installed.
+        """
+        from ecc.linear.interop import to_control
+
+        return to_control(self)
+
+    def _describe(self) -> Sequence[tuple[str, str]]:
+        span = f"{self.delays[0]:g} to {self.delays[-1]:g}" if len(self.delays) else "none"
+        return [("states", str(self.size)), ("distinct delays", str(len(self.delays))), ("delays", span)]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}: {value}" for name, value in self._describe())
+        return f"<{type(self).__name__} {inside}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in self._describe())
+        verdict = "stable" if self.is_stable else "unstable"
+        return f"<table><caption>{type(self).__name__}, {verdict}</caption>{rows}</table>"
