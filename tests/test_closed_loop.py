@@ -1,0 +1,144 @@
+"""Linear models from the laws, against the equations of the papers written out by hand."""
+
+import numpy as np
+import pytest
+
+from ecc.closed_loop import linearize, steps_of
+from ecc.errors import LinearizationError
+from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.network import Flow, Link, Network
+
+RTTS = np.array([0.12, 0.3, 0.205])
+NET = Network.dumbbell("1 Gb/s", rtts=RTTS.tolist())
+S = 1j * np.array([0.3, 2.0, 9.0, 40.0]) + np.array([0.0, 0.1, -0.1, 0.3])
+Z = np.exp(1j * np.array([0.02, 0.3, 1.5, 3.0])) * np.array([1.0, 1.1, 0.95, 1.0])
+T, MEAN = 0.01, RTTS.mean()
+SPREAD = np.exp(-S[:, None] * RTTS).mean(axis=1)
+
+
+def test_continuous_qi_rcp_is_4_23():
+    system = linearize(QIRCP(alpha=0.7), NET)
+    assert system.open_loop(S) == pytest.approx(0.7 * SPREAD / (S * MEAN), rel=1e-12)
+    other = linearize(QIRCP(alpha=0.7, interval=0.05, gamma=0.6), NET)  # neither plays a part
+    assert other.open_loop(S) == pytest.approx(system.open_loop(S), rel=1e-12)
+
+
+def test_continuous_piqi_rcp_is_4_56_times_4_62():
+    protocol = PIQIRCP(alpha=0.5, alpha2=0.3, tau1=0.02, tau2=0.15)
+    lag = np.exp(-S * T)
+    router = (0.5 + 0.3 * lag) / (S * MEAN)
+    source = (0.17 - 0.15 * lag) / (S * T + 0.02 * lag)
+    assert linearize(protocol, NET).open_loop(S) == pytest.approx(router * source * SPREAD, rel=1e-10)
+
+
+def test_published_reductions_of_piqi_rcp():
+    protocol = PIQIRCP(alpha=0.5)
+    t1, t2 = protocol.tau1, protocol.tau2
+    neutral = 0.5 * (2 - S * T) * (t1 + t2 * S * T) / (S * T * (1 - t1) + t1) * SPREAD / (S * MEAN)
+    assert linearize(protocol, NET, approximation="4.64").open_loop(S) == pytest.approx(neutral, rel=1e-10)
+    assert linearize(protocol, NET, approximation="4.75").open_loop(S) == pytest.approx(SPREAD / (S * MEAN), rel=1e-12)
+
+
+def test_discrete_models_are_4_42_and_4_85():
+    steps = np.array([12, 30, 21])
+    back = 1.0 / Z
+    spread = np.mean(back[:, None] ** steps, axis=1) / steps.mean()
+    qi = linearize(QIRCP(alpha=0.7), NET, time="discrete")
+    assert qi.open_loop(Z) == pytest.approx(0.7 * spread / (1 - back), rel=1e-12)
+    assert qi.dt == T
+    protocol = PIQIRCP(alpha1=0.5, alpha2=0.3)
+    t1, t2 = protocol.tau1, protocol.tau2
+    loop = (0.5 + 0.3 * back) / (1 - back) * (t1 + t2 - t2 * back) / (1 - (1 - t1) * back) * spread
+    assert linearize(protocol, NET, time="discrete").open_loop(Z) == pytest.approx(loop, rel=1e-10)
+
+
+def test_hybrid_sees_two_steps_of_every_staircase():
+    net = Network.dumbbell("1 Gb/s", rtts=[0.12, 0.123])
+    back = 1.0 / Z
+    seen = (back**13 + 0.7 * back**13 + 0.3 * back**14) / 2
+    loop = 0.7 * T / net.rtts.mean() * seen / (1 - back)
+    assert linearize(QIRCP(alpha=0.7), net, time="hybrid").open_loop(Z) == pytest.approx(loop, rel=1e-9)
+
+
+def test_rcp_with_its_queue_as_free_integrator():
+    loop = (0.4 / (S * MEAN) + 0.3 / (S * MEAN) ** 2) * SPREAD
+    assert linearize(RCP(alpha=0.4, beta=0.3), NET).open_loop(S) == pytest.approx(loop, rel=1e-12)
+    assert linearize(RCP(alpha=0.4, queue_term=False), NET).size == 1
+    back, steps = 1.0 / Z, np.array([12, 30, 21])
+    spread = np.mean(back[:, None] ** steps, axis=1)
+    k = 1.0 / steps.mean()
+    loop = (0.4 * k / (1 - back) + 0.3 * k * k / (1 - back) ** 2) * spread
+    assert linearize(RCP(alpha=0.4, beta=0.3), NET, time="discrete").open_loop(Z) == pytest.approx(loop, rel=1e-9)
+
+
+def test_rcp_2_scales_by_the_largest_rtt():
+    loop = 0.4 * SPREAD / (S * RTTS.max())
+    assert linearize(RCP(alpha=0.4, queue_term=False, rtt="max"), NET).open_loop(S) == pytest.approx(loop, rel=1e-12)
+
+
+def test_unresponsive_traffic_lowers_the_gain():
+    """R* = (gamma C - u)/N: a flow held at another link takes its share out of the loop."""
+    net = Network([Link("100 Mb/s", 0.05), Link("10 Mb/s")], [Flow([0]), Flow([0, 1])])
+    protocol = QIRCP(alpha=0.7, gamma=1.0)
+    point = protocol.equilibrium(net)
+    assert point.rates == pytest.approx([90e6, 10e6])
+    both = linearize(protocol, net)
+    gain = 0.7 / 0.1
+    l0 = gain * 0.9 * np.exp(-0.1 * S) / S  # flow 0 alone answers link 0, at R*/C = 0.9
+    l1 = gain * np.exp(-0.1 * S) / S
+    assert both.open_loop(S) == pytest.approx((1 + l0) * (1 + l1) - 1, rel=1e-9)
+
+
+def test_phases_of_two_routers_move_the_hybrid_model_but_not_its_size():
+    net = Network.parking_lot(["970 Mb/s", "800 Mb/s"], delay="13 ms")
+    a = linearize(QIRCP(alpha=1.2), net, time="hybrid")
+    b = linearize(QIRCP(alpha=1.2), net, time="hybrid", phases=[0.9, 0.1])
+    assert a.size == b.size == 4
+    assert a.spectral_radius != b.spectral_radius
+    assert a.spectral_radius == pytest.approx(b.spectral_radius, abs=0.02)
+    one = Network.dumbbell("1 Gb/s", rtts=[0.123])
+    assert linearize(QIRCP(), one, "hybrid", phases=[0.4]).spectral_radius == pytest.approx(
+        linearize(QIRCP(), one, "hybrid").spectral_radius, abs=1e-12
+    )
+
+
+def test_wrong_rtt_estimate_scales_the_gain():
+    low = linearize(QIRCP(alpha=0.7), NET, mean_rtt=[MEAN / 2])
+    assert low.open_loop(S) == pytest.approx(2 * linearize(QIRCP(alpha=0.7), NET).open_loop(S), rel=1e-12)
+
+
+def test_eigenvalues_without_delay_do_not_depend_on_capacity_or_flows():
+    radii = [
+        np.sort_complex(linearize(PIQIRCP(), Network.dumbbell(c, [0.0] * n), time="discrete").roots(3))
+        for c in (1e6, 1e12)
+        for n in (1, 50)
+    ]
+    for radius in radii[1:]:
+        assert radius == pytest.approx(radii[0], rel=1e-10)
+
+
+def test_steps_of_rounds_up_but_not_past_a_multiple():
+    assert [steps_of(d, 0.01) for d in (0.0, 0.01, 0.1, 0.10000000000000002, 0.101, 0.07)] == [1, 1, 10, 10, 11, 7]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (ValueError, "time must be one of 'continuous', 'discrete', 'hybrid', got 'digital'", {"time": "digital"}),
+        (ValueError, "approximation must be None or one of '4.64', '4.75'", {"approximation": "4.1"}),
+        (ValueError, "approximation must be None", {"approximation": "4.64", "time": "discrete"}),
+        (ValueError, "phases belong to time='hybrid'", {"phases": [0.5]}),
+        (ValueError, r"phases must be 1 numbers in \[0, 1\)", {"phases": [1.5], "time": "hybrid"}),
+        (ValueError, "assignment must have 3 link indices", {"assignment": [0]}),
+    ],
+)
+def test_bad_input_gets_one_line(error, message, call):
+    with pytest.raises(error, match=message):
+        linearize(PIQIRCP(), NET, **call)
+
+
+def test_models_that_do_not_exist_say_why():
+    with pytest.raises(ValueError, match="update must be 'interval' for a linear model, got 'ack'"):
+        linearize(PIQIRCP(update="ack"), NET)
+    with pytest.raises(LinearizationError, match=r"the router law divides by the RTT, which is 0\.0 s \(link 0\)"):
+        linearize(QIRCP(), Network.dumbbell("1 Gb/s", rtts=[0.0]))
