@@ -1,0 +1,183 @@
+"""Stability boundaries, what was measured beside them, and maps of the plane between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, thinned
+
+__all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+_BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
+
+
+def boundary_figure(
+    x: ArrayLike,
+    curves: Mapping[str, ArrayLike],
+    published: Mapping[str, ArrayLike] | None = None,
+    points: Mapping[str, tuple[ArrayLike, ArrayLike, Any]] | None = None,
+    x_title: str = "RTT [s]",
+    y_title: str = "critical gain",
+    log_x: bool = True,
+    log_y: bool = False,
+    title: str = "",
+) -> go.Figure:
+    """Return stability boundaries as lines, published bounds dashed, measured boundaries as markers.
+
+    Parameters
+        x : shape (n,), in the unit that `x_title` names.
+        curves : name -> shape (n,), computed boundaries; infinite and NaN values leave gaps.
+        published : name -> shape (n,) or one number, bounds of the papers.
+        points : name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
+        x_title, y_title : str, with units.
+        log_x, log_y : bool, logarithmic axes.
+        title : str.
+    Returns
+        plotly Figure.
+    """
+    at = np.asarray(x, dtype=float)
+    made = figure(title=title, height=440)
+    published, points = published or {}, points or {}
+    palette = colors(len(curves) + len(published) + len(points))
+    lines = [(name, y, "solid") for name, y in curves.items()] + [(name, y, "dash") for name, y in published.items()]
+    for (name, y, dash), color in zip(lines, palette, strict=False):
+        values = np.broadcast_to(np.asarray(y, dtype=float), at.shape)
+        values = np.where(np.isfinite(values), values, np.nan)
+        made.add_scatter(
+            **dict(zip("xy", thinned(at, values, buckets_for(len(lines))), strict=True)),
+            name=name, mode="lines", line={"color": color, "width": 2, "dash": dash},
+            hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
+        )  # fmt: skip
+    markers = zip(points.items(), palette[len(lines) :], strict=True)
+    for k, ((name, (px, py, error)), color) in enumerate(markers):
+        made.add_scatter(
+            x=np.asarray(px, dtype=float), y=np.asarray(py, dtype=float), error_y=_bars(error), name=name,
+            mode="markers", marker={"color": color, "size": 9, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
+                                    "line": {"color": "white", "width": 1}},
+            hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
+        )  # fmt: skip
+    made.update_xaxes(**axis(x_title, log_x))
+    made.update_yaxes(**axis(y_title, log_y))
+    return made
+
+
+def _bars(error: Any) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    bars: dict[str, Any] = {"type": "data", "thickness": 1.5, "width": 5}
+    if isinstance(error, tuple):
+        below, above = (np.atleast_1d(np.asarray(side, dtype=float)) for side in error)
+        return bars | {"symmetric": False, "array": above, "arrayminus": below}
+    return bars | {"array": np.atleast_1d(np.asarray(error, dtype=float))}
+
+
+def envelope_figure(
+    runs: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    fits: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    y_title: str = "deviation from the equilibrium",
+    title: str = "",
+    decades: float = 6.0,
+) -> go.Figure:
+    """Return how a perturbation grows or dies: |deviation| on a logarithmic axis, with the fitted envelopes.
+
+    Parameters
+        runs : name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
+        fits : name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed.
+        y_title : str, with unit. title : str.
+        decades : float, > 0. Span of the amplitude axis below the largest value drawn, at most.
+    Returns
+        plotly Figure.
+    Raises
+        ValueError: a fit whose name is not among the runs.
+    """
+    fits = fits or {}
+    for name in fits:
+        if name not in runs:
+            raise ValueError(f"fits must have the names of runs ({', '.join(runs)}), got {name!r}")
+    made = figure(title=title, height=420)
+    drawn: list[np.ndarray] = []
+    for (name, (time, deviation)), color in zip(runs.items(), colors(len(runs)), strict=True):
+        size = np.abs(np.asarray(deviation, dtype=float))
+        size = np.where(size > 0.0, size, np.nan)  # a logarithmic axis has no zero
+        drawn.append(size)
+        made.add_scatter(
+            **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
+            mode="lines", line={"color": faded(color, 0.45) if color.startswith("#") else color, "width": 1.2},
+            hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
+        )  # fmt: skip
+        if name in fits:
+            made.add_scatter(
+                x=lean(fits[name][0]), y=lean(fits[name][1]), name=f"{name}: envelope", legendgroup=name, mode="lines",
+                line={"color": color, "width": 2.5, "dash": "dash"},
+                hovertemplate=f"{name}, envelope: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
+            )  # fmt: skip
+    made.update_xaxes(title_text="time [s]")
+    made.update_yaxes(title_text=y_title, type="log", range=_log_range(drawn, decades))
+    return made
+
+
+def _log_range(drawn: list[np.ndarray], decades: float) -> list[float] | None:
+    values = np.concatenate([np.ravel(size) for size in drawn]) if drawn else np.array([])
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return None
+    top = float(np.log10(values.max()))
+    return [max(top - decades, float(np.log10(values.min()))) - 0.1, top + 0.2]
+
+
+def stability_map_figure(
+    x: ArrayLike,
+    y: ArrayLike,
+    values: ArrayLike,
+    threshold: float = 1.0,
+    x_title: str = "",
+    y_title: str = "",
+    value_title: str = "spectral radius",
+    log_x: bool = False,
+    log_y: bool = False,
+    span: float | None = None,
+    title: str = "",
+) -> go.Figure:
+    """Return a map of stability: blue where stable, orange where not, the boundary as a line.
+
+    Parameters
+        x : shape (n,). y : shape (m,).
+        values : shape (m, n), spectral radius or abscissa; NaN is left white.
+        threshold : float, stable below it: 1 for a radius, 0 for an abscissa.
+        x_title, y_title, value_title : str, with units.
+        log_x, log_y : bool, logarithmic axes.
+        span : float, > 0, or None. The colors saturate this far from the threshold; default: nowhere.
+        title : str.
+    Returns
+        plotly Figure.
+    Raises
+        ValueError: values of another shape than (len(y), len(x)).
+    """
+    xs, ys, z = (np.asarray(array, dtype=float) for array in (x, y, values))
+    if z.shape != (len(ys), len(xs)):
+        raise ValueError(f"values must have the shape {(len(ys), len(xs))}, got {z.shape}")
+    finite = z[np.isfinite(z)]
+    widest = float(np.abs(finite - threshold).max()) if finite.size else 0.0
+    reach = span if span is not None else (widest or 1.0)
+    made = figure(title=title, height=460)
+    made.add_heatmap(
+        x=lean(xs), y=lean(ys), z=lean(z), zmin=threshold - reach, zmax=threshold + reach,
+        colorscale=[list(stop) for stop in _BELOW_ABOVE],
+        colorbar={"title": {"text": value_title, "side": "right"}, "outlinewidth": 0, "thickness": 14},
+        hovertemplate=f"{x_title or 'x'}: %{{x:.4g}}<br>{y_title or 'y'}: %{{y:.4g}}<br>"
+        f"{value_title}: %{{z:.5g}}<extra></extra>",
+    )  # fmt: skip
+    made.add_contour(
+        x=lean(xs), y=lean(ys), z=lean(z), showscale=False, hoverinfo="skip", name="boundary", showlegend=True,
+        contours={"start": threshold, "end": threshold, "size": 1.0, "coloring": "none"},
+        line={"color": INK, "width": 2, "smoothing": 0},
+    )  # fmt: skip
+    made.update_xaxes(**axis(x_title, log_x), showgrid=False)
+    made.update_yaxes(**axis(y_title, log_y), showgrid=False)
+    return made

@@ -1,0 +1,139 @@
+"""The look that all figures share: colors, template, units, and the thinning of long series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+from plotly.colors import sample_colorscale
+
+__all__ = [
+    "GREY", "INK", "PALETTE", "RATE", "SIZE", "axis", "buckets_for", "colors", "faded", "figure", "lean", "thinned",
+    "unit_for",
+]  # fmt: skip
+
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+"""Okabe and Ito's colors without the yellow: told apart by color-blind readers and in print."""
+INK = "#222222"
+GREY = "#767676"
+
+Units = Sequence[tuple[float, str]]
+RATE: Units = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "bit/s"))
+SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+
+_POINTS = 12_000  # of a figure, over all of its series: about 130 kB of JSON
+_AXIS = {
+    "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
+    "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "power",
+}  # fmt: skip
+_TEMPLATE = go.layout.Template(
+    layout={
+        "font": {"family": "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif", "size": 13, "color": INK},
+        "title": {"x": 0, "xref": "paper", "xanchor": "left", "font": {"size": 15}},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "colorway": PALETTE,
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"},
+        "hoverlabel": {"bgcolor": "white", "font": {"color": INK, "size": 12}},
+        "margin": {"l": 64, "r": 16, "t": 28, "b": 52},
+    }
+)
+
+
+def figure(base: go.Figure | None = None, *, title: str = "", height: int = 420) -> go.Figure:
+    """Return a figure (a given one, or an empty one) in the shared look.
+
+    Parameters
+        base : Figure, or None. title : str. height : int, pixels.
+    """
+    made = go.Figure() if base is None else base
+    made.update_layout(template=_TEMPLATE, height=height)
+    if title:
+        made.update_layout(title_text=title, margin_t=56)
+    return made
+
+
+def colors(count: int) -> list[str]:
+    """Return `count` colors: the palette, or steps of a color-blind-safe scale where that is too short.
+
+    Parameters
+        count : int.
+    """
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    return [str(color) for color in sample_colorscale("Cividis", np.linspace(0.0, 0.85, count).tolist())]
+
+
+def faded(color: str, opacity: float) -> str:
+    """Return a "#rrggbb" color with an opacity.
+
+    Parameters
+        color : str. opacity : float, in [0, 1].
+    """
+    red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def axis(title: str, log: bool = False) -> dict[str, Any]:
+    """Return the settings of an axis, linear or logarithmic with plain numbers at 1, 2, 5.
+
+    Parameters
+        title : str, with unit. log : bool.
+    """
+    settings: dict[str, Any] = {"title": {"text": title}}
+    return settings | ({"type": "log", "dtick": "D2", "tickformat": "~g"} if log else {})
+
+
+def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
+    """Return (factor, name) of the largest unit in which the largest of the values is at least 1.
+
+    Parameters
+        values : array in the base unit. units : (factor, name), largest first.
+    """
+    finite = np.abs(np.asarray(values, dtype=float))
+    finite = finite[np.isfinite(finite)]
+    top = float(finite.max()) if finite.size else 0.0
+    return next((unit for unit in units if top >= unit[0]), units[-1])
+
+
+def buckets_for(series: int) -> int:
+    """Return into how many buckets each of several series is thinned, so that a figure stays small.
+
+    Parameters
+        series : int, number of series in the figure.
+    """
+    return max(40, min(1000, _POINTS // (2 * max(1, series))))
+
+
+def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return a series thinned to the extremes of each bucket, which draws the same line.
+
+    Parameters
+        x, y : shape (n,). buckets : int, about one a pixel of width; 2 * buckets points or fewer are all kept.
+    Returns
+        x, y : shape (m,), m <= 2 * buckets + 2, the first and the last point among them.
+    """
+    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if len(xs) <= 2 * buckets:
+        return lean(xs), lean(ys)
+    edges = np.linspace(0, len(xs), buckets + 1).astype(int)
+    low, high = np.where(np.isnan(ys), np.inf, ys), np.where(np.isnan(ys), -np.inf, ys)
+    keep = {0, len(xs) - 1}
+    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        keep |= {begin + int(low[begin:end].argmin()), begin + int(high[begin:end].argmax())}
+    chosen = sorted(keep)
+    return lean(xs[chosen]), lean(ys[chosen])
+
+
+def lean(values: Any) -> NDArray[np.float32]:
+    """Return an array in single precision, which a screen cannot tell from double and which takes half the bytes.
+
+    Parameters
+        values : array.
+    """
+    return np.asarray(values, dtype=np.float32)

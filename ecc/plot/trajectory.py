@@ -1,0 +1,102 @@
+"""Rates and queues against time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+from plotly.subplots import make_subplots
+
+from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, thinned, unit_for
+
+__all__ = ["trajectory_figure"]
+
+_NAMED = 12  # more flows than this share one entry of the legend
+
+
+def trajectory_figure(
+    time: ArrayLike,
+    rates: ArrayLike,
+    queues: ArrayLike | None = None,
+    title: str = "",
+    flows: Sequence[str] | None = None,
+    links: Sequence[str] | None = None,
+    packet_size: float | None = None,
+    levels: Sequence[tuple[str, float]] = (),
+) -> go.Figure:
+    """Return the rates of the flows and, below them on the same time axis, the queues of the links.
+
+    Parameters
+        time : shape (n_times,), s.
+        rates : shape (n_times, n_flows), bit/s; drawn in the unit that fits, many flows thin.
+        queues : shape (n_times, n_links), bytes, or None: no lower panel.
+        title : str.
+        flows, links : names; default "flow 0", "link 0", ...
+        packet_size : float, bytes, > 0: draw queues in packets; None: in bytes, kB or MB.
+        levels : (name, rate [bit/s]) of dashed lines to compare with, such as a fair share.
+    Returns
+        plotly Figure.
+    Raises
+        ValueError: arrays or names whose lengths do not agree.
+    """
+    t = np.asarray(time, dtype=float)
+    x = _matching(rates, t, "rates")
+    q = None if queues is None else _matching(queues, t, "queues")
+    flow_names = _names(flows, x.shape[1], "flow")
+    made = figure(_panels(q is not None), title=title, height=420 if q is None else 560)
+    buckets = buckets_for(x.shape[1])
+
+    factor, unit = unit_for(np.append(x, [level for _, level in levels]), RATE)
+    few = x.shape[1] <= _NAMED
+    for k, (name, color) in enumerate(zip(flow_names, colors(x.shape[1]), strict=True)):
+        made.add_scatter(
+            **dict(zip("xy", thinned(t, x[:, k] / factor, buckets), strict=True)),
+            name=name if few else f"{x.shape[1]} flows", legendgroup=name if few else "flows",
+            showlegend=few or k == 0, mode="lines", line={"color": color, "width": 1.8 if few else 0.8},
+            hovertemplate=f"{name}: %{{y:.4g}} {unit} at %{{x:.4g}} s<extra></extra>", row=1, col=1,
+        )  # fmt: skip
+    for name, level in levels:
+        made.add_scatter(
+            x=t[[0, -1]] if len(t) else t, y=[level / factor] * min(2, len(t)), name=name, mode="lines",
+            line={"color": GREY, "width": 1.2, "dash": "dash"},
+            hovertemplate=f"{name}: %{{y:.4g}} {unit}<extra></extra>", row=1, col=1,
+        )  # fmt: skip
+    made.update_yaxes(title_text=f"sending rate [{unit}]", rangemode="tozero", row=1, col=1)
+
+    if q is not None:
+        q_factor, q_unit = unit_for(q, SIZE) if packet_size is None else (packet_size, "packets")
+        q_colors = [INK] if q.shape[1] == 1 else colors(q.shape[1])
+        link_names = _names(links, q.shape[1], "link")
+        for k, (name, color) in enumerate(zip(link_names, q_colors, strict=True)):
+            made.add_scatter(
+                **dict(zip("xy", thinned(t, q[:, k] / q_factor, buckets_for(2 * q.shape[1])), strict=True)),
+                name=f"queue, {name}", mode="lines", line={"color": color, "width": 1.3},
+                showlegend=q.shape[1] <= _NAMED,
+                hovertemplate=f"{name}: %{{y:.4g}} {q_unit} at %{{x:.4g}} s<extra></extra>", row=2, col=1,
+            )  # fmt: skip
+        made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
+    made.update_xaxes(title_text="time [s]", row=1 if q is None else 2, col=1)
+    return made
+
+
+def _panels(two: bool) -> go.Figure:
+    if not two:
+        return make_subplots(rows=1, cols=1)
+    return make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.62, 0.38])
+
+
+def _matching(values: ArrayLike, time: np.ndarray, name: str) -> np.ndarray:
+    array = np.asarray(values, dtype=float)
+    if array.ndim != 2 or len(array) != len(time):
+        raise ValueError(f"{name} must have the shape ({len(time)}, n), one row a time, got {array.shape}")
+    return array
+
+
+def _names(names: Sequence[str] | None, count: int, what: str) -> list[str]:
+    if names is None:
+        return [f"{what} {k}" for k in range(count)]
+    if len(names) != count:
+        raise ValueError(f"{what}s must have {count} names, got {len(names)}")
+    return list(names)

@@ -1,0 +1,174 @@
+"""Figures: what is drawn, in which unit, and that long series stay small without losing their extremes."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from ecc.plot import boundary_figure, envelope_figure, nyquist_figure, stability_map_figure, trajectory_figure
+from ecc.plot.look import PALETTE, RATE, SIZE, buckets_for, colors, thinned, unit_for
+
+
+def named(figure, name):
+    found = [trace for trace in figure.data if trace.name == name]
+    assert len(found) == 1, f"{len(found)} traces named {name!r}"
+    return found[0]
+
+
+# ---- look ------------------------------------------------------------------------------------------------
+
+
+def test_thinning_keeps_the_ends_and_every_extreme():
+    rng = np.random.default_rng(3)
+    x, y = np.arange(100_000.0), rng.standard_normal(100_000)
+    y[77_777], y[12_345] = 40.0, -40.0
+    tx, ty = thinned(x, y, 500)
+    assert len(tx) <= 1002
+    assert (tx[0], tx[-1]) == (0.0, 99_999.0)
+    assert (ty.max(), ty.min()) == (40.0, -40.0)
+    assert tx[ty.argmax()] == 77_777
+    assert np.all(np.diff(tx) > 0)
+
+
+def test_short_series_are_drawn_whole_and_gaps_stay():
+    y = np.array([1.0, np.nan, 3.0])
+    assert np.array_equal(thinned(np.arange(3.0), y, 10)[1], y, equal_nan=True)
+    long = np.r_[np.full(5000, np.nan), np.ones(5000)]
+    x, y = thinned(np.arange(10_000.0), long, 50)
+    assert np.isnan(y[x < 5000]).all() and (y[x >= 5000] == 1.0).all() and (x < 5000).sum() == 25
+
+
+@pytest.mark.parametrize(
+    ("values", "units", "unit"),
+    [([5e6, 2e9], RATE, "Gb/s"), ([9.99e8], RATE, "Mb/s"), ([0.0], RATE, "bit/s"), ([np.nan, 1.5e3], SIZE, "kB")],
+)
+def test_unit_fits_the_largest_value(values, units, unit):
+    assert unit_for(values, units)[1] == unit
+
+
+def test_colors_are_distinct_for_few_and_many():
+    assert colors(3) == list(PALETTE[:3])
+    assert len(set(colors(40))) == 40
+
+
+# ---- trajectories ----------------------------------------------------------------------------------------
+
+
+def test_rates_are_drawn_in_megabits_and_queues_in_packets():
+    time = np.array([0.1, 0.2, 0.3])
+    figure = trajectory_figure(time, np.array([[1e6], [2e6], [3e6]]), np.array([[0.0], [5e3], [1e4]]), packet_size=1000)
+    assert named(figure, "flow 0").y.tolist() == [1.0, 2.0, 3.0]
+    assert named(figure, "queue, link 0").y.tolist() == [0.0, 5.0, 10.0]
+    assert figure.layout.yaxis.title.text == "sending rate [Mb/s]"
+    assert figure.layout.yaxis2.title.text == "queue [packets]"
+    assert figure.layout.xaxis2.title.text == "time [s]"
+
+
+def test_no_queues_no_second_panel():
+    figure = trajectory_figure([1.0], [[2e9]], title="RCP")
+    assert "yaxis2" not in figure.layout.to_plotly_json()
+    assert figure.layout.title.text == "RCP"
+
+
+def test_many_flows_share_a_legend_entry_and_stay_small():
+    time = np.linspace(0.0, 100.0, 20_000)
+    rates = 1e6 * np.random.default_rng(0).random((len(time), 50))
+    figure = trajectory_figure(time, rates, rates[:, :1])
+    assert sum(trace.showlegend is not False and trace.name == "50 flows" for trace in figure.data) == 1
+    assert len(figure.to_json()) < 400_000
+
+
+def test_levels_are_drawn_across():
+    figure = trajectory_figure([1.0, 2.0], [[1e6], [1e6]], levels=[("fair share", 2e6)])
+    assert list(named(figure, "fair share").y) == [2.0, 2.0]
+
+
+def test_shapes_and_names_must_agree():
+    with pytest.raises(ValueError, match=r"rates must have the shape \(2, n\), one row a time, got \(3, 1\)"):
+        trajectory_figure([0.0, 1.0], np.zeros((3, 1)))
+    with pytest.raises(ValueError, match="flows must have 1 names, got 2"):
+        trajectory_figure([0.0], [[1.0]], flows=["a", "b"])
+
+
+# ---- Nyquist ---------------------------------------------------------------------------------------------
+
+
+def test_nyquist_marks_the_critical_point_and_clips_the_integrator():
+    w = np.logspace(-6, 2, 5000)
+    figure = nyquist_figure({"loop": (w, np.exp(-1j * w) / (1j * w))})
+    point = named(figure, "critical point −1")
+    assert (list(point.x), list(point.y)) == ([-1], [0])
+    curve = next(trace for trace in figure.data if trace.name == "loop")
+    assert np.nanmax(np.abs(np.asarray(curve.y))) < 5.0
+    assert len(curve.x) < 3000
+    near = np.nanargmin(np.abs(np.asarray(curve.x) + 1j * np.asarray(curve.y) + 2 / np.pi))
+    assert curve.customdata[near] == pytest.approx(np.pi / 2, rel=1e-2)  # hover shows the frequency there
+
+
+def test_nyquist_refuses_unequal_lengths_and_draws_nothing_outside():
+    with pytest.raises(ValueError, match=r"two arrays of one length, got \(2,\) and \(3,\) \(a\)"):
+        nyquist_figure({"a": ([1.0, 2.0], [1.0, 1.0, 1.0])})
+    assert [trace.name for trace in nyquist_figure({"far": ([1.0], [1e9 + 0j])}).data] == [
+        "unit circle",
+        "critical point −1",
+    ]
+
+
+# ---- boundaries ------------------------------------------------------------------------------------------
+
+
+def test_published_bounds_are_dashed_and_measurements_have_bars():
+    figure = boundary_figure(
+        [0.1, 1.0],
+        {"exact": [1.6, np.inf]},
+        published={"Theorem 3": 1.5},
+        points={"packets": ([0.1], [1.55], ([0.02], [0.01])), "bare": ([1.0], [1.5], None)},
+    )
+    assert named(figure, "exact").line.dash == "solid"
+    assert np.isnan(named(figure, "exact").y[1])
+    assert named(figure, "Theorem 3").line.dash == "dash"
+    assert list(named(figure, "Theorem 3").y) == [1.5, 1.5]
+    bars = named(figure, "packets").error_y
+    assert (bars.symmetric, list(bars.array), list(bars.arrayminus)) == (False, [0.01], [0.02])
+    assert figure.layout.xaxis.type == "log"
+
+
+def test_envelope_draws_the_amplitude_on_a_logarithmic_axis():
+    time = np.linspace(0.0, 10.0, 101)
+    runs = {"inside": (time, -np.exp(-time)), "outside": (time, np.exp(time))}
+    figure = envelope_figure(runs, {"inside": (time[[0, -1]], np.exp(-time[[0, -1]]))}, decades=3.0)
+    assert named(figure, "inside").y[0] == pytest.approx(1.0)
+    assert named(figure, "inside: envelope").line.dash == "dash"
+    low, high = figure.layout.yaxis.range
+    assert high == pytest.approx(10.0 / np.log(10.0) + 0.2)
+    assert high - low == pytest.approx(3.3)
+    with pytest.raises(ValueError, match="fits must have the names of runs"):
+        envelope_figure(runs, {"other": (time, time)})
+
+
+def test_envelope_of_a_run_at_rest_is_empty_not_an_error():
+    figure = envelope_figure({"rest": ([0.0, 1.0], [0.0, 0.0])})
+    assert np.isnan(named(figure, "rest").y).all()
+
+
+def test_map_is_centered_on_the_threshold():
+    figure = stability_map_figure([1.0, 2.0], [1.0, 2.0, 3.0], np.array([[0.5, 1.0], [1.0, 1.5], [1.2, 3.0]]))
+    assert (figure.data[0].zmin, figure.data[0].zmax) == (-1.0, 3.0)
+    assert figure.data[1].contours.start == 1.0
+    with pytest.raises(ValueError, match=r"values must have the shape \(3, 2\), got \(2, 3\)"):
+        stability_map_figure([1.0, 2.0], [1.0, 2.0, 3.0], np.zeros((2, 3)))
+
+
+def test_figures_go_to_json_as_single_precision_arrays():
+    data = json.loads(trajectory_figure([1.0, 2.0], [[1e6], [3e6]]).to_json())["data"][0]["y"]
+    assert data["dtype"] == "f4"
+    assert np.frombuffer(base64.b64decode(data["bdata"]), "f4").tolist() == [1.0, 3.0]
+
+
+def test_budget_is_shared():
+    assert buckets_for(1) == 1000
+    assert buckets_for(12) == 500
+    assert buckets_for(10_000) == 40
