@@ -24,7 +24,7 @@ Units = Sequence[tuple[float, str]]
 RATE: Units = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "bit/s"))
 SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
-_POINTS = 12_000  # of a figure, over all of its series: about 130 kB of JSON
+_POINTS = 9_000  # of a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
     "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
     "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "power",
@@ -107,7 +107,7 @@ def buckets_for(series: int) -> int:
     Parameters
         series : int, number of series in the figure.
     """
-    return max(40, min(1000, _POINTS // (2 * max(1, series))))
+    return max(40, min(800, _POINTS // (2 * max(1, series))))
 
 
 def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -169,6 +169,6 @@ def test_figures_go_to_json_as_single_precision_arrays():
 
 
 def test_budget_is_shared():
-    assert buckets_for(1) == 1000
-    assert buckets_for(12) == 500
+    assert buckets_for(1) == 800
+    assert buckets_for(9) == 500
     assert buckets_for(10_000) == 40

@@ -1,0 +1,1 @@
+"""The papers' claims (`ledger`), the code that checks each, the runner (`crosscheck`) and the page (`report`)."""

@@ -1,0 +1,122 @@
+"""The runner of checks: parallel, in the ledger's order, and nothing that was found is lost."""
+
+from __future__ import annotations
+
+import importlib
+import time
+
+import pytest
+
+from ecc.claims import crosscheck as runner
+from ecc.claims import ledger
+
+CHECKS = '''
+"""Checks that worker processes can import."""
+import os
+import time
+
+from ecc.claims.ledger import Finding, Verdict
+
+
+def confirm(claim):
+    return Finding(claim, Verdict.CONFIRMED, f"{claim.id} holds")
+
+
+def refute(claim):
+    return Finding(claim, Verdict.REFUTED, f"{claim.id} does not hold")
+
+
+refute.cost = 5.0
+
+
+def fail(claim):
+    raise ZeroDivisionError("no capacity\\n  at all")
+
+
+def die(claim):
+    os._exit(3)
+
+
+def sleep(claim):
+    time.sleep(120.0)
+'''
+
+
+@pytest.fixture(scope="module")
+def checks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checks")
+    (folder / "some_checks.py").write_text(CHECKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield importlib.import_module("some_checks")
+
+
+@pytest.fixture
+def use(checks, monkeypatch):
+    def register(**table):
+        named = {key.replace("_", "-"): getattr(checks, name) for key, name in table.items()}
+        ordered = {key: named[key] for key in ledger.claims() if key in named}
+        monkeypatch.setattr(ledger, "checks", lambda: ordered)
+
+    return register
+
+
+def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
+    use(qi_7="refute", qi_3="confirm", piqi_9="confirm")
+    seen = []
+    findings = runner.crosscheck(jobs=2, progress=lambda claim, finding: seen.append((claim.id, finding.verdict)))
+    assert [finding.claim.id for finding in findings] == ["qi-3", "qi-7", "piqi-9"]
+    assert [str(finding.verdict) for finding in findings] == ["confirmed", "refuted", "confirmed"]
+    assert all(finding.seconds > 0.0 for finding in findings)
+    assert sorted(seen) == sorted((finding.claim.id, finding.verdict) for finding in findings)
+
+
+def test_names_select_claims_and_the_slowest_begins(use):
+    use(qi_3="confirm", qi_7="refute", piqi_9="confirm")
+    seen = []
+    assert len(runner.crosscheck(["QI-RCP"], jobs=1, progress=lambda claim, _: seen.append(claim.id))) == 2
+    assert seen == ["qi-7", "qi-3"]
+
+
+def test_a_failing_check_is_named_and_the_others_are_kept(use):
+    use(qi_3="confirm", qi_5="fail", qi_7="refute")
+    with pytest.raises(
+        runner.CrosscheckError, match="^check of claim qi-5 failed: ZeroDivisionError: no capacity at all$"
+    ) as caught:
+        runner.crosscheck(jobs=2)
+    assert [finding.claim.id for finding in caught.value.outcome.findings] == ["qi-3", "qi-7"]
+    assert caught.value.outcome.failures == {"qi-5": "ZeroDivisionError: no capacity at all"}
+
+
+def test_a_check_that_kills_its_worker_is_reported(use):
+    use(qi_5="die")
+    outcome = runner.examine(ledger.select())
+    assert outcome.findings == []
+    assert list(outcome.failures) == ["qi-5"]
+    assert "terminated abruptly" in outcome.failures["qi-5"]
+
+
+def test_an_interrupt_keeps_what_is_finished_and_ends_the_rest(use):
+    use(qi_3="confirm", qi_5="sleep", qi_7="sleep")
+
+    def interrupt(claim, finding):
+        raise KeyboardInterrupt
+
+    begin = time.monotonic()
+    outcome = runner.examine(ledger.select(), jobs=2, progress=interrupt)
+    assert time.monotonic() - begin < 60.0
+    assert outcome.interrupted
+    assert [finding.claim.id for finding in outcome.findings] == ["qi-3"]
+    assert outcome.failures == {}
+    with pytest.raises(runner.CrosscheckError, match="crosscheck was interrupted after 1 claims") as caught:
+        runner.crosscheck(progress=interrupt)
+    assert caught.value.outcome.interrupted
+
+
+def test_bad_input_is_refused_before_anything_runs(use):
+    use(qi_3="confirm")
+    with pytest.raises(ValueError, match=r"jobs must be >= 1, got 0"):
+        runner.crosscheck(jobs=0)
+    with pytest.raises(ValueError, match="got 'nonsense'"):
+        runner.crosscheck(["nonsense"])
+    assert runner.examine([]) == runner.Outcome([], {})
