@@ -86,6 +86,8 @@ class Protocol(ABC):
     FlowState: ClassVar[type]
     router_law: ClassVar[Callable[..., float]]
     source_law: ClassVar[Callable[..., float]]
+    asks: ClassVar[frozenset[str]] = frozenset()
+    """What hooks want in `env` beside the rest: "random" (a uniform number a call), "flow_queue" (a flow's bytes queued)."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 
@@ -117,6 +119,14 @@ class Protocol(ABC):
     @abstractmethod
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given."""
+
+    @abstractmethod
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        """Return the `LinkState` of a router that has announced R [bit/s] for long, with arrivals y and these RTTs [s]."""
+
+    @abstractmethod
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, hearing R from `link`."""
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return the stability bounds that the papers prove, evaluated on a network; none by default."""

@@ -58,6 +58,16 @@ class FlowState:
     assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
 
 
+def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+    """The books of a router in the middle of a steady run."""
+    return LinkState(R=R, y=y, y_prev=y, mean_rtt=mean_rtt, max_rtt=max_rtt)
+
+
+def flow_at(x: float, R: float, link: int) -> FlowState:
+    """The books of a host in the middle of a steady run."""
+    return FlowState(x=x, R=R, bottleneck=link, stamp=0)
+
+
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
     """Announce a share of the capacity until the first measurement."""
     if link.R == 0.0:

@@ -77,6 +77,8 @@ class QIRCP(Protocol):
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState
+    link_at = staticmethod(books.link_at)
+    flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
         return {

@@ -1,0 +1,15 @@
+"""Questions about protocols: where stability is lost in theory and in runs, and what a run says."""
+
+from ecc.stability.gains import critical_gain
+from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
+from ecc.stability.verdict import RunVerdict, judge
+
+__all__ = [
+    "MeasuredBoundary",
+    "PushedRun",
+    "RunVerdict",
+    "critical_gain",
+    "judge",
+    "measured_boundary",
+    "pushed_run",
+]

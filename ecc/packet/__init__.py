@@ -1,0 +1,5 @@
+"""Packet-level runs: the face of the C engine, and its twin in plain Python."""
+
+from ecc.packet.simulation import simulate
+
+__all__ = ["simulate"]

@@ -1,0 +1,148 @@
+"""Stability measured on runs: start at the equilibrium, push, and see whether the deviation grows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import fluid, packet
+from ecc.errors import ConvergenceError
+from ecc.models.base import Protocol
+from ecc.network import Network
+from ecc.scenario import Scenario
+from ecc.stability.verdict import RunVerdict, judge
+from ecc.trajectory import Trajectory
+
+__all__ = ["MeasuredBoundary", "PushedRun", "measured_boundary", "pushed_run"]
+
+_ENGINES = {"packet": packet, "fluid": fluid}
+
+
+@dataclass(frozen=True)
+class PushedRun:
+    """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of the arrivals at `link` over `time` [s]."""
+
+    verdict: RunVerdict
+    time: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    link: int
+    trajectory: Trajectory
+
+
+def pushed_run(
+    protocol: Protocol,
+    network: Network,
+    period: float,
+    periods: float = 100.0,
+    engine: str = "packet",
+    push: float = 0.02,
+    seed: int = 1,
+    floor: float = 2e-3,
+    ceiling: float = 0.2,
+    assignment: Any = None,
+    **options: Any,
+) -> PushedRun:
+    """Run from the equilibrium with all rates off by `push` and fit the growth of the deviation.
+
+    Parameters
+        protocol : Protocol. network : Network.
+        period : float, s. Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
+        periods : float. Length of the run. engine : "packet" or "fluid".
+        push : float. Relative disturbance of all rates. seed : int.
+        floor, ceiling : amplitudes between which the envelope is fitted (noise of packets; no longer small).
+        assignment : fixed bottleneck assignment, as in Scenario. options : for the engine's simulate.
+    Returns
+        PushedRun.
+    Raises
+        ValueError: an unknown engine.
+    """
+    if engine not in _ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {engine!r}")
+    scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
+    run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturb=push, **options)
+    point = protocol.equilibrium(network, scenario.assigned)
+    link = int(np.bincount(point.bottleneck).argmax())
+    level = float(point.rates[network.incidence[:, link]].sum())
+    time = run.data["time"].to_numpy()
+    deviation = run.arrival.to_numpy()[:, link] / level - 1.0
+    held = float(run.stats.get("held_until", 0.0))
+    verdict = judge(time, deviation, 2.0 * period, held + 2.0 * period, floor, ceiling)
+    return PushedRun(verdict, time, deviation, link, run)
+
+
+@dataclass(frozen=True)
+class MeasuredBoundary:
+    """A gain at which the measured growth rate passes through zero.
+
+    `value` with standard error `error`; `gains` and `growth_rates` [1/s] of the runs that bracket it.
+    """
+
+    value: float
+    error: float
+    gains: NDArray[np.float64]
+    growth_rates: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def measured_boundary(
+    protocol: Protocol,
+    network: Network,
+    parameter: str,
+    low: float,
+    high: float,
+    period: float,
+    tolerance: float = 0.01,
+    max_runs: int = 12,
+    **options: Any,
+) -> MeasuredBoundary:
+    """Return where stability is lost in runs, by bisection on the fitted growth rate and a line through its ends.
+
+    Parameters
+        protocol, network : as in pushed_run. parameter : name of the gain.
+        low, high : floats. Gains to begin from; moved apart until the first is stable and the second unstable.
+        period : float, s, of the expected oscillation. tolerance : relative width at which bisection ends.
+        max_runs : int. Runs at most. options : for pushed_run.
+    Returns
+        MeasuredBoundary.
+    Raises
+        ConvergenceError: no bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
+    """
+    found: dict[float, RunVerdict] = {}
+
+    def rate(gain: float) -> float:
+        if len(found) >= max_runs:
+            tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
+            raise ConvergenceError(f"no loss of stability found for {parameter} in {tried}", tried)
+        found[gain] = pushed_run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
+        return found[gain].growth_rate
+
+    stable, unstable = float(low), float(high)
+    while not rate(stable) < 0.0:
+        stable, unstable = stable * 0.8, stable
+    if unstable not in found:
+        while not rate(unstable) > 0.0:
+            stable, unstable = unstable, unstable * 1.25
+    while unstable - stable > tolerance * unstable and len(found) < max_runs:
+        middle = 0.5 * (stable + unstable)
+        if rate(middle) < 0.0:
+            stable = middle
+        else:
+            unstable = middle
+    gains = np.array(sorted(found))
+    rates = np.array([found[g].growth_rate for g in gains])
+    errors = np.array([found[g].error for g in gains])
+    near = np.flatnonzero((gains >= 0.9 * stable) & (gains <= 1.1 * unstable) & np.isfinite(rates))
+    value, error = _zero(gains[near], rates[near], errors[near])
+    return MeasuredBoundary(value, error, gains, rates, errors)
+
+
+def _zero(gains: NDArray[np.float64], rates: NDArray[np.float64], errors: NDArray[np.float64]) -> tuple[float, float]:
+    """Zero of the least-squares line through (gain, rate), and its standard error."""
+    weights = 1.0 / np.maximum(errors, 1e-12 + 1e-3 * np.abs(rates).max())
+    (slope, offset), covariance = np.polyfit(gains, rates, 1, w=weights, cov="unscaled")
+    value = -offset / slope
+    variance = (covariance[1, 1] + 2 * value * covariance[0, 1] + value**2 * covariance[0, 0]) / slope**2
+    return float(value), float(np.sqrt(max(variance, 0.0)))
