@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
-from ecc.native.engine import FLOW_ENV, LINK_ENV
+from ecc.native.engine import (
+    EVENT,
+    FLOW,
+    FLOW_ENV,
+    FLOW_HOOKS,
+    FLOW_RESULT,
+    LINK,
+    LINK_ENV,
+    LINK_HOOKS,
+    LINK_RESULT,
+    Engine,
+    Stats,
+    addresses,
+    new_flows,
+    new_links,
+    picoseconds,
+)
 
-__all__ = ["FLOW_ENV", "LINK_ENV"]
+__all__ = [
+    "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
+    "Engine", "Stats", "addresses", "new_flows", "new_links", "picoseconds",
+]  # fmt: skip

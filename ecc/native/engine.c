@@ -1,7 +1,595 @@
 #include "engine.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "flow.h"
+#include "link.h"
+#include "state.h"
+
+#define MOST_ENTITIES (INT64_C(1) << 28)
+#define LARGEST_DELAY INT64_C(1000000000000000000)
+#define LARGEST_PACKET (INT64_C(1) << 30)
+#define LARGEST_HEADER 4096
+
 const char *
 ecc_engine_error_text(int code)
 {
-    return code == 0 ? "no error" : "unknown error";
+    static const char *const texts[] = {
+#define ECC_ERROR_TEXT(name, text) text,
+        ECC_ERRORS(ECC_ERROR_TEXT)
+#undef ECC_ERROR_TEXT
+    };
+
+    if (code == 0) {
+        return "no error";
+    }
+    return code < 0 && code >= -ECC_N_ERRORS ? texts[-1 - code] : "unknown error";
+}
+
+/* ---- what the caller gave ---- */
+
+static int
+check_link(const ecc_link_t *link, double *value)
+{
+    if (!(link->capacity > 0.0 && isfinite(link->capacity))) {
+        *value = link->capacity;
+        return ECC_ERR_LINK_CAPACITY;
+    }
+    if (link->delay < 0 || link->delay > LARGEST_DELAY) {
+        *value = (double) link->delay;
+        return ECC_ERR_LINK_DELAY;
+    }
+    if (link->buffer < -1) {
+        *value = (double) link->buffer;
+        return ECC_ERR_LINK_BUFFER;
+    }
+    if (link->first_interval >= ECC_NEVER) {
+        *value = (double) link->first_interval;
+        return ECC_ERR_LINK_INTERVAL;
+    }
+    return 0;
+}
+
+static int
+check_flow(const ecc_flow_t *flow, double *value)
+{
+    const struct {
+        int code;
+        bool fine;
+        double value;
+    } checks[] = {
+        { ECC_ERR_RATE, flow->rate >= 0.0 && isfinite(flow->rate), flow->rate },
+        { ECC_ERR_WINDOW, flow->window >= 0.0 && isfinite(flow->window), flow->window },
+        { ECC_ERR_FLOW_TIMES, flow->start >= 0 && flow->start < ECC_NEVER, (double) flow->start },
+        { ECC_ERR_FLOW_TIMES, flow->stop == -1 || flow->stop > flow->start, (double) flow->stop },
+        { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
+        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= LARGEST_PACKET,
+            (double) flow->packet_size },
+        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= LARGEST_PACKET, (double) flow->ack_size },
+        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
+            (double) flow->access_delay },
+        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= LARGEST_DELAY, (double) flow->ack_delay },
+        { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
+        { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
+    };
+
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        if (!checks[i].fine) {
+            *value = checks[i].value;
+            return checks[i].code;
+        }
+    }
+    return 0;
+}
+
+static int
+check_config(ecc_engine_t *self, const ecc_config_t *config)
+{
+    const ecc_samples_t *samples = &config->samples;
+    double value = 0.0;
+    int ret;
+
+    if (config->n_links < 0 || config->n_links >= MOST_ENTITIES || config->n_flows < 0
+        || config->n_flows >= MOST_ENTITIES || config->n_routes < 0 || config->n_routes > UINT32_MAX) {
+        return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->n_flows);
+    }
+    if (config->header_size < 0 || config->header_size > LARGEST_HEADER || config->header_size % 8 != 0) {
+        return ecc_state_fail(
+            self, ECC_ERR_HEADER_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->header_size);
+    }
+    if (samples->n_samples != 0
+        && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0
+            || samples->n_flows > config->n_flows || samples->sent == NULL || samples->received == NULL
+            || samples->bottleneck == NULL || samples->queue == NULL || samples->queue_peak == NULL
+            || samples->arrived == NULL || samples->dropped == NULL)) {
+        return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->period);
+    }
+    for (int64_t i = 0; i < config->n_links; i++) {
+        ret = check_link(&config->links[i], &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
+        }
+    }
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        ret = check_flow(&config->flows[i], &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_OF_FLOW, i, ECC_NO_HOOK, value);
+        }
+    }
+    return 0;
+}
+
+/* ---- life ---- */
+
+static int
+take(ecc_engine_t *self, size_t size, void **block)
+{
+    int ret = ecc_memory_resize(&self->memory, 0, size, block);
+    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) size);
+}
+
+static size_t
+links_size(const ecc_engine_t *self)
+{
+    return (self->n_links + (size_t) 1) * sizeof(*self->links);
+}
+
+static size_t
+flows_size(const ecc_engine_t *self)
+{
+    return (self->n_flows + (size_t) 1) * sizeof(*self->flows);
+}
+
+static size_t
+hops_size(const ecc_engine_t *self)
+{
+    return (self->n_hops + 1) * sizeof(*self->hops);
+}
+
+static size_t
+flow_queues_size(const ecc_engine_t *self)
+{
+    return (self->n_hops + 1) * sizeof(*self->flow_queues);
+}
+
+/* Every position of every route: which link, which way, and what is at the end of its wire. */
+static int
+lay_routes(ecc_engine_t *self, const ecc_config_t *config)
+{
+    uint32_t position = 0;
+
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        const ecc_flow_t *flow = &config->flows[i];
+        if (flow->n_forward > config->n_routes - position
+            || flow->n_reverse > config->n_routes - position - flow->n_forward) {
+            return ecc_state_fail(
+                self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) (flow->n_forward + flow->n_reverse));
+        }
+        self->flows[i].position = position;
+        for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++, position++) {
+            int64_t link = config->routes[position];
+            uint32_t end = ECC_END_LINK;
+            if (link < 0 || link >= config->n_links) {
+                return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) link);
+            }
+            if (k == flow->n_forward - 1) {
+                end = flow->on_receive != NULL || flow->n_reverse > 0 ? ECC_END_RECEIVER : ECC_END_ECHO;
+            } else if (k == flow->n_forward + flow->n_reverse - 1) {
+                end = ECC_END_SENDER;
+            }
+            self->hops[position]
+                = (uint32_t) link << ECC_HOP_LINK | (k >= flow->n_forward ? ECC_HOP_IS_ACK : 0u) | end;
+        }
+    }
+    return 0;
+}
+
+static int
+build(ecc_engine_t *self, const ecc_config_t *config)
+{
+    uint32_t n_links;
+    uint32_t n_flows;
+    bool flow_queues = false;
+    void *block = NULL;
+    int ret = check_config(self, config);
+
+    if (ret != 0) {
+        return ret;
+    }
+    self->n_links = n_links = (uint32_t) config->n_links;
+    self->n_flows = n_flows = (uint32_t) config->n_flows;
+    self->n_hops = (size_t) config->n_routes;
+    self->header_size = (size_t) config->header_size;
+    self->trace = config->trace;
+    self->trace_room = config->n_trace;
+    self->samples = config->samples;
+    self->next_sample = self->samples.n_samples > 0 ? self->samples.period : ECC_NEVER;
+    ecc_packets_init(&self->packets, self->header_size);
+
+    ret = take(self, links_size(self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->links = block;
+    block = NULL;
+    ret = take(self, flows_size(self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->flows = block;
+    block = NULL;
+    ret = take(self, hops_size(self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->hops = block;
+    ret = take(self, self->header_size + 8, &self->scratch);
+    if (ret != 0) {
+        return ret;
+    }
+    ret = ecc_calendar_init(&self->fast, &self->memory, 2 * n_links + 3 * n_flows);
+    if (ret == 0) {
+        ret = ecc_calendar_init(&self->slow, &self->memory, n_links + 4 * n_flows);
+    }
+    if (ret != 0) {
+        return ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, n_flows);
+    }
+    self->base[ECC_HOP] = n_links;
+    self->base[ECC_ACCESS] = 2 * n_links;
+    self->base[ECC_ACK] = self->base[ECC_ACCESS] + n_flows;
+    self->base[ECC_SEND] = self->base[ECC_ACK] + n_flows;
+    self->base[ECC_START] = n_links;
+    self->base[ECC_STOP] = self->base[ECC_START] + n_flows;
+    self->base[ECC_TIMER] = self->base[ECC_STOP] + n_flows;
+    self->base[ECC_TIMEOUT] = self->base[ECC_TIMER] + n_flows;
+    for (uint32_t i = 0; i < n_links; i++) {
+        ecc_link_init(self, i, &config->links[i], config->seed);
+        flow_queues = flow_queues || config->links[i].wants_flow_queue != 0;
+    }
+    if (flow_queues) {
+        block = NULL;
+        ret = take(self, flow_queues_size(self), &block);
+        if (ret != 0) {
+            return ret;
+        }
+        self->flow_queues = block;
+    }
+    ret = lay_routes(self, config);
+    for (uint32_t i = 0; i < n_flows && ret == 0; i++) {
+        ecc_flow_init(self, i, &config->flows[i], config->seed);
+    }
+    return ret;
+}
+
+int
+ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *report)
+{
+    ecc_memory_t memory;
+    void *block = NULL;
+    ecc_engine_t *self;
+    int ret;
+
+    *engine = NULL;
+    *report = (ecc_report_t) { .code = ECC_ERR_NO_MEMORY, .hook = ECC_NO_HOOK };
+    ecc_memory_init(&memory, config->allocator);
+    ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self = block;
+    self->memory = memory;
+    self->report = (ecc_report_t) { .hook = ECC_NO_HOOK };
+    ret = build(self, config);
+    *report = self->report;
+    if (ret != 0) {
+        ecc_engine_free(self);
+        return ret;
+    }
+    *engine = self;
+    return 0;
+}
+
+static void
+release(ecc_engine_t *self, size_t size, void *block)
+{
+    ecc_memory_release(&self->memory, size, &block);
+}
+
+void
+ecc_engine_free(ecc_engine_t *self)
+{
+    ecc_memory_t memory;
+    void *block = self;
+
+    if (self == NULL) {
+        return;
+    }
+    if (self->links != NULL) {
+        for (uint32_t i = 0; i < self->n_links; i++) {
+            ecc_ring_free(&self->links[i].ring, &self->memory);
+        }
+    }
+    ecc_packets_free(&self->packets, &self->memory);
+    ecc_calendar_free(&self->fast, &self->memory);
+    ecc_calendar_free(&self->slow, &self->memory);
+    release(self, links_size(self), self->links);
+    release(self, flows_size(self), self->flows);
+    release(self, hops_size(self), self->hops);
+    release(self, flow_queues_size(self), self->flow_queues);
+    release(self, self->header_size + 8, self->scratch);
+    memory = self->memory;
+    ecc_memory_release(&memory, sizeof(*self), &block);
+}
+
+/* ---- running ---- */
+
+static void
+sample(ecc_engine_t *self)
+{
+    const ecc_samples_t *samples = &self->samples;
+    int64_t row = self->n_sampled * samples->n_flows;
+
+    self->now = self->next_sample;
+    for (int64_t i = 0; i < samples->n_flows; i++) {
+        ecc_flow_state_t *flow = &self->flows[i];
+        ecc_flow_catch_up(self, flow);
+        samples->sent[row + i] = flow->sent;
+        samples->received[row + i] = flow->received;
+        samples->bottleneck[row + i] = -1;
+        if (flow->is.bottleneck >= 0 && flow->phase != ECC_WAITING) {
+            memcpy(&samples->bottleneck[row + i], (const char *) flow->is.state + flow->is.bottleneck, sizeof(int64_t));
+        }
+    }
+    row = self->n_sampled * self->n_links;
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_state_t *link = &self->links[i];
+        ecc_link_catch_up(self, link);
+        samples->queue[row + i] = link->queue;
+        samples->queue_peak[row + i] = link->queue_peak;
+        samples->arrived[row + i] = link->arrived;
+        samples->dropped[row + i] = link->dropped;
+        link->queue_peak = link->queue;
+    }
+    self->n_sampled++;
+    self->next_sample
+        = self->n_sampled < samples->n_samples ? ecc_state_add(self->next_sample, samples->period) : ECC_NEVER;
+}
+
+static void
+hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
+{
+    uint64_t word = (uint64_t) self->now * 16 + kind + entity * UINT64_C(0xD1B54A32D192ED03);
+    uint64_t digest = (self->digest ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+
+    self->digest = digest ^ digest >> 29;
+    self->n_events++;
+}
+
+static int
+run_fast(ecc_engine_t *self)
+{
+    const uint32_t *base = self->base;
+    uint32_t id = ecc_calendar_take(&self->fast);
+
+    if (id >= base[ECC_SEND]) {
+        hash(self, ECC_SEND, id - base[ECC_SEND]);
+        return ecc_flow_send(self, id - base[ECC_SEND]);
+    }
+    if (id >= base[ECC_ACK]) {
+        hash(self, ECC_ACK, id - base[ECC_ACK]);
+        return ecc_flow_ack(self, id - base[ECC_ACK]);
+    }
+    if (id < base[ECC_HOP]) {
+        hash(self, ECC_DEPARTURE, id);
+        return ecc_link_departure(self, id);
+    }
+    if (id < base[ECC_ACCESS]) {
+        hash(self, ECC_HOP, id - base[ECC_HOP]);
+        return ecc_link_hop(self, id - base[ECC_HOP]);
+    }
+    hash(self, ECC_ACCESS, id - base[ECC_ACCESS]);
+    return ecc_flow_access(self, id - base[ECC_ACCESS]);
+}
+
+static int
+run_slow(ecc_engine_t *self)
+{
+    const uint32_t *base = self->base;
+    uint32_t id = ecc_calendar_take(&self->slow);
+
+    if (id < base[ECC_START]) {
+        hash(self, ECC_INTERVAL, id);
+        return ecc_link_interval(self, id);
+    }
+    if (id < base[ECC_STOP]) {
+        hash(self, ECC_START, id - base[ECC_START]);
+        return ecc_flow_start(self, id - base[ECC_START]);
+    }
+    if (id < base[ECC_TIMER]) {
+        hash(self, ECC_STOP, id - base[ECC_STOP]);
+        return ecc_flow_stop(self, id - base[ECC_STOP]);
+    }
+    if (id < base[ECC_TIMEOUT]) {
+        hash(self, ECC_TIMER, id - base[ECC_TIMER]);
+        return ecc_flow_timer(self, id - base[ECC_TIMER]);
+    }
+    hash(self, ECC_TIMEOUT, id - base[ECC_TIMEOUT]);
+    return ecc_flow_timeout(self, id - base[ECC_TIMEOUT]);
+}
+
+static int
+start_links(ecc_engine_t *self)
+{
+    int ret = 0;
+
+    for (uint32_t i = 0; i < self->n_links && ret == 0; i++) {
+        ret = ecc_link_start(self, i);
+    }
+    return ret;
+}
+
+int
+ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
+{
+    int64_t last_event = max_events < 0 ? INT64_MAX : self->n_events + max_events;
+    int ret = 0;
+
+    if (self->stop == ECC_STOP_ERROR) {
+        return (int) self->report.code;
+    }
+    if (until < 0 || until >= ECC_NEVER) {
+        return ecc_state_fail(self, ECC_ERR_UNTIL, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) until);
+    }
+    if (self->stop == ECC_STOP_NOT_YET) {
+        ret = start_links(self);
+    }
+    self->stop = ECC_STOP_UNTIL;
+    while (ret == 0) {
+        ecc_ps_t fast;
+        ecc_ps_t slow;
+        ecc_ps_t next;
+        ecc_calendar_find(&self->fast);
+        ecc_calendar_find(&self->slow);
+        fast = self->fast.first_time;
+        slow = self->slow.first_time;
+        next = fast <= slow ? fast : slow;
+        if (next > self->next_sample && self->next_sample <= until) {
+            sample(self);
+            continue;
+        }
+        if (next > until) {
+            if (self->now < until) {
+                self->now = until;
+            }
+            if (next >= ECC_NEVER) {
+                self->stop = ECC_STOP_IDLE;
+            }
+            break;
+        }
+        if (self->n_events == last_event) {
+            self->stop = ECC_STOP_MAX_EVENTS;
+            break;
+        }
+        self->now = next;
+        ret = fast <= slow ? run_fast(self) : run_slow(self);
+    }
+    if (ret != 0) {
+        self->stop = ECC_STOP_ERROR;
+    }
+    return ret;
+}
+
+/* ---- results ---- */
+
+void
+ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report)
+{
+    *report = self->report;
+}
+
+static void
+catch_up(ecc_engine_t *self)
+{
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        ecc_flow_catch_up(self, &self->flows[i]);
+    }
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_catch_up(self, &self->links[i]);
+    }
+}
+
+void
+ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats)
+{
+    catch_up(self);
+    *stats = (ecc_stats_t) {
+        .now = self->now,
+        .events = self->n_events,
+        .data_packets = self->n_received,
+        .in_flight = self->packets.n_used,
+        .samples = self->n_sampled,
+        .trace = self->n_traced,
+        .bytes = (int64_t) self->memory.bytes,
+        .peak_bytes = (int64_t) self->memory.peak,
+        .digest = self->digest,
+        .stop = self->stop,
+    };
+}
+
+void
+ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results)
+{
+    catch_up(self);
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        const ecc_flow_state_t *flow = &self->flows[i];
+        results[i] = (ecc_flow_result_t) {
+            .finish = flow->finish,
+            .completed = flow->completed,
+            .sent = flow->sent,
+            .received = flow->received,
+            .delivered = flow->expected - flow->lost,
+            .lost = flow->lost,
+            .retransmitted = flow->is.size >= 0 && flow->sent > flow->is.size ? flow->sent - flow->is.size : 0,
+            .rate = flow->rate,
+            .window = flow->window,
+            .srtt = flow->srtt,
+        };
+    }
+}
+
+void
+ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
+{
+    catch_up(self);
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        const ecc_link_state_t *link = &self->links[i];
+        results[i] = (ecc_link_result_t) {
+            .arrived = link->arrived,
+            .departed = link->arrived - link->dropped_bytes - link->queue,
+            .dropped = link->dropped,
+            .dropped_bytes = link->dropped_bytes,
+            .queue = link->queue,
+        };
+    }
+}
+
+static uint32_t
+length(const ecc_engine_t *self, const ecc_fifo_t *fifo, bool *in_order)
+{
+    uint32_t n = 0;
+    ecc_ps_t time = 0;
+
+    for (uint32_t id = fifo->head; id != ECC_NO_PACKET; id = ecc_packets_at(&self->packets, id)->next) {
+        *in_order = *in_order && ecc_packets_at(&self->packets, id)->time >= time;
+        time = ecc_packets_at(&self->packets, id)->time;
+        n++;
+    }
+    return n;
+}
+
+int
+ecc_engine_verify(const ecc_engine_t *self)
+{
+    uint32_t n_packets = 0;
+    bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0;
+
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        const ecc_link_state_t *link = &self->links[i];
+        ecc_bytes_t queue = 0;
+        fine = fine && ecc_ring_verify(&link->ring) == 0;
+        for (uint32_t k = 0; k < link->ring.count; k++) {
+            queue += ecc_ring_at(&link->ring, k)->size;
+        }
+        fine = fine && queue == link->queue && link->queue_low <= queue && link->queue_peak >= queue;
+        fine = fine && (link->is.buffer < 0 || queue <= link->is.buffer);
+        n_packets += length(self, &link->wire, &fine) + (link->is.on_departure != NULL ? link->ring.count : 0);
+    }
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        const ecc_flow_state_t *flow = &self->flows[i];
+        n_packets += length(self, &flow->acks, &fine) + length(self, &flow->access, &fine);
+        fine = fine && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
+        fine = fine && flow->received <= flow->sent;
+    }
+    return fine && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;
 }

@@ -1,9 +1,102 @@
+/*
+ * The packet engine: links, flows and packets on an integer clock. It knows no protocol: protocols are hooks.
+ *
+ * What follows is exact. A second engine written from it must agree event by event and bit by bit.
+ *
+ * NUMBERS
+ *   Times are integer picoseconds, sizes integer bytes. NEVER = 4e18 ps: a time at or beyond it does not come, and sums
+ *   that reach it are NEVER. seconds(ps) = (double) ps * 1e-12. All floating point is IEEE double, in the order written,
+ *   nothing fused.
+ *   ps(s)        = floor(s * 1e12 + 0.5); NEVER if s * 1e12 + 0.5 >= 4e18.
+ *   tx(size, r)  = floor((double) size * 8.0 / r * 1e12 + 0.5), at least 1; NEVER as above.
+ *   Random numbers: mix(z) is the finalizer of SplitMix64, G = 0x9E3779B97F4A7C15, arithmetic modulo 2^64. Stream n starts
+ *   at s = mix(seed ^ mix(n + G)); each number is s += G, then (mix(s) >> 11) * 2^-53. Link l has stream l, flow f has
+ *   stream 2^32 + f. An entity that asked for them takes one number before each call of one of its own hooks.
+ *
+ * EVENTS, first to last at equal times; within one kind by entity, lower index first. An entity has at most one pending
+ * event of a kind. "now" is the time of the event.
+ *   0 DEPARTURE link  the last bit of the packet in service leaves the queue (only links with on_departure)
+ *   1 HOP       link  the first packet on the wire reaches the next link, or the receiver
+ *   2 ACCESS    flow  the first packet on the access line reaches the first link (only if access_delay > 0)
+ *   3 ACK       flow  the first ACK on its way reaches the sender
+ *   4 SEND      flow  the pacer lets a packet go
+ *   5 INTERVAL  link  a tick of the router's clock
+ *   6 START     flow
+ *   7 STOP      flow  (only if stop >= 0)
+ *   8 TIMER     flow
+ *   9 TIMEOUT   flow  a look at the retransmission timer
+ *   Each event is counted, hashed and, if asked for, traced as (time, kind, entity, value). Value, as found when the event
+ *   begins: ACK: offset of the packet; HOP, ACCESS, DEPARTURE: offset of the packet; SEND: bytes sent so far;
+ *   INTERVAL: queue; START, STOP, TIMER, TIMEOUT: bytes in flight. A drop is traced too (never counted or hashed), as kind
+ *   10 with the link as entity and the offset as value, after the event in which it happens and before any other record.
+ *   The digest starts at 0; for each event
+ *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
+ *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
+ *
+ * LINKS. Before the first event, in link order, now = 0: on_start; then the clock: the first INTERVAL at first_interval,
+ * or, if that is negative, at ps(next_interval) (at least 1 ps) if next_interval > 0. next_interval keeps its value
+ * between the hooks of a link; it is 0 before on_start.
+ *   A packet arrives: (1) arrived += size on this link: the size of the packet, or the flow's ack_size for an ACK;
+ *   (2) on_arrival, env.queue without the packet; (3) it is dropped if env.drop is not 0, or if buffer >= 0 and
+ *   queue + size > buffer: on_drop, and the packet is gone; (4) else queue += size, and its last bit leaves the queue at
+ *   leaves = max(now, leaves of the packet before it) + tx(size, capacity).
+ *   At `leaves` the packet departs: queue -= size, queue_low = min(queue_low, queue), then on_departure (a DEPARTURE event),
+ *   and the packet is on the wire until leaves + delay. Without on_departure this happens silently, before every event
+ *   of that instant. Packets leave the wire in order. There:
+ *     - another link follows on this leg of the route: HOP; the packet arrives at it in the same event;
+ *     - the receiver: HOP if the flow has on_receive or reverse links. received += size; the packet becomes an ACK (kind 1);
+ *       on_receive; then it arrives at the first reverse link, or reaches the sender ack_delay later (ACK). If the flow has
+ *       neither, received += size happens silently and the ACK event is at leaves + delay + ack_delay;
+ *     - the end of the reverse links: silent; the ACK event is at leaves + delay + ack_delay.
+ *   INTERVAL: on_interval; queue_low = queue; the next one at now + ps(next_interval), at least 1 ps, if next_interval > 0.
+ *
+ * FLOWS count in bytes: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
+ * delivered = expected - lost. A packet's offset is `sent` before it. owed = size - delivered - in_flight for a flow of
+ * finite size (so lost bytes are owed again), else no limit. A flow is active from START until it stops.
+ *   START: active; on_start; GO.
+ *   SEND: EMIT; GO.
+ *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time, then srtt += (rtt - srtt) / 8; min_rtt; heard = now.
+ *     If offset > expected: lost += offset - expected, expected = offset, and on_loss (kind 0) if active.
+ *     If offset >= expected: expected = offset + size. (Else the packet had been given up: nothing is counted again.)
+ *     on_ack if active. If active and delivered >= size: the flow is complete and STOPS. GO.
+ *   TIMER: on_timer; GO.
+ *   TIMEOUT: nothing if in_flight = 0. deadline = heard + max(1 s, ps(3 * srtt)); if deadline > now: TIMEOUT again at
+ *     the deadline. Else lost += in_flight, expected = sent, heard = now, on_loss (kind 1) if active, GO.
+ *   STOP: if active, it STOPS: no longer active; finish = now; SEND, TIMER and STOP are cancelled; on_stop. ACKs and
+ *     timeouts still count what drains.
+ *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0 and
+ *     in_flight + size > window, or window = 0 and rate = 0: no SEND is pending. Else, with rate > 0: SEND is pending at
+ *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet, rate); before the
+ *     first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.
+ *   EMIT: size = min(packet_size, owed); last = now; header all zero; on_send (in_flight without this packet); if
+ *     in_flight = 0: heard = now; sent += size; if no TIMEOUT is pending: one at now + max(1 s, ps(3 * srtt)). The packet
+ *     reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
+ *
+ * HOOKS get state, header, params, env. Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
+ * scratch record of zeros; packet_size is then 0 for links and the flow's packet_size for flows; kind is 0 and flow -1 for
+ * links. All of env is written before each call: drop = 0, timer = -1, rate and window as the flow has them. After a hook of
+ * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at
+ * now + ps(timer), at least 1 ps; a negative timer leaves a pending TIMER as it is. Everything else in env is ignored.
+ * A missing hook is not called. A hook that returns a code other than 0 stops the run, as do bad values.
+ */
 #ifndef ECC_ENGINE_H
 #define ECC_ENGINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define ECC_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define ECC_MUST_CHECK
+#endif
+
 /* cdef: begin */
+
+typedef int64_t ecc_ps_t;
+typedef int64_t ecc_bytes_t;
+
+#define ECC_NEVER 4000000000000000000
 
 /* What a hook of a link sees; it may write the fields marked w. */
 typedef struct {
@@ -43,7 +136,164 @@ typedef struct {
 /* 0: fine; anything else: the hook failed and the run stops. */
 typedef int32_t (*ecc_hook_t)(void *state, void *header, void *params, void *env);
 
-/* One line of text for a code of the engine. */
+/* A link as the caller describes it; the hooks last, in the order in which a report numbers them. */
+typedef struct {
+    double capacity;          /* bit/s */
+    ecc_ps_t delay;           /* of the wire */
+    ecc_bytes_t buffer;       /* -1 unlimited */
+    ecc_ps_t first_interval;  /* first tick; negative: as on_start says */
+    int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
+    int64_t wants_random;     /* non-zero: env.random is drawn */
+    void *state;
+    void *params;
+    ecc_hook_t on_start;
+    ecc_hook_t on_arrival;
+    ecc_hook_t on_departure;
+    ecc_hook_t on_drop;
+    ecc_hook_t on_interval;
+} ecc_link_t;
+
+/* A flow as the caller describes it; the hooks last. */
+typedef struct {
+    double rate;              /* before on_start, bit/s */
+    double window;            /* before on_start, bytes */
+    ecc_ps_t start;
+    ecc_ps_t stop;            /* -1 never */
+    ecc_bytes_t size;         /* -1 unlimited */
+    ecc_bytes_t packet_size;
+    ecc_bytes_t ack_size;     /* on reverse links */
+    ecc_ps_t access_delay;    /* before the first link */
+    ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */
+    int64_t n_forward;        /* links of the route: the next n_forward of `routes` ... */
+    int64_t n_reverse;        /* ... and the n_reverse after those carry the ACKs */
+    int64_t bottleneck;       /* offset of an int64 in state that samples show, -1 none */
+    int64_t wants_random;     /* non-zero: env.random is drawn */
+    void *state;
+    void *params;
+    ecc_hook_t on_start;
+    ecc_hook_t on_send;
+    ecc_hook_t on_receive;
+    ecc_hook_t on_ack;
+    ecc_hook_t on_loss;
+    ecc_hook_t on_timer;
+    ecc_hook_t on_stop;
+} ecc_flow_t;
+
+/* One row a sample: of the first n_flows flows, and of all links. Counts are totals since the start. */
+typedef struct {
+    ecc_ps_t period;
+    int64_t n_samples;
+    int64_t n_flows;
+    int64_t *sent;       /* (sample, flow) bytes */
+    int64_t *received;   /* (sample, flow) bytes of data at the receiver */
+    int64_t *bottleneck; /* (sample, flow) */
+    int64_t *queue;      /* (sample, link) bytes */
+    int64_t *queue_peak; /* (sample, link) bytes, highest since the last sample */
+    int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
+    int64_t *dropped;    /* (sample, link) packets */
+} ecc_samples_t;
+
+typedef struct {
+    ecc_ps_t time;
+    int64_t kind;
+    int64_t entity;
+    int64_t value;
+} ecc_event_t;
+
+/* resize(context, block, size): as realloc; size 0 releases. NULL on failure, and the block is as it was. */
+typedef struct {
+    void *(*resize)(void *context, void *block, size_t size);
+    void *context;
+} ecc_allocator_t;
+
+typedef struct {
+    uint64_t seed;
+    int64_t n_links;
+    int64_t n_flows;
+    int64_t n_routes;                 /* entries of `routes`: the sum of all n_forward and n_reverse */
+    int64_t header_size;              /* bytes, a multiple of 8 */
+    int64_t n_trace;                  /* room in `trace` */
+    const ecc_link_t *links;
+    const ecc_flow_t *flows;
+    const int64_t *routes;
+    ecc_event_t *trace;               /* or NULL */
+    ecc_samples_t samples;            /* n_samples = 0: none */
+    const ecc_allocator_t *allocator; /* or NULL */
+} ecc_config_t;
+
+/* Why a call failed, and where. */
+typedef struct {
+    int64_t code;
+    int64_t of;     /* 0 nobody, 1 a link, 2 a flow */
+    int64_t index;  /* of the link or flow */
+    int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
+    ecc_ps_t time;
+    double value;   /* the offending value, or what the hook returned */
+} ecc_report_t;
+
+enum ecc_stop {
+    ECC_STOP_NOT_YET,    /* never advanced */
+    ECC_STOP_UNTIL,      /* the time asked for was reached */
+    ECC_STOP_MAX_EVENTS, /* the number of events asked for was reached */
+    ECC_STOP_IDLE,       /* the time was reached and nothing is left to happen */
+    ECC_STOP_ERROR       /* see the report */
+};
+
+typedef struct {
+    ecc_ps_t now;
+    int64_t events;
+    int64_t data_packets; /* that reached their receivers */
+    int64_t in_flight;    /* packets and ACKs in the network */
+    int64_t samples;      /* rows filled */
+    int64_t trace;        /* events seen by the trace; those beyond its room are not in it */
+    int64_t bytes;        /* of memory held */
+    int64_t peak_bytes;
+    uint64_t digest;
+    int64_t stop;         /* enum ecc_stop */
+} ecc_stats_t;
+
+typedef struct {
+    ecc_ps_t finish;      /* when it stopped or completed, -1 not yet */
+    int64_t completed;    /* 1: all of its size was ACKed */
+    int64_t sent;         /* bytes, retransmitted ones included */
+    int64_t received;     /* bytes at the receiver */
+    int64_t delivered;    /* bytes ACKed */
+    int64_t lost;         /* bytes */
+    int64_t retransmitted; /* bytes sent beyond the size of a flow of finite size */
+    double rate;
+    double window;
+    double srtt;
+} ecc_flow_result_t;
+
+typedef struct {
+    int64_t arrived;       /* bytes, dropped ones included */
+    int64_t departed;      /* bytes */
+    int64_t dropped;       /* packets */
+    int64_t dropped_bytes;
+    int64_t queue;         /* bytes */
+} ecc_link_result_t;
+
+typedef struct ecc_engine ecc_engine_t;
+
+/* A new engine, NULL on failure. Arrays of the configuration are copied, except records, samples and trace. */
+ECC_MUST_CHECK int ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *report);
+void ecc_engine_free(ecc_engine_t *self);
+
+/*
+ * Runs all events up to and at `until`, at most max_events of them (< 0: no limit). Slices never change the result.
+ * 0 or a negative code; after a failure every further call returns that code.
+ */
+ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
+
+void ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report);
+void ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats);
+void ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results);
+void ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results);
+
+/* Checks every invariant: 0 or the code of a broken one. */
+ECC_MUST_CHECK int ecc_engine_verify(const ecc_engine_t *self);
+
+/* Text of a code: what is wrong and what is allowed. */
 const char *ecc_engine_error_text(int code);
 
 /* cdef: end */

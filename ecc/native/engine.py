@@ -1,23 +1,292 @@
-"""The packet engine for Python: arrays in, arrays out; it knows no protocol."""
+"""The packet engine for Python: arrays in, arrays out, seconds and addresses; it knows no protocol.
+
+A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t` and
+`ecc_flow_t` in engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are addresses
+of C functions, records and parameters addresses of memory: see `addresses`. What the engine does is written, exactly, at
+the top of engine.h.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ecc.native._engine import ffi
+from ecc.errors import NativeError
+from ecc.native._engine import ffi, lib
 
-__all__ = ["FLOW_ENV", "LINK_ENV"]
+__all__ = [
+    "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
+    "Engine", "Stats", "addresses", "new_flows", "new_links", "picoseconds",
+]  # fmt: skip
 
-_NUMPY = {"double": "f8", "int64_t": "i8"}
+_NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
+_STOPS = {
+    lib.ECC_STOP_NOT_YET: "not yet",
+    lib.ECC_STOP_UNTIL: "until",
+    lib.ECC_STOP_MAX_EVENTS: "max_events",
+    lib.ECC_STOP_IDLE: "idle",
+    lib.ECC_STOP_ERROR: "error",
+}
 
 
 def _dtype(struct: str) -> np.dtype[np.void]:
-    """Return the dtype of a struct of the engine's header: float64, int64, and addresses as uint64."""
+    """Return the dtype of a struct of engine.h: float64, int64, and uint64 for addresses."""
     kind = ffi.typeof(struct)
     fields = [(name, _NUMPY.get(field.type.cname, "u8"), field.offset) for name, field in kind.fields]
     names, formats, offsets = zip(*fields, strict=True)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof(kind)})
 
 
+def _hooks(struct: str) -> tuple[str, ...]:
+    """Return the names of the hooks in a struct, in the order in which the engine numbers them."""
+    return tuple(name for name, _ in ffi.typeof(struct).fields if name.startswith("on_"))
+
+
 LINK_ENV = _dtype("ecc_link_env_t")
 FLOW_ENV = _dtype("ecc_flow_env_t")
+LINK = _dtype("ecc_link_t")
+FLOW = _dtype("ecc_flow_t")
+EVENT = _dtype("ecc_event_t")
+LINK_RESULT = _dtype("ecc_link_result_t")
+FLOW_RESULT = _dtype("ecc_flow_result_t")
+LINK_HOOKS = _hooks("ecc_link_t")
+FLOW_HOOKS = _hooks("ecc_flow_t")
+
+
+def picoseconds(seconds: ArrayLike) -> Any:
+    """Return times on the engine's clock, int64 picoseconds, to the nearest.
+
+    Parameters
+        seconds : array of any shape, float, s, from 0 to below 4e6.
+    Returns
+        array of the same shape, int64, ps.
+    """
+    return np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5).astype(np.int64)
+
+
+def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return the address of each element of a one-dimensional, contiguous array, for `state` and `params`.
+
+    Parameters
+        records : shape (n,), any dtype. The engine reads and writes it in place; keep it alive (`Engine(keep=...)`).
+    Returns
+        shape (n,), uint64.
+    Raises
+        ValueError: the array is not one-dimensional and contiguous.
+    """
+    if records.ndim != 1 or not records.flags.c_contiguous:
+        raise ValueError(f"records must be one-dimensional and contiguous, got shape {records.shape}")
+    return np.uint64(records.ctypes.data) + np.arange(len(records), dtype=np.uint64) * np.uint64(records.itemsize)
+
+
+def new_links(n: int) -> NDArray[np.void]:
+    """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start says.
+
+    Parameters
+        n : int, >= 0. Number of links.
+    Returns
+        shape (n,), dtype LINK; `capacity` [bit/s] must still be set.
+    """
+    links = np.zeros(n, LINK)
+    links["buffer"] = -1
+    links["first_interval"] = -1
+    return links
+
+
+def new_flows(n: int) -> NDArray[np.void]:
+    """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on.
+
+    Parameters
+        n : int, >= 0. Number of flows.
+    Returns
+        shape (n,), dtype FLOW; `n_forward` must still be set, and a rate or window here or in on_start.
+    """
+    flows = np.zeros(n, FLOW)
+    for name in ("stop", "size", "bottleneck"):
+        flows[name] = -1
+    flows["packet_size"] = 1000
+    flows["ack_size"] = 40
+    return flows
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts and costs of a run so far."""
+
+    now: float  # s
+    events: int
+    data_packets: int  # that reached their receivers
+    in_flight: int  # packets and ACKs in the network
+    samples: int  # rows filled
+    trace: int  # events the trace saw, kept or not
+    bytes: int  # of memory held by the engine
+    peak_bytes: int
+    digest: int  # 64-bit hash of all events
+    stop: str  # why it stopped: "not yet", "until", "max_events", "idle" or "error"
+    cpu_seconds: float  # spent in the engine and the hooks
+
+
+class Engine:
+    """One run of the packet engine.
+
+    Parameters
+        links : shape (n_links,), dtype LINK, from `new_links`.
+        flows : shape (n_flows,), dtype FLOW, from `new_flows`.
+        routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse.
+        header_size : int, bytes, a multiple of 8. What travels with each packet.
+        seed : int, from 0 to 2^64 - 1.
+        sample : float, s, >= 0. Period of the samples; 0: none.
+        n_samples : int, >= 0. Number of samples.
+        n_sampled : int or None. The first n_sampled flows appear in samples; None: all.
+        trace : int, >= 0. Events to keep in the trace.
+        keep : objects to keep alive as long as the engine: records, parameters, compiled hooks.
+    Raises
+        NativeError: a value out of range (which link or flow, and what is allowed), or no memory.
+        TypeError: an array of another dtype.
+    """
+
+    def __init__(
+        self,
+        links: NDArray[np.void],
+        flows: NDArray[np.void],
+        routes: ArrayLike,
+        *,
+        header_size: int = 0,
+        seed: int = 0,
+        sample: float = 0.0,
+        n_samples: int = 0,
+        n_sampled: int | None = None,
+        trace: int = 0,
+        keep: Sequence[object] = (),
+    ) -> None:
+        for name, array, dtype in (("links", links, LINK), ("flows", flows, FLOW)):
+            if array.dtype != dtype or array.ndim != 1:
+                raise TypeError(f"{name} must come from new_{name}(n), got dtype {array.dtype}, shape {array.shape}")
+        self._keep = tuple(keep)
+        self._cpu_seconds = 0.0
+        self._links = len(links)
+        self._flows = len(flows)
+        self._period = sample
+        n_sampled = len(flows) if n_sampled is None else n_sampled
+        by_flow, by_link = (n_samples, n_sampled), (n_samples, len(links))
+        shapes = {"sent": by_flow, "received": by_flow, "bottleneck": by_flow}
+        shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped"), by_link)
+        self._samples = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
+        self._trace = np.zeros(trace, EVENT)
+
+        links, flows = np.ascontiguousarray(links), np.ascontiguousarray(flows)
+        table = np.ascontiguousarray(routes, np.int64)
+        config = ffi.new("ecc_config_t *")
+        config.seed = seed
+        config.n_links, config.n_flows, config.n_routes = len(links), len(flows), table.size
+        config.header_size = header_size
+        config.links = _pointer("const ecc_link_t *", links)
+        config.flows = _pointer("const ecc_flow_t *", flows)
+        config.routes = _pointer("const int64_t *", table)
+        if trace > 0:
+            config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
+        if n_samples > 0:
+            config.samples.period = int(picoseconds(sample))
+            config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
+            for name, array in self._samples.items():
+                setattr(config.samples, name, _pointer("int64_t *", array))
+        engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
+        if lib.ecc_engine_new(config, engine, report) != 0:
+            raise _error(report)
+        self._engine = ffi.gc(engine[0], lib.ecc_engine_free)
+
+    def advance(self, until: float, max_events: int | None = None) -> str:
+        """Run all events up to and at a time, and say why the run stopped; slices never change the result.
+
+        Parameters
+            until : float, s, from 0 to below 4e6. Time to advance to.
+            max_events : int or None, >= 0. Events to run at most; None: no limit.
+        Returns
+            "until", "max_events", or "idle" (the time was reached and nothing is left to happen).
+        Raises
+            NativeError: a hook failed or left a bad value, or no memory; says which, where and when.
+        Notes: other Python threads run meanwhile.
+        """
+        began = time.thread_time()
+        code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
+        self._cpu_seconds += time.thread_time() - began
+        if code != 0:
+            report = ffi.new("ecc_report_t *")
+            lib.ecc_engine_report(self._engine, report)
+            raise _error(report)
+        return self.stats.stop
+
+    @property
+    def stats(self) -> Stats:
+        """Counts and costs of the run so far."""
+        raw = ffi.new("ecc_stats_t *")
+        lib.ecc_engine_stats(self._engine, raw)
+        counts = {name: getattr(raw, name) for name, _ in ffi.typeof("ecc_stats_t").fields}
+        counts |= {"now": raw.now * 1e-12, "stop": _STOPS[raw.stop], "cpu_seconds": self._cpu_seconds}
+        return Stats(**counts)
+
+    @property
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """The samples taken so far, time first.
+
+        `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
+        none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes in
+        the sample, dropped ones included], `dropped` [packets in the sample].
+        """
+        n = self.stats.samples
+        out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
+        for name, array in self._samples.items():
+            counted = name in ("sent", "received", "arrived", "dropped")
+            out[name] = np.diff(array[:n], axis=0, prepend=0) if counted else array[:n].copy()
+        return out
+
+    @property
+    def trace(self) -> NDArray[np.void]:
+        """The first events, dtype EVENT: time [ps], kind, entity, value, as the text in engine.h numbers them."""
+        return self._trace[: self.stats.trace]
+
+    @property
+    def flow_results(self) -> NDArray[np.void]:
+        """Shape (n_flows,), dtype FLOW_RESULT: finish [ps, -1 not yet], bytes, rate, window, srtt."""
+        results = np.zeros(self._flows, FLOW_RESULT)
+        lib.ecc_engine_flow_results(self._engine, _pointer("ecc_flow_result_t *", results))
+        return results
+
+    @property
+    def link_results(self) -> NDArray[np.void]:
+        """Shape (n_links,), dtype LINK_RESULT: bytes arrived, departed, dropped and queued; packets dropped."""
+        results = np.zeros(self._links, LINK_RESULT)
+        lib.ecc_engine_link_results(self._engine, _pointer("ecc_link_result_t *", results))
+        return results
+
+    def verify(self) -> None:
+        """Check every invariant of the engine.
+
+        Raises
+            NativeError: one does not hold, which is a bug of the engine.
+        """
+        code = lib.ecc_engine_verify(self._engine)
+        if code != 0:
+            raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
+
+
+def _pointer(kind: str, array: NDArray[Any]) -> Any:
+    return ffi.cast(kind, array.ctypes.data)
+
+
+def _error(report: Any) -> NativeError:
+    """Return the error of a report: what, the value, where and when, in one line."""
+    text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
+    where = []
+    if report.of:
+        entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS))[report.of - 1]
+        where.append(f"{entity} {report.index}")
+        if report.hook >= 0:
+            where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]
+    place = f" ({', '.join(where)})" if where else ""
+    return NativeError(f"{text}, got {report.value:.12g}{place}", report.code)

@@ -1,0 +1,389 @@
+#include "calendar.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "errors.h"
+
+#define FIRST_SHIFT 20
+#define LAST_SHIFT 56
+#define FEWEST_BUCKETS 64u
+#define MOST_BUCKETS (1u << 28)
+
+static unsigned
+lowest_bit(uint64_t word)
+{
+    return (unsigned) __builtin_ctzll(word);
+}
+
+static uint32_t
+bucket_of(const ecc_calendar_t *self, ecc_ps_t time)
+{
+    return (uint32_t) (time >> self->shift) & (self->n_buckets - 1);
+}
+
+static bool
+before(ecc_ps_t time, uint32_t node, ecc_ps_t other_time, uint32_t other)
+{
+    return time < other_time || (time == other_time && node < other);
+}
+
+static void
+mark(ecc_calendar_t *self, uint32_t bucket)
+{
+    self->occupied[bucket >> 6] |= UINT64_C(1) << (bucket & 63);
+    self->summary[bucket >> 12] |= UINT64_C(1) << ((bucket >> 6) & 63);
+}
+
+static void
+unmark(ecc_calendar_t *self, uint32_t bucket)
+{
+    self->buckets[bucket].head = ECC_NO_NODE;
+    self->occupied[bucket >> 6] &= ~(UINT64_C(1) << (bucket & 63));
+    if (self->occupied[bucket >> 6] == 0) {
+        self->summary[bucket >> 12] &= ~(UINT64_C(1) << ((bucket >> 6) & 63));
+    }
+}
+
+/* The first occupied bucket from this one on, without turning around; n_buckets if there is none. */
+static uint32_t
+next_occupied(const ecc_calendar_t *self, uint32_t bucket)
+{
+    uint32_t word = bucket >> 6;
+    uint32_t group;
+    uint64_t bits;
+
+    if (bucket >= self->n_buckets) {
+        return self->n_buckets;
+    }
+    bits = self->occupied[word] & (UINT64_MAX << (bucket & 63));
+    if (bits != 0) {
+        return (word << 6) + lowest_bit(bits);
+    }
+    word++;
+    if (word >= self->n_buckets >> 6) {
+        return self->n_buckets;
+    }
+    group = word >> 6;
+    bits = self->summary[group] & (UINT64_MAX << (word & 63));
+    while (bits == 0) {
+        group++;
+        if (group > (self->n_buckets - 1) >> 12) {
+            return self->n_buckets;
+        }
+        bits = self->summary[group];
+    }
+    word = (group << 6) + lowest_bit(bits);
+    return (word << 6) + lowest_bit(self->occupied[word]);
+}
+
+static size_t
+n_words(uint32_t n_bits)
+{
+    return ((size_t) n_bits + 63) / 64;
+}
+
+int
+ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes)
+{
+    uint32_t n_buckets = FEWEST_BUCKETS;
+    void *block = NULL;
+    int ret;
+
+    memset(self, 0, sizeof(*self));
+    while (n_buckets < n_nodes && n_buckets < MOST_BUCKETS) {
+        n_buckets *= 2;
+    }
+    self->shift = FIRST_SHIFT;
+    self->patience = FEWEST_BUCKETS;
+    self->first = ECC_NO_NODE;
+    self->first_time = ECC_NEVER;
+    ret = ecc_memory_resize(memory, 0, (n_nodes + (size_t) 1) * sizeof(*self->nodes), &block);
+    if (ret != 0) {
+        goto out;
+    }
+    self->nodes = block;
+    self->n_nodes = n_nodes;
+    block = NULL;
+    ret = ecc_memory_resize(memory, 0, n_buckets * sizeof(*self->buckets), &block);
+    if (ret != 0) {
+        goto out;
+    }
+    self->buckets = block;
+    self->n_buckets = n_buckets;
+    block = NULL;
+    ret = ecc_memory_resize(memory, 0, n_words(n_buckets) * sizeof(*self->occupied), &block);
+    if (ret != 0) {
+        goto out;
+    }
+    self->occupied = block;
+    block = NULL;
+    ret = ecc_memory_resize(memory, 0, n_words((uint32_t) n_words(n_buckets)) * sizeof(*self->summary), &block);
+    if (ret != 0) {
+        goto out;
+    }
+    self->summary = block;
+    for (uint32_t node = 0; node < n_nodes; node++) {
+        self->nodes[node].time = ECC_IDLE;
+    }
+    for (uint32_t bucket = 0; bucket < n_buckets; bucket++) {
+        self->buckets[bucket].head = ECC_NO_NODE;
+    }
+out:
+    return ret;
+}
+
+void
+ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory)
+{
+    void *block = self->nodes;
+
+    ecc_memory_release(memory, (self->n_nodes + (size_t) 1) * sizeof(*self->nodes), &block);
+    block = self->buckets;
+    ecc_memory_release(memory, self->n_buckets * sizeof(*self->buckets), &block);
+    block = self->occupied;
+    ecc_memory_release(memory, n_words(self->n_buckets) * sizeof(*self->occupied), &block);
+    block = self->summary;
+    ecc_memory_release(memory, n_words((uint32_t) n_words(self->n_buckets)) * sizeof(*self->summary), &block);
+    memset(self, 0, sizeof(*self));
+}
+
+void
+ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
+{
+    ecc_node_t *nodes = self->nodes;
+    ecc_node_t *node = &nodes[id];
+    uint32_t index = bucket_of(self, time);
+    ecc_bucket_t *bucket = &self->buckets[index];
+
+    assert(time >= self->clock && node->time == ECC_IDLE);
+    node->time = time;
+    node->next = ECC_NO_NODE;
+    node->prev = ECC_NO_NODE;
+    if (bucket->head == ECC_NO_NODE) {
+        bucket->head = id;
+        bucket->tail = id;
+        bucket->time = time;
+        mark(self, index);
+    } else if (before(time, id, bucket->time, bucket->head)) {
+        node->next = bucket->head;
+        nodes[bucket->head].prev = id;
+        bucket->head = id;
+        bucket->time = time;
+    } else {
+        /* from the tail: events set for the same far time come in their order */
+        uint32_t prev = bucket->tail;
+        while (before(time, id, nodes[prev].time, prev)) {
+            prev = nodes[prev].prev;
+            self->effort++;
+        }
+        node->prev = prev;
+        node->next = nodes[prev].next;
+        nodes[prev].next = id;
+        if (node->next == ECC_NO_NODE) {
+            bucket->tail = id;
+        } else {
+            nodes[node->next].prev = id;
+        }
+    }
+    self->n_pending++;
+    if (self->first != ECC_NO_NODE && before(time, id, self->first_time, self->first)) {
+        self->first = id;
+        self->first_time = time;
+    }
+}
+
+void
+ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
+{
+    ecc_node_t *nodes = self->nodes;
+    ecc_node_t *node = &nodes[id];
+    uint32_t index = bucket_of(self, node->time);
+    ecc_bucket_t *bucket = &self->buckets[index];
+
+    if (node->next != ECC_NO_NODE) {
+        nodes[node->next].prev = node->prev;
+    } else {
+        bucket->tail = node->prev;
+    }
+    if (node->prev != ECC_NO_NODE) {
+        nodes[node->prev].next = node->next;
+    } else if (node->next != ECC_NO_NODE) {
+        bucket->head = node->next;
+        bucket->time = nodes[node->next].time;
+    } else {
+        unmark(self, index);
+    }
+    node->time = ECC_IDLE;
+    self->n_pending--;
+    if (self->first == id) {
+        self->first = ECC_NO_NODE;
+        self->first_time = ECC_NEVER;
+    }
+}
+
+/* Puts every node into the bucket that a new width asks for. */
+static void
+set_shift(ecc_calendar_t *self, int shift)
+{
+    uint32_t chain = ECC_NO_NODE;
+    uint32_t last = ECC_NO_NODE;
+    uint32_t index;
+
+    for (index = next_occupied(self, 0); index < self->n_buckets; index = next_occupied(self, index)) {
+        if (chain == ECC_NO_NODE) {
+            chain = self->buckets[index].head;
+        } else {
+            self->nodes[last].next = self->buckets[index].head;
+        }
+        last = self->buckets[index].tail;
+        unmark(self, index);
+    }
+    self->shift = shift;
+    self->n_pending = 0;
+    self->first = ECC_NO_NODE;
+    self->first_time = ECC_NEVER;
+    while (chain != ECC_NO_NODE) {
+        uint32_t id = chain;
+        ecc_ps_t time = self->nodes[id].time;
+        chain = self->nodes[id].next;
+        self->nodes[id].time = ECC_IDLE;
+        ecc_calendar_insert(self, id, time);
+    }
+}
+
+/* Looks at the width: days should be as long as the mean time between events, within a factor of four. */
+static void
+adapt(ecc_calendar_t *self)
+{
+    ecc_ps_t gap = (self->clock - self->epoch) / (self->n_taken + 1);
+    int shift = gap == 0 ? 0 : 63 - __builtin_clzll((uint64_t) gap);
+
+    if (shift > LAST_SHIFT) {
+        shift = LAST_SHIFT;
+    }
+    if (gap > 0 && (shift > self->shift + 1 || shift < self->shift - 1)) {
+        set_shift(self, shift);
+    }
+    self->epoch = self->clock;
+    self->n_taken = 0;
+    self->effort = 0;
+    self->patience = self->n_buckets;
+}
+
+/* The first node of all, where the days of a whole year are empty: every bucket's head is looked at. */
+static void
+find_beyond_year(ecc_calendar_t *self)
+{
+    for (uint32_t i = next_occupied(self, 0); i < self->n_buckets; i = next_occupied(self, i + 1)) {
+        const ecc_bucket_t *bucket = &self->buckets[i];
+        if (self->first == ECC_NO_NODE || before(bucket->time, bucket->head, self->first_time, self->first)) {
+            self->first = bucket->head;
+            self->first_time = bucket->time;
+        }
+        self->effort++;
+    }
+}
+
+void
+ecc_calendar_find(ecc_calendar_t *self)
+{
+    uint64_t day;
+    uint64_t year; /* first day of the year */
+    uint32_t start;
+
+    if (self->first != ECC_NO_NODE || self->n_pending == 0) {
+        return;
+    }
+    if (self->effort > 4 * self->patience || self->n_taken >= self->patience) {
+        adapt(self);
+    }
+    day = (uint64_t) self->clock >> self->shift;
+    start = (uint32_t) day & (self->n_buckets - 1);
+    year = day - start;
+    for (int turn = 0; turn < 2; turn++, year += self->n_buckets) {
+        for (uint32_t i = next_occupied(self, start); i < self->n_buckets; i = next_occupied(self, i + 1)) {
+            const ecc_bucket_t *bucket = &self->buckets[i];
+            if ((uint64_t) bucket->time >> self->shift == year + i) {
+                self->first = bucket->head;
+                self->first_time = bucket->time;
+                return;
+            }
+            self->effort++;
+        }
+        start = 0;
+    }
+    find_beyond_year(self);
+}
+
+uint32_t
+ecc_calendar_take(ecc_calendar_t *self)
+{
+    uint32_t id = self->first;
+    ecc_node_t *nodes = self->nodes;
+    ecc_node_t *node = &nodes[id];
+    uint32_t index = bucket_of(self, node->time);
+    ecc_bucket_t *bucket = &self->buckets[index];
+    ecc_ps_t time = node->time;
+
+    assert(id == bucket->head);
+    node->time = ECC_IDLE;
+    self->n_pending--;
+    self->n_taken++;
+    self->clock = time;
+    self->first = ECC_NO_NODE;
+    self->first_time = ECC_NEVER;
+    if (node->next == ECC_NO_NODE) {
+        unmark(self, index);
+    } else {
+        uint32_t next = node->next;
+        nodes[next].prev = ECC_NO_NODE;
+        bucket->head = next;
+        bucket->time = nodes[next].time;
+        if (bucket->time >> self->shift == time >> self->shift) {
+            self->first = next;
+            self->first_time = bucket->time;
+        }
+    }
+    return id;
+}
+
+int
+ecc_calendar_verify(const ecc_calendar_t *self)
+{
+    uint32_t n_listed = 0;
+    uint32_t n_pending = 0;
+
+    for (uint32_t index = 0; index < self->n_buckets; index++) {
+        const ecc_bucket_t *bucket = &self->buckets[index];
+        bool marked = (self->occupied[index >> 6] >> (index & 63) & 1) != 0;
+        uint32_t prev = ECC_NO_NODE;
+        if (marked != (bucket->head != ECC_NO_NODE)) {
+            return ECC_ERR_BROKEN;
+        }
+        for (uint32_t id = bucket->head; id != ECC_NO_NODE; id = self->nodes[id].next) {
+            const ecc_node_t *node = &self->nodes[id];
+            if (node->prev != prev || bucket_of(self, node->time) != index || node->time < self->clock) {
+                return ECC_ERR_BROKEN;
+            }
+            if (prev != ECC_NO_NODE && !before(self->nodes[prev].time, prev, node->time, id)) {
+                return ECC_ERR_BROKEN;
+            }
+            prev = id;
+            n_listed++;
+        }
+        if (marked && (bucket->tail != prev || bucket->time != self->nodes[bucket->head].time)) {
+            return ECC_ERR_BROKEN;
+        }
+    }
+    for (uint32_t word = 0; word < self->n_buckets >> 6; word++) {
+        bool marked = (self->summary[word >> 6] >> (word & 63) & 1) != 0;
+        if (marked != (self->occupied[word] != 0)) {
+            return ECC_ERR_BROKEN;
+        }
+    }
+    for (uint32_t id = 0; id < self->n_nodes; id++) {
+        n_pending += self->nodes[id].time != ECC_IDLE;
+    }
+    return n_listed == self->n_pending && n_pending == self->n_pending ? 0 : ECC_ERR_BROKEN;
+}

@@ -1,0 +1,40 @@
+#ifndef ECC_ERRORS_H
+#define ECC_ERRORS_H
+
+/* Every code of the engine: its name and its text, which says what is allowed. Codes are -1, -2, ... in this order. */
+#define ECC_ERRORS(X)                                                                                                  \
+    X(NO_MEMORY, "out of memory")                                                                                      \
+    X(TOO_LARGE, "too many links, flows or packets in flight (at most 2^28 links, 2^28 flows, 2^32 - 1 packets)")      \
+    X(HEADER_SIZE, "header size must be a multiple of 8 bytes from 0 to 4096")                                         \
+    X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
+    X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
+    X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
+    X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited")                                                   \
+    X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
+    X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \
+    X(FLOW_DELAY, "delays of a flow must be from 0 to 1e18 ps")                                                        \
+    X(FLOW_TIMES, "start must be from 0 to 4e18 ps, and stop later than start, or -1 for never")                       \
+    X(FLOW_SIZE, "size must be > 0 bytes, or -1 for unlimited")                                                        \
+    X(PACKET_SIZE, "packets and ACKs must be from 1 to 2^30 bytes")                                                    \
+    X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
+    X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
+    X(TIMER, "timer must not be NaN s")                                                                                \
+    X(INTERVAL, "next interval must not be NaN s")                                                                     \
+    X(HOOK_FAILED, "a hook failed")                                                                                    \
+    X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
+    X(BROKEN, "an invariant of the engine does not hold")
+
+enum ecc_error_order {
+#define ECC_ERROR_ORDER(name, text) ECC_ORDER_##name,
+    ECC_ERRORS(ECC_ERROR_ORDER)
+#undef ECC_ERROR_ORDER
+        ECC_N_ERRORS
+};
+
+enum ecc_error {
+#define ECC_ERROR_CODE(name, text) ECC_ERR_##name = -1 - ECC_ORDER_##name,
+    ECC_ERRORS(ECC_ERROR_CODE)
+#undef ECC_ERROR_CODE
+};
+
+#endif

@@ -1,0 +1,419 @@
+#include "flow.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "link.h"
+
+#define LEAST_TIMEOUT (INT64_C(1000000000000))
+
+void
+ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint64_t seed)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
+    flow->access = flow->acks;
+    flow->uncounted = ECC_NO_PACKET;
+    flow->rate = is->rate;
+    flow->window = is->window;
+    flow->finish = -1;
+    flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
+    flow->is = *is;
+    ecc_calendar_insert(&self->slow, self->base[ECC_START] + index, is->start);
+    if (is->stop >= 0) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + index, is->stop < ECC_NEVER ? is->stop : ECC_NEVER);
+    }
+}
+
+static int64_t
+in_flight(const ecc_flow_state_t *flow)
+{
+    return flow->sent - flow->expected;
+}
+
+static ecc_ps_t
+timeout(const ecc_flow_state_t *flow)
+{
+    ecc_ps_t wait = ecc_state_ps(3.0 * flow->srtt);
+    return wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+}
+
+static int
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *header, int64_t packet_size,
+    int64_t kind)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_flow_env_t *env = &self->flow_env;
+    int32_t ret;
+
+    env->now = ecc_state_seconds(self->now);
+    env->packet_size = packet_size;
+    env->rtt = flow->rtt;
+    env->srtt = flow->srtt;
+    env->min_rtt = flow->min_rtt;
+    env->in_flight = in_flight(flow);
+    env->delivered = flow->expected - flow->lost;
+    env->lost = flow->lost;
+    env->rate = flow->rate;
+    env->window = flow->window;
+    env->timer = -1.0;
+    env->kind = kind;
+    env->flow = index;
+    env->random = flow->is.wants_random ? ecc_random_next(&flow->random) : 0.0;
+    ret = hook(flow->is.state, header, flow->is.params, env);
+    if (ret != 0) {
+        return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
+    }
+    return 0;
+}
+
+/* As `call`, and what the hook wrote is taken over. */
+static int
+ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *header, int64_t packet_size,
+    int64_t kind)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_env_t *env = &self->flow_env;
+    int ret;
+
+    if (hook == NULL) {
+        return 0;
+    }
+    ret = call(self, index, hook_number, hook, header, packet_size, kind);
+    if (ret != 0) {
+        return ret;
+    }
+    if (env->rate != flow->rate) {
+        if (!(env->rate >= 0.0 && isfinite(env->rate))) {
+            return ecc_state_fail(self, ECC_ERR_RATE, ECC_OF_FLOW, index, hook_number, env->rate);
+        }
+        flow->rate = env->rate;
+        flow->gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->changed = 1;
+    }
+    if (env->window != flow->window) {
+        if (!(env->window >= 0.0 && isfinite(env->window))) {
+            return ecc_state_fail(self, ECC_ERR_WINDOW, ECC_OF_FLOW, index, hook_number, env->window);
+        }
+        flow->window = env->window;
+        flow->changed = 1;
+    }
+    if (!(env->timer < 0.0)) {
+        ecc_ps_t wait;
+        if (isnan(env->timer)) {
+            return ecc_state_fail(self, ECC_ERR_TIMER, ECC_OF_FLOW, index, hook_number, env->timer);
+        }
+        wait = ecc_state_ps(env->timer);
+        ecc_calendar_move(
+            &self->slow, self->base[ECC_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+    }
+    return 0;
+}
+
+static int
+ask_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
+{
+    memset(self->scratch, 0, self->header_size);
+    return ask(self, index, hook_number, hook, self->scratch, self->flows[index].is.packet_size, kind);
+}
+
+/* Bytes of the next packet; 0 if nothing is owed. */
+static int64_t
+next_size(const ecc_flow_state_t *flow)
+{
+    int64_t owed;
+
+    if (flow->is.size < 0) {
+        return flow->is.packet_size;
+    }
+    owed = flow->is.size - (flow->sent - flow->lost);
+    return owed < flow->is.packet_size ? owed : flow->is.packet_size;
+}
+
+static int
+emit(ecc_engine_t *self, uint32_t index, int64_t size)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t timeout_node = self->base[ECC_TIMEOUT] + index;
+    ecc_packet_t *packet;
+    uint32_t id;
+    int ret = ecc_packets_take(&self->packets, &self->memory, &id);
+
+    if (ret != 0) {
+        return ecc_state_fail(self, ret, ECC_OF_FLOW, index, ECC_NO_HOOK, self->packets.n_used);
+    }
+    packet = ecc_packets_at(&self->packets, id);
+    packet->sent = self->now;
+    packet->offset = flow->sent;
+    packet->flow = index;
+    packet->size = (int32_t) size;
+    packet->position = flow->position;
+    memset(ecc_packets_header(packet), 0, self->header_size);
+    flow->last = self->now;
+    if (flow->last_size != size) {
+        flow->last_size = (int32_t) size;
+        flow->gap = flow->rate > 0.0 ? ecc_state_tx(size, flow->rate) : 0;
+    }
+    ret = ask(self, index, ECC_FLOW_ON_SEND, flow->is.on_send, ecc_packets_header(packet), size, 0);
+    if (ret != 0) {
+        return ret;
+    }
+    if (in_flight(flow) == 0) {
+        flow->heard = self->now;
+    }
+    flow->sent += size;
+    if (!ecc_calendar_pending(&self->slow, timeout_node)) {
+        ecc_calendar_insert(&self->slow, timeout_node, ecc_state_add(self->now, timeout(flow)));
+    }
+    if (flow->is.access_delay == 0) {
+        return ecc_link_arrive(self, id);
+    }
+    packet->time = ecc_state_add(self->now, flow->is.access_delay);
+    if (flow->access.head == ECC_NO_PACKET) {
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, packet->time);
+    }
+    ecc_packets_append(&self->packets, &flow->access, id);
+    return 0;
+}
+
+/* GO of the text. */
+static int
+go(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t send_node = self->base[ECC_SEND] + index;
+
+    if (flow->phase != ECC_ACTIVE || (!flow->changed && ecc_calendar_pending(&self->fast, send_node))) {
+        return 0;
+    }
+    for (;;) {
+        int64_t size = next_size(flow);
+        int ret;
+        flow->changed = 0;
+        if (size <= 0 || (flow->window > 0.0 && (double) (in_flight(flow) + size) > flow->window)
+            || (flow->window == 0.0 && flow->rate == 0.0)) {
+            ecc_calendar_cancel(&self->fast, send_node);
+            return 0;
+        }
+        if (flow->rate > 0.0) {
+            ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last, flow->gap);
+            ecc_calendar_move(&self->fast, send_node, due > self->now ? due : self->now);
+            return 0;
+        }
+        ecc_calendar_cancel(&self->fast, send_node);
+        ret = emit(self, index, size);
+        if (ret != 0) {
+            return ret;
+        }
+    }
+}
+
+static int
+end(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    flow->phase = ECC_ENDED;
+    flow->finish = self->now;
+    ecc_calendar_cancel(&self->fast, self->base[ECC_SEND] + index);
+    ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
+    ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
+    if (flow->is.on_stop == NULL) {
+        return 0;
+    }
+    memset(self->scratch, 0, self->header_size);
+    return call(self, index, ECC_FLOW_ON_STOP, flow->is.on_stop, self->scratch, flow->is.packet_size, 0);
+}
+
+int
+ecc_flow_start(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int ret;
+
+    ecc_state_trace(self, ECC_START, index, in_flight(flow));
+    flow->phase = ECC_ACTIVE;
+    ret = ask_without_packet(self, index, ECC_FLOW_ON_START, flow->is.on_start, 0);
+    return ret != 0 ? ret : go(self, index);
+}
+
+int
+ecc_flow_stop(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    ecc_state_trace(self, ECC_STOP, index, in_flight(flow));
+    return flow->phase == ECC_ACTIVE ? end(self, index) : 0;
+}
+
+int
+ecc_flow_send(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int ret;
+
+    ecc_state_trace(self, ECC_SEND, index, flow->sent);
+    ret = emit(self, index, next_size(flow));
+    return ret != 0 ? ret : go(self, index);
+}
+
+int
+ecc_flow_access(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t id = flow->access.head;
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+
+    ecc_state_trace(self, ECC_ACCESS, index, packet->offset);
+    flow->access.head = packet->next;
+    if (flow->access.head != ECC_NO_PACKET) {
+        ecc_calendar_insert(
+            &self->fast, self->base[ECC_ACCESS] + index, ecc_packets_at(&self->packets, packet->next)->time);
+    }
+    return ecc_link_arrive(self, id);
+}
+
+void
+ecc_flow_return(ecc_engine_t *self, uint32_t id, ecc_ps_t time, bool echoed)
+{
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    ecc_flow_state_t *flow = &self->flows[packet->flow];
+
+    packet->time = ecc_state_add(time, flow->is.ack_delay);
+    if (flow->acks.head == ECC_NO_PACKET) {
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + packet->flow, packet->time);
+    }
+    ecc_packets_append(&self->packets, &flow->acks, id);
+    if (echoed && flow->uncounted == ECC_NO_PACKET) {
+        flow->uncounted = id;
+    }
+}
+
+/* The first uncounted packet has reached the receiver. */
+static void
+count_received(ecc_engine_t *self, ecc_flow_state_t *flow)
+{
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, flow->uncounted);
+
+    flow->received += packet->size;
+    self->n_received++;
+    flow->uncounted = packet->next;
+}
+
+void
+ecc_flow_catch_up(ecc_engine_t *self, ecc_flow_state_t *flow)
+{
+    while (flow->uncounted != ECC_NO_PACKET
+           && ecc_packets_at(&self->packets, flow->uncounted)->time - flow->is.ack_delay <= self->now) {
+        count_received(self, flow);
+    }
+}
+
+int
+ecc_flow_receive(ecc_engine_t *self, uint32_t id)
+{
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    ecc_flow_state_t *flow = &self->flows[packet->flow];
+
+    flow->received += packet->size;
+    self->n_received++;
+    if (flow->is.on_receive != NULL) {
+        int ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, flow->is.on_receive, ecc_packets_header(packet),
+            packet->size, 0);
+        if (ret != 0) {
+            return ret;
+        }
+    }
+    if (flow->is.n_reverse > 0) {
+        packet->position++;
+        return ecc_link_arrive(self, id);
+    }
+    ecc_flow_return(self, id, self->now, false);
+    return 0;
+}
+
+int
+ecc_flow_ack(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t id = flow->acks.head;
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int ret = 0;
+
+    ecc_state_trace(self, ECC_ACK, index, packet->offset);
+    if (flow->uncounted == id) {
+        count_received(self, flow);
+    }
+    flow->acks.head = packet->next;
+    if (flow->acks.head != ECC_NO_PACKET) {
+        ecc_calendar_insert(
+            &self->fast, self->base[ECC_ACK] + index, ecc_packets_at(&self->packets, packet->next)->time);
+    }
+    flow->rtt = ecc_state_seconds(self->now - packet->sent);
+    if (flow->srtt == 0.0) {
+        flow->srtt = flow->rtt;
+        flow->min_rtt = flow->rtt;
+    } else {
+        flow->srtt += (flow->rtt - flow->srtt) / 8.0;
+        flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
+    }
+    flow->heard = self->now;
+    if (packet->offset > flow->expected) {
+        flow->lost += packet->offset - flow->expected;
+        flow->expected = packet->offset;
+        if (flow->phase == ECC_ACTIVE) {
+            ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is.on_loss, 0);
+        }
+    }
+    if (packet->offset >= flow->expected) {
+        flow->expected = packet->offset + packet->size;
+    }
+    if (ret == 0 && flow->phase == ECC_ACTIVE) {
+        ret = ask(self, index, ECC_FLOW_ON_ACK, flow->is.on_ack, ecc_packets_header(packet), packet->size, 0);
+    }
+    ecc_packets_give_back(&self->packets, id);
+    if (ret != 0) {
+        return ret;
+    }
+    if (flow->phase == ECC_ACTIVE && flow->is.size >= 0 && flow->expected - flow->lost >= flow->is.size) {
+        flow->completed = 1;
+        return end(self, index);
+    }
+    return go(self, index);
+}
+
+int
+ecc_flow_timer(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int ret;
+
+    ecc_state_trace(self, ECC_TIMER, index, in_flight(flow));
+    ret = ask_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->is.on_timer, 0);
+    return ret != 0 ? ret : go(self, index);
+}
+
+int
+ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t deadline = ecc_state_add(flow->heard, timeout(flow));
+    int ret = 0;
+
+    ecc_state_trace(self, ECC_TIMEOUT, index, in_flight(flow));
+    if (in_flight(flow) == 0) {
+        return 0;
+    }
+    if (deadline > self->now) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_TIMEOUT] + index, deadline);
+        return 0;
+    }
+    flow->lost += in_flight(flow);
+    flow->expected = flow->sent;
+    flow->heard = self->now;
+    if (flow->phase == ECC_ACTIVE) {
+        ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is.on_loss, 1);
+    }
+    return ret != 0 ? ret : go(self, index);
+}

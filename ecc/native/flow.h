@@ -1,0 +1,27 @@
+#ifndef ECC_FLOW_H
+#define ECC_FLOW_H
+
+/* A flow: its sender, its receiver, and what is on the way outside of links. */
+
+#include "state.h"
+
+void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint64_t seed);
+
+ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_send(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_access(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_ack(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_timer(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_flow_timeout(ecc_engine_t *self, uint32_t flow);
+
+/* A packet has reached its receiver, where something is to be done. */
+ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
+
+/* A packet will reach its sender, as an ACK, ack_delay after `time`. */
+void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, bool echoed);
+
+/* Counts what has silently reached the receiver by now. */
+void ecc_flow_catch_up(ecc_engine_t *self, ecc_flow_state_t *flow);
+
+#endif

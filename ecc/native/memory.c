@@ -1,0 +1,57 @@
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+
+static void *
+resize_with_libc(void *context, void *block, size_t size)
+{
+    (void) context;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    return realloc(block, size);
+}
+
+void
+ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator)
+{
+    memset(self, 0, sizeof(*self));
+    if (allocator != NULL) {
+        self->allocator = *allocator;
+    } else {
+        self->allocator.resize = resize_with_libc;
+    }
+}
+
+int
+ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block)
+{
+    void *grown = self->allocator.resize(self->allocator.context, *block, new_size);
+
+    if (grown == NULL) {
+        return ECC_ERR_NO_MEMORY;
+    }
+    if (new_size > old_size) {
+        memset((unsigned char *) grown + old_size, 0, new_size - old_size);
+    }
+    *block = grown;
+    self->bytes += new_size - old_size;
+    if (self->bytes > self->peak) {
+        self->peak = self->bytes;
+    }
+    return 0;
+}
+
+void
+ecc_memory_release(ecc_memory_t *self, size_t size, void **block)
+{
+    if (*block != NULL) {
+        (void) self->allocator.resize(self->allocator.context, *block, 0);
+        self->bytes -= size;
+        *block = NULL;
+    }
+}

@@ -1,0 +1,24 @@
+#ifndef ECC_MEMORY_H
+#define ECC_MEMORY_H
+
+/* All memory of an engine goes through here: one allocator, which a test may replace, and the books of its bytes. */
+
+#include <stddef.h>
+
+#include "engine.h"
+
+typedef struct {
+    ecc_allocator_t allocator;
+    size_t bytes;
+    size_t peak;
+} ecc_memory_t;
+
+void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);
+
+/* *block of old_size bytes becomes one of new_size, the rest of it zeroed; on failure it stays as it was. */
+ECC_MUST_CHECK int ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block);
+
+/* Releases *block of size bytes and clears it; legal on NULL. */
+void ecc_memory_release(ecc_memory_t *self, size_t size, void **block);
+
+#endif

@@ -1,0 +1,90 @@
+#ifndef ECC_PACKETS_H
+#define ECC_PACKETS_H
+
+/* The pool of packets in flight, and first-in-first-out lists of them: each packet is in one list at most. */
+
+#include "memory.h"
+
+#define ECC_NO_PACKET UINT32_MAX
+
+typedef struct {
+    ecc_ps_t sent;     /* when it left the sender */
+    ecc_ps_t time;     /* when it leaves the list it is in */
+    int64_t offset;    /* bytes that its flow had sent before it */
+    uint32_t next;     /* in its list */
+    uint32_t flow;
+    int32_t size;      /* bytes of data, also once it is an ACK */
+    uint32_t position; /* in the table of hops */
+} ecc_packet_t;        /* the header follows */
+
+typedef struct {
+    unsigned char *base;
+    size_t stride;
+    uint32_t capacity;
+    uint32_t n_touched; /* the rest has never been used */
+    uint32_t n_used;
+    uint32_t unused; /* list of packets handed back */
+} ecc_packets_t;
+
+typedef struct {
+    uint32_t head;
+    uint32_t tail;
+} ecc_fifo_t;
+
+void ecc_packets_init(ecc_packets_t *self, size_t header_size);
+void ecc_packets_free(ecc_packets_t *self, ecc_memory_t *memory);
+ECC_MUST_CHECK int ecc_packets_grow(ecc_packets_t *self, ecc_memory_t *memory);
+
+static inline ecc_packet_t *
+ecc_packets_at(const ecc_packets_t *self, uint32_t packet)
+{
+    return (ecc_packet_t *) (void *) (self->base + self->stride * packet);
+}
+
+static inline void *
+ecc_packets_header(ecc_packet_t *packet)
+{
+    return packet + 1;
+}
+
+/* Pointers into the pool are good until the next take. */
+ECC_MUST_CHECK static inline int
+ecc_packets_take(ecc_packets_t *self, ecc_memory_t *memory, uint32_t *packet)
+{
+    if (self->unused != ECC_NO_PACKET) {
+        *packet = self->unused;
+        self->unused = ecc_packets_at(self, *packet)->next;
+    } else {
+        if (self->n_touched == self->capacity) {
+            int ret = ecc_packets_grow(self, memory);
+            if (ret != 0) {
+                return ret;
+            }
+        }
+        *packet = self->n_touched++;
+    }
+    self->n_used++;
+    return 0;
+}
+
+static inline void
+ecc_packets_give_back(ecc_packets_t *self, uint32_t packet)
+{
+    ecc_packets_at(self, packet)->next = self->unused;
+    self->unused = packet;
+    self->n_used--;
+}
+
+static inline void
+ecc_packets_append(ecc_packets_t *self, ecc_fifo_t *fifo, uint32_t packet)
+{
+    ecc_packets_at(self, packet)->next = ECC_NO_PACKET;
+    if (fifo->head == ECC_NO_PACKET) {
+        fifo->head = packet;
+    } else {
+        ecc_packets_at(self, fifo->tail)->next = packet;
+    }
+    fifo->tail = packet;
+}
+
+#endif

@@ -1,0 +1,32 @@
+#ifndef ECC_RANDOM_H
+#define ECC_RANDOM_H
+
+/* Counter-based uniform numbers: SplitMix64, one stream an entity. The text in engine.h defines them to the bit. */
+
+#include <stdint.h>
+
+#define ECC_RANDOM_STEP UINT64_C(0x9E3779B97F4A7C15)
+
+static inline uint64_t
+ecc_random_mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+static inline uint64_t
+ecc_random_stream(uint64_t seed, uint64_t stream)
+{
+    return ecc_random_mix(seed ^ ecc_random_mix(stream + ECC_RANDOM_STEP));
+}
+
+/* The next number of a stream, in [0, 1). */
+static inline double
+ecc_random_next(uint64_t *state)
+{
+    *state += ECC_RANDOM_STEP;
+    return (double) (ecc_random_mix(*state) >> 11) * 0x1p-53;
+}
+
+#endif

@@ -1,0 +1,193 @@
+#ifndef ECC_STATE_H
+#define ECC_STATE_H
+
+/* What an engine holds, shared by engine.c, flow.c and link.c. */
+
+#include "calendar.h"
+#include "engine.h"
+#include "errors.h"
+#include "memory.h"
+#include "packets.h"
+#include "random.h"
+#include "ring.h"
+
+/* Kinds of events; at equal times in this order. Those up to SEND are in the fast calendar, the rest in the slow one. */
+enum ecc_kind {
+    ECC_DEPARTURE,
+    ECC_HOP,
+    ECC_ACCESS,
+    ECC_ACK,
+    ECC_SEND,
+    ECC_INTERVAL,
+    ECC_START,
+    ECC_STOP,
+    ECC_TIMER,
+    ECC_TIMEOUT,
+    ECC_N_KINDS,
+    ECC_DROP = ECC_N_KINDS
+};
+
+/* What awaits a packet at the end of a link's wire; the lowest bits of an entry in the table of hops. */
+enum ecc_wire_end {
+    ECC_END_LINK,     /* another link */
+    ECC_END_RECEIVER, /* a receiver that has something to do */
+    ECC_END_ECHO,     /* a receiver that sends the ACK straight back */
+    ECC_END_SENDER    /* for ACKs on reverse links */
+};
+#define ECC_HOP_END 3u
+#define ECC_HOP_IS_ACK 4u
+#define ECC_HOP_LINK 3 /* the link is above this bit */
+
+enum ecc_link_hook { ECC_LINK_ON_START, ECC_LINK_ON_ARRIVAL, ECC_LINK_ON_DEPARTURE, ECC_LINK_ON_DROP, ECC_LINK_ON_INTERVAL };
+enum ecc_flow_hook {
+    ECC_FLOW_ON_START,
+    ECC_FLOW_ON_SEND,
+    ECC_FLOW_ON_RECEIVE,
+    ECC_FLOW_ON_ACK,
+    ECC_FLOW_ON_LOSS,
+    ECC_FLOW_ON_TIMER,
+    ECC_FLOW_ON_STOP
+};
+
+enum ecc_phase { ECC_WAITING, ECC_ACTIVE, ECC_ENDED };
+
+typedef struct {
+    ecc_ring_t ring; /* the queue, the packet in service first */
+    ecc_bytes_t queue;
+    ecc_ps_t free_at; /* when the last bit in the queue leaves it */
+    ecc_bytes_t queue_peak;
+    ecc_bytes_t queue_low;
+    ecc_fifo_t wire;
+    int64_t arrived;
+    int64_t dropped;
+    int64_t dropped_bytes;
+    int64_t tx_size[2]; /* last size seen of data and of ACKs ... */
+    ecc_ps_t tx_time[2]; /* ... and what it takes */
+    double next_interval;
+    uint64_t random;
+    ecc_link_t is;
+} ecc_link_state_t;
+
+typedef struct {
+    /* touched by every packet */
+    ecc_fifo_t acks;
+    ecc_fifo_t access;
+    int64_t sent;
+    int64_t expected;
+    int64_t lost;
+    ecc_ps_t last;
+    ecc_ps_t gap;
+    uint32_t uncounted; /* first packet among the ACKs that a sample has not seen at the receiver */
+    uint8_t phase;
+    uint8_t changed; /* rate or window, since the last look at what may be sent */
+    uint16_t unused;
+    /* */
+    double rate;
+    double window;
+    double rtt;
+    double srtt;
+    double min_rtt;
+    ecc_ps_t heard;
+    int64_t received;
+    int32_t last_size;
+    uint32_t position; /* of the first link, in the table of hops */
+    /* */
+    ecc_ps_t finish;
+    int64_t completed;
+    uint64_t random;
+    ecc_flow_t is;
+} ecc_flow_state_t;
+
+struct ecc_engine {
+    ecc_ps_t now;
+    ecc_calendar_t fast;
+    ecc_calendar_t slow;
+    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar */
+    ecc_packets_t packets;
+    ecc_link_state_t *links;
+    ecc_flow_state_t *flows;
+    uint32_t *hops; /* link, direction and end of the wire of every position of every route */
+    int64_t *flow_queues; /* bytes queued at every position, NULL if nobody asked */
+    void *scratch; /* header for hooks that have no packet */
+    size_t header_size;
+    uint64_t digest;
+    int64_t n_events;
+    int64_t n_received;
+    ecc_link_env_t link_env;
+    ecc_flow_env_t flow_env;
+    ecc_event_t *trace;
+    int64_t trace_room;
+    int64_t n_traced;
+    ecc_samples_t samples;
+    int64_t n_sampled;
+    ecc_ps_t next_sample;
+    uint32_t n_links;
+    uint32_t n_flows;
+    size_t n_hops;
+    int64_t stop;
+    ecc_report_t report;
+    ecc_memory_t memory;
+};
+
+static inline double
+ecc_state_seconds(ecc_ps_t time)
+{
+    return (double) time * 1e-12;
+}
+
+/* Rounds picoseconds in floating point to the clock. */
+static inline ecc_ps_t
+ecc_state_round(double ps)
+{
+    ps += 0.5;
+    return ps < 4e18 ? (ecc_ps_t) ps : ECC_NEVER; /* truncation is floor: ps > 0 */
+}
+
+/* ps(s) of the text, for s >= 0. */
+static inline ecc_ps_t
+ecc_state_ps(double seconds)
+{
+    return ecc_state_round(seconds * 1e12);
+}
+
+/* tx(size, rate) of the text. */
+static inline ecc_ps_t
+ecc_state_tx(int64_t size, double rate)
+{
+    ecc_ps_t time = ecc_state_round((double) size * 8.0 / rate * 1e12);
+    return time < 1 ? 1 : time;
+}
+
+/* A sum of times, none above ECC_NEVER. */
+static inline ecc_ps_t
+ecc_state_add(ecc_ps_t a, ecc_ps_t b)
+{
+    ecc_ps_t sum = a + b;
+    return sum < ECC_NEVER ? sum : ECC_NEVER;
+}
+
+static inline void
+ecc_state_trace(ecc_engine_t *self, int64_t kind, uint32_t entity, int64_t value)
+{
+    if (self->trace != NULL) {
+        if (self->n_traced < self->trace_room) {
+            self->trace[self->n_traced] = (ecc_event_t) { self->now, kind, entity, value };
+        }
+        self->n_traced++;
+    }
+}
+
+/* Notes what went wrong and hands the code on. */
+static inline int
+ecc_state_fail(ecc_engine_t *self, int code, int64_t of, int64_t index, int64_t hook, double value)
+{
+    self->report = (ecc_report_t) { code, of, index, hook, self->now, value };
+    return code;
+}
+
+#define ECC_OF_NOBODY 0
+#define ECC_OF_LINK 1
+#define ECC_OF_FLOW 2
+#define ECC_NO_HOOK (-1)
+
+#endif
