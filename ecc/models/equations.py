@@ -1,0 +1,64 @@
+"""The laws of a protocol as SymPy equations, read from the same text that the engines run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ecc.models.base import Protocol
+from ecc.models.jet import rebind
+
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["router_equation", "source_equation"]
+
+
+def router_equation(protocol: Protocol) -> sympy.Eq:
+    """Return the next fair rate as an equation in the names of the router law's arguments.
+
+    Parameters
+        protocol : Protocol. Parameters of value 0 drop out; the others are symbols.
+    Returns
+        sympy Eq, R_next = ...
+    Raises
+        TypeError: a law that branches on its arguments.
+    Example
+        >>> from ecc.models import RCP
+        >>> print(router_equation(RCP(queue_term=False)).rhs)
+        R*(1 + T*alpha*(C - y)/(C*d))
+    """
+    return _equation("R_next", protocol.router_law, protocol)
+
+
+def source_equation(protocol: Protocol) -> sympy.Eq:
+    """Return the next sending rate as an equation in the names of the source law's arguments.
+
+    Parameters
+        protocol : Protocol. Parameters of value 0 drop out; the others are symbols.
+    Returns
+        sympy Eq, x_next = ...
+    Raises
+        TypeError: a law that branches on its arguments.
+    Example
+        >>> from ecc.models import QIRCP
+        >>> print(source_equation(QIRCP()))
+        Eq(x_next, R)
+    """
+    return _equation("x_next", protocol.source_law, protocol)
+
+
+def _equation(left: str, law: Callable[..., Any], protocol: Protocol) -> sympy.Eq:
+    import sympy
+
+    def symbol(name: str) -> sympy.Symbol:
+        return sympy.Symbol(name, real=True)
+
+    functions = {
+        "min": sympy.Min, "max": sympy.Max, "abs": sympy.Abs, "exp": sympy.exp, "log": sympy.log, "sqrt": sympy.sqrt,
+    }  # fmt: skip
+    p = SimpleNamespace(**{k: symbol(k) if value else sympy.Integer(0) for k, value in protocol.params().items()})
+    arguments = {name: p if name == "p" else symbol(name) for name in signature(law).parameters}
+    return sympy.Eq(symbol(left), sympy.nsimplify(rebind(law, functions)(**arguments), rational=True), evaluate=False)
