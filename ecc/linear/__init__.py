@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ecc.linear.certificate import Certificate, certify
 from ecc.linear.continuous import DelaySystem
+from ecc.linear.crossings import Crossing, Loss, crossings, first_loss
 from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["Certificate", "DelaySystem", "LinearSystem", "SampledSystem", "certify"]
+__all__ = [
+    "Certificate", "Crossing", "DelaySystem", "LinearSystem", "Loss", "SampledSystem", "certify", "crossings",
+    "first_loss",
+]  # fmt: skip

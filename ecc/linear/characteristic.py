@@ -12,15 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf, pi, sin, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import matrix_balance
 
-__all__ = ["Characteristic", "inverse", "product"]
+__all__ = [
+    "Characteristic", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid", "inverse", "product",
+]  # fmt: skip
 
 Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+Complex = NDArray[Any]  # complex128
 
 _EPS = float(np.finfo(np.float64).eps)
 _CHUNK = 1 << 21  # exponentials held at once
@@ -38,11 +41,7 @@ def inverse(a: Complex) -> Complex:
         if size == 1:
             return 1.0 / a
         if size == 2:
-            out = np.empty_like(a)
-            out[..., 0, 0], out[..., 1, 1] = a[..., 1, 1], a[..., 0, 0]
-            out[..., 0, 1], out[..., 1, 0] = -a[..., 0, 1], -a[..., 1, 0]
-            determinant = a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
-            return out / determinant[..., None, None]
+            return adjugate(a) / determinant(a)[..., None, None]
         try:
             return np.asarray(np.linalg.inv(a))
         except np.linalg.LinAlgError:
@@ -54,6 +53,62 @@ def _inverse_or_nan(a: Complex) -> Complex:
         return np.asarray(np.linalg.inv(a))
     except np.linalg.LinAlgError:
         return np.full_like(a, np.nan)
+
+
+def determinant(a: Complex) -> Complex:
+    """Determinant of stacked square matrices."""
+    if a.shape[-1] == 1:
+        return a[..., 0, 0]
+    if a.shape[-1] == 2:
+        return np.asarray(a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0])
+    return np.asarray(np.linalg.det(a))
+
+
+def adjugate(a: Complex) -> Complex:
+    """Adjugate of stacked square matrices, at singular ones too: (det a)' = trace(adjugate(a) a')."""
+    size = a.shape[-1]
+    if size == 1:
+        return np.ones_like(a)
+    if size == 2:
+        out = np.empty_like(a)
+        out[..., 0, 0], out[..., 1, 1] = a[..., 1, 1], a[..., 0, 0]
+        out[..., 0, 1], out[..., 1, 0] = -a[..., 0, 1], -a[..., 1, 0]
+        return out
+    u, singular, v = np.linalg.svd(a)
+    rest = np.stack([np.delete(singular, i, axis=-1).prod(axis=-1) for i in range(size)], axis=-1)
+    turn = np.linalg.det(u) * np.linalg.det(v)
+    back = np.swapaxes(v.conj(), -1, -2) * rest[..., None, :]
+    return np.asarray(turn[..., None, None] * np.matmul(back, np.swapaxes(u.conj(), -1, -2)))
+
+
+class Terms(NamedTuple):
+    """A characteristic matrix as given: B_k at tau_k and E_j at sigma_j > 0, in any order."""
+
+    constant: Real
+    delays: Real
+    slope: Real
+    slope_delays: Real
+    sampled: bool
+
+
+def align(*systems: Terms) -> list[Characteristic]:
+    """Characteristic matrices over the same delays and states: terms joined, zeros dropped, balanced together."""
+    pairs = [pair for t in systems for pair in ((t.constant, t.delays), (t.slope, t.slope_delays))]
+    used = [(np.any(matrices != 0.0, axis=(1, 2)), delays) for matrices, delays in pairs]
+    every = np.unique(np.concatenate([delays[on] for on, delays in used]))
+    size = systems[0].constant.shape[1]
+    tables = np.zeros((len(pairs), len(every), size, size))
+    for table, (matrices, delays), (on, _) in zip(tables, pairs, used, strict=True):
+        np.add.at(table, np.searchsorted(every, delays[on]), matrices[on])
+    if size > 1:
+        total = np.abs(tables).sum(axis=(0, 1))
+        scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
+        tables *= scale[None, :] / scale[:, None]
+    retarded = not np.any(tables[1::2])
+    return [
+        Characteristic(every, tables[2 * i], None if retarded else tables[2 * i + 1], t.sampled)
+        for i, t in enumerate(systems)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,26 +125,6 @@ class Characteristic:
     constant: Real
     slope: Real | None
     sampled: bool
-
-    @staticmethod
-    def build(terms: Real, delays: Real, slopes: Real, slope_delays: Real, sampled: bool) -> Characteristic:
-        """Join B_k = -A_k at tau_k (terms) and E_j at sigma_j (slopes), drop zeros, balance."""
-        size = terms.shape[1]
-        terms_on, slopes_on = np.any(terms != 0.0, axis=(1, 2)), np.any(slopes != 0.0, axis=(1, 2))
-        every = np.unique(np.concatenate([delays[terms_on], slope_delays[slopes_on]]))
-        constant = np.zeros((len(every), size, size))
-        constant[np.searchsorted(every, delays[terms_on])] = -terms[terms_on]
-        slope = None
-        if np.any(slopes_on):
-            slope = np.zeros_like(constant)
-            slope[np.searchsorted(every, slope_delays[slopes_on])] = slopes[slopes_on]
-        if size > 1:
-            total = np.abs(constant).sum(axis=0) + (0.0 if slope is None else np.abs(slope).sum(axis=0))
-            scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
-            ratio = scale[None, :] / scale[:, None]
-            constant = constant * ratio
-            slope = None if slope is None else slope * ratio
-        return Characteristic(every, constant, slope, sampled)
 
     @property
     def size(self) -> int:
@@ -133,30 +168,7 @@ class Characteristic:
 
     def evaluate(self, s: Complex) -> tuple[Complex, Complex]:
         """P(s) and P'(s), shape (points, n, n), for s of shape (points,)."""
-        step = max(1, _CHUNK // max(1, len(self.delays)))
-        table = self._table.T.astype(np.complex128)
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = [
-                np.exp(np.multiply.outer(-s[at : at + step], self.delays)) @ table for at in range(0, len(s), step)
-            ]
-            return self._assemble(s, np.concatenate(sums) if sums else np.zeros((0, table.shape[1]), complex))
-
-    def evaluate_grid(self, sigma: float, start: float, step: float, count: int) -> tuple[Complex, Complex, Complex]:
-        """s = sigma + j (start + i step), i < count, with P and P'; exponentials of sums are products of exponentials.
-
-        K delays at M points cost K sqrt(M) exponentials and K M multiplications in one matrix product.
-        """
-        columns = ceil(sqrt(count))
-        rows = ceil(count / columns)
-        s = sigma + 1j * (start + step * np.arange(count))
-        if len(self.delays) * count < 4096:
-            return s, *self.evaluate(s)
-        outer = np.exp(np.multiply.outer(-(sigma + 1j * (start + step * columns * np.arange(rows))), self.delays))
-        inner = np.exp(np.multiply.outer(self.delays, -1j * step * np.arange(columns)))
-        sums = np.empty((rows, columns, len(self._table)), complex)
-        for i, row in enumerate(self._table):
-            sums[:, :, i] = (outer * row) @ inner if np.any(row) else 0.0
-        return s, *self._assemble(s, sums.reshape(rows * columns, -1)[:count])
+        return evaluate_all([self], s)[0]
 
     def enclose(self, s: Complex, middle: Complex, radius: Real) -> tuple[Complex, Complex, Real, Real]:
         """P, P' and their radii from enclosed sums over the delays (columns as in `_table`); rounding included."""
@@ -175,7 +187,7 @@ class Characteristic:
 
     def determinant(self, s: Complex) -> Complex:
         """det P(s), shape (points,)."""
-        return np.asarray(np.linalg.det(self.evaluate(s)[0]))
+        return determinant(self.evaluate(s)[0])
 
     def moments(self, sigma: float) -> tuple[Real, Real]:
         """Sums over k of |B_k| tau_k^p exp(-sigma tau_k), and of |E_k| likewise, p = 0..4: shape (5, n, n) each."""
@@ -267,3 +279,47 @@ class Characteristic:
         """Bound on the fourth derivative of every entry of P along Re s = sigma where |s| <= size."""
         b, e = self.moments(sigma)
         return np.asarray(b[4] + 4.0 * e[3] + size[:, None, None] * e[4])
+
+
+def evaluate_all(systems: list[Characteristic], s: Complex) -> list[tuple[Complex, Complex]]:
+    """P(s) and P'(s) of systems over the same delays, from one set of exponentials."""
+    delays = systems[0].delays
+    step = max(1, _CHUNK // max(1, len(delays)))
+    table = np.concatenate([ch._table for ch in systems]).T.astype(np.complex128)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = [np.exp(np.multiply.outer(-s[at : at + step], delays)) @ table for at in range(0, len(s), step)]
+        sums = np.concatenate(parts) if parts else np.zeros((0, table.shape[1]), complex)
+        return _split(systems, s, sums)
+
+
+def evaluate_grid(
+    systems: list[Characteristic], sigma: float, start: float, step: float, count: int
+) -> list[tuple[Complex, Complex]]:
+    """The same at s = sigma + j (start + i step), i < count; exponentials of sums are products of exponentials.
+
+    K delays at M points cost K sqrt(M) exponentials and K M multiplications in one matrix product.
+    """
+    delays = systems[0].delays
+    s = grid(sigma, start, step, count)
+    if len(delays) * count < 4096:
+        return evaluate_all(systems, s)
+    columns = ceil(sqrt(count))
+    rows = ceil(count / columns)
+    outer = np.exp(np.multiply.outer(-grid(sigma, start, step * columns, rows), delays))
+    inner = np.exp(np.multiply.outer(delays, -1j * step * np.arange(columns)))
+    table = np.concatenate([ch._table for ch in systems])
+    sums = np.zeros((len(table), rows, columns), complex)
+    for out, row in zip(sums, table, strict=True):
+        if np.any(row):
+            np.matmul(outer * row, inner, out=out)
+    return _split(systems, s, sums.reshape(len(table), -1)[:, :count].T)
+
+
+def grid(sigma: float, start: float, step: float, count: int) -> Complex:
+    """Points sigma + j (start + i step), i < count."""
+    return np.asarray(sigma + 1j * (start + step * np.arange(count)))
+
+
+def _split(systems: list[Characteristic], s: Complex, sums: Complex) -> list[tuple[Complex, Complex]]:
+    ends = np.cumsum([len(ch._table) for ch in systems])[:-1]
+    return [ch._assemble(s, part) for ch, part in zip(systems, np.split(sums, ends, axis=1), strict=True)]

@@ -8,17 +8,14 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from ecc.linear.certificate import is_stable
-from ecc.linear.characteristic import Characteristic
+from ecc.linear.characteristic import Complex, Real, Terms
 from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices
 
 __all__ = ["DelaySystem"]
-
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -72,12 +69,13 @@ class DelaySystem(LinearSystem):
         """The matrix at x'(t): I + E_j of delay 0."""
         return np.asarray(np.eye(self.size) + self.neutral[self.neutral_delays == 0.0].sum(axis=0))
 
-    def _build(self) -> Characteristic:
+    def _terms(self) -> Terms:
         later = self.neutral_delays > 0.0
-        a, e = self.matrices, self.neutral[later]
+        a: Real = self.matrices
+        e: Real = self.neutral[later]
         if not np.array_equal(self._leading, np.eye(self.size)):
-            a, e = np.linalg.solve(self._leading, a), np.linalg.solve(self._leading, e)
-        return Characteristic.build(a, self.delays, e, self.neutral_delays[later], sampled=False)
+            a, e = (np.asarray(np.linalg.solve(self._leading, x)) for x in (a, e))
+        return Terms(-a, self.delays, e, self.neutral_delays[later], sampled=False)
 
     def characteristic(self, s: ArrayLike) -> Complex:
         """Return det(s I + s sum_j E_j exp(-s sigma_j) - sum_k A_k exp(-s tau_k)).
@@ -88,7 +86,8 @@ class DelaySystem(LinearSystem):
             det Delta : complex, the shape of s.
         """
         points = np.asarray(s, dtype=np.complex128)
-        return np.linalg.det(self._leading) * self._characteristic.determinant(points.ravel()).reshape(points.shape)
+        value = self._characteristic.determinant(points.ravel()).reshape(points.shape)
+        return np.asarray(np.linalg.det(self._leading) * value)
 
     @cached_property
     def essential_abscissa(self) -> float:

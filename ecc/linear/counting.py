@@ -15,7 +15,7 @@ from math import ceil, isfinite, pi, sin
 
 import numpy as np
 
-from ecc.linear.characteristic import Characteristic, Complex, Real, inverse, product
+from ecc.linear.characteristic import Characteristic, Complex, Real, determinant, evaluate_grid, inverse, product
 
 __all__ = ["Count", "Evaluation", "count_right"]
 
@@ -30,8 +30,8 @@ Evaluation = tuple[Complex, Complex, Real, Real]
 class Count:
     """Roots right of a line, with the mesh that shows it.
 
-    `number` is None if a root lies too close to the line to tell (then near `stuck` rad/s or rad/step); `omega`, `value`
-    and `slope` are the nodes and P, P' there.
+    `number` is None if a root lies too close to the line to tell (then near the frequency `stuck`).
+    `omega`, `value` and `slope` are the nodes and P, P' there.
     """
 
     number: int | None
@@ -84,8 +84,8 @@ def count_right(
     else:
         omega = mesh
     if evaluate is None and mesh is None:
-        s, value, slope = ch.evaluate_grid(sigma, 0.0, top / pieces, pieces + 1)
-        nodes: Evaluation = (value, slope, *ch.rounding(sigma, s))
+        value, slope = evaluate_grid([ch], sigma, 0.0, top / pieces, pieces + 1)[0]
+        nodes: Evaluation = (value, slope, *ch.rounding(sigma, sigma + 1j * omega))
     else:
         nodes = evaluate(omega) if evaluate else _evaluate(ch, sigma, omega)
     limit = 0.98 * sin(pi / max(2, n))
@@ -150,5 +150,5 @@ def _piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tupl
             spread = np.abs(image - eye) + np.real(product(size, error + (n + 4) * _EPS * np.abs(corner)))
             radius = np.maximum(radius, np.sqrt((spread**2).sum(axis=(1, 2))))
             if i in (0, 3):
-                ends.append(np.angle(image[:, 0, 0] if n == 1 else np.linalg.det(image)))
+                ends.append(np.angle(determinant(image)))
     return radius, ends[1] - ends[0]

@@ -1,4 +1,4 @@
-"""The rightmost roots: starts from a small eigenproblem or a line, Newton on det P, and a count that none is missing."""
+"""The rightmost roots: starts from a small eigenproblem or a line, Newton on det P, a count that none is missing."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
         if not len(s):
             break
         value, slope = ch.evaluate(s)
+        known = np.isfinite(value).all(axis=(1, 2))
+        s, last, value, slope = s[known], last[known], value[known], slope[known]
         step = newton_steps(value, slope)
         size = np.abs(step)
         reach = np.abs(s) + ch.unit
@@ -103,9 +105,10 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
     predicted = s - step
     spacing = np.gradient(count.omega) if len(s) > 1 else np.full(1, ch.unit)
     near = np.flatnonzero(np.abs(step) < 4.0 * spacing)
-    near = near[np.argsort(-predicted[near].real)][:256]
-    some = np.linspace(0, len(s) - 1, min(len(s), 48)).astype(int)
-    return predicted[np.union1d(near, some)]
+    many = 48 + 4 * (count.number or 0)
+    near = near[np.argsort(-predicted[near].real)][: 256 + many]
+    some = np.linspace(0, len(s) - 1, min(len(s), many)).astype(int)
+    return np.asarray(predicted[np.union1d(near, some)])
 
 
 class _Found:
@@ -181,6 +184,8 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
         lowest = sigma
         if sigma <= floor:
             break
+    else:
+        raise ConvergenceError(f"{k} roots asked for, {len(found.roots)} found so far", found.roots)
     out: list[complex] = []
     for s, weight in zip(found.roots, found.weights, strict=True):
         pair = [complex(s)] if s.imag == 0.0 or (ch.sampled and s.imag == pi) else [complex(s), complex(s).conjugate()]

@@ -10,13 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.linear.certificate import is_stable
-from ecc.linear.characteristic import Characteristic
+from ecc.linear.characteristic import Complex, Real, Terms
 from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices
 
 __all__ = ["SampledSystem"]
-
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -62,9 +59,8 @@ class SampledSystem(LinearSystem):
         object.__setattr__(self, "opened", opened)
         self._check_opened()
 
-    def _build(self) -> Characteristic:
-        none = np.zeros((0, self.size, self.size))
-        return Characteristic.build(self.matrices, self.delays + 1.0, none, np.zeros(0), sampled=True)
+    def _terms(self) -> Terms:
+        return Terms(-self.matrices, self.delays + 1.0, np.zeros((0, self.size, self.size)), np.zeros(0), sampled=True)
 
     def characteristic(self, z: ArrayLike) -> Complex:
         """Return det(z I - sum_k A_k z^-m_k).

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ecc.linear.characteristic import Characteristic
+from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align
 from ecc.linear.rootfinding import rightmost, starts
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LinearSystem", "read_delays", "read_matrices"]
 
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
-
 
 def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
     """A sequence of equal square real matrices (numbers are 1 x 1) as shape (K, n, n), refused in one line."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size and np.all(np.isfinite(value)):
+        if value.ndim == 1 and size in (None, 1):
+            return value.reshape(-1, 1, 1).copy()
+        if value.ndim == 3 and value.shape[1] == value.shape[2] == (size or value.shape[1]):
+            return value.copy()
     out = []
     for k, one in enumerate(value):
         try:
@@ -75,7 +77,7 @@ def merge(matrices: Real, delays: Real) -> tuple[Real, Real]:
 class LinearSystem(ABC):
     """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
 
-    A new kind of system adds (1) its constructor, (2) `_characteristic`, (3) `characteristic` in its own variable.
+    A new kind of system adds (1) its constructor, (2) `_terms`, (3) `characteristic` in its own variable.
     """
 
     matrices: Real
@@ -83,11 +85,12 @@ class LinearSystem(ABC):
     opened: Self | None
 
     @abstractmethod
-    def _build(self) -> Characteristic: ...
+    def _terms(self) -> Terms:
+        """B_k and E_j of the characteristic matrix, with the identity in front of the highest term."""
 
     @cached_property
     def _characteristic(self) -> Characteristic:
-        return self._build()
+        return align(self._terms())[0]
 
     @property
     def size(self) -> int:
@@ -105,6 +108,10 @@ class LinearSystem(ABC):
     @abstractmethod
     def characteristic(self, s: ArrayLike) -> Complex:
         """Return det Delta at complex points of any shape."""
+
+    @abstractmethod
+    def roots(self, k: int) -> Complex:
+        """Return the k dominant roots."""
 
     @property
     @abstractmethod
