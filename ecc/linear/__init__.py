@@ -5,10 +5,12 @@ from __future__ import annotations
 from ecc.linear.certificate import Certificate, certify
 from ecc.linear.continuous import DelaySystem
 from ecc.linear.crossings import Crossing, Loss, crossings, first_loss
+from ecc.linear.interop import from_control, to_control
+from ecc.linear.margins import FrequencyResponse, Margins
 from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "LinearSystem", "Loss", "SampledSystem", "certify", "crossings",
-    "first_loss",
+    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loss", "Margins", "SampledSystem",
+    "certify", "crossings", "first_loss", "from_control", "to_control",
 ]  # fmt: skip

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg import matrix_balance
 
 __all__ = [
-    "Characteristic", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid", "inverse", "product",
+    "Characteristic", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid", "inverse",
+    "product",
 ]  # fmt: skip
 
 Real = NDArray[np.float64]

@@ -69,6 +69,10 @@ class DelaySystem(LinearSystem):
         """The matrix at x'(t): I + E_j of delay 0."""
         return np.asarray(np.eye(self.size) + self.neutral[self.neutral_delays == 0.0].sum(axis=0))
 
+    @property
+    def _leading_determinant(self) -> float:
+        return float(np.linalg.det(self._leading))
+
     def _terms(self) -> Terms:
         later = self.neutral_delays > 0.0
         a: Real = self.matrices
@@ -87,7 +91,7 @@ class DelaySystem(LinearSystem):
         """
         points = np.asarray(s, dtype=np.complex128)
         value = self._characteristic.determinant(points.ravel()).reshape(points.shape)
-        return np.asarray(np.linalg.det(self._leading) * value)
+        return np.asarray(self._leading_determinant * value)
 
     @cached_property
     def essential_abscissa(self) -> float:

@@ -22,7 +22,7 @@ from ecc.linear.characteristic import Complex, Real, Terms, adjugate, align, det
 from ecc.linear.counting import count_right
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["Crossing", "Loss", "Pair", "crossings", "first_loss", "isolate"]
+__all__ = ["Crossing", "Loss", "Pair", "boundary_crossings", "crossings", "first_loss", "isolate"]
 
 Family = Callable[[float], LinearSystem]
 
@@ -77,11 +77,11 @@ class Loss:
 
 
 class Pair:
-    """det P of two systems on the axis: F0 of `low`, and F1 = (det of `high` - F0)/span, with derivatives in w."""
+    """det P of two systems on the axis: F0 of `low`, F1 = (weight * det of `high` - F0)/span, with derivatives in w."""
 
-    def __init__(self, low: Terms, high: Terms, span: float) -> None:
+    def __init__(self, low: Terms, high: Terms, span: float, weight: float = 1.0) -> None:
         self.low, self.high = align(low, high)
-        self.span = span
+        self.span, self.weight = span, weight
         self.sampled = low.sampled
 
     @property
@@ -101,7 +101,7 @@ class Pair:
         for value, slope in (low, high):
             out += [determinant(value), 1j * np.einsum("pij,pji->p", adjugate(value), slope)]
         f0, d0, f1, d1 = out
-        return f0, d0, (f1 - f0) / self.span, (d1 - d0) / self.span
+        return f0, d0, (self.weight * f1 - f0) / self.span, (self.weight * d1 - d0) / self.span
 
     def at(self, omega: Real) -> tuple[Complex, ...]:
         """F0, F0', F1, F1' at frequencies; ' is d/dw."""
@@ -218,6 +218,22 @@ def _at_ends(pair: Pair) -> list[Crossing]:
     return out
 
 
+def boundary_crossings(pair: Pair, top: float) -> list[Crossing]:
+    """All (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by growing gain; pi is included for sampled systems."""
+    out = _at_ends(pair)
+    if top > 0.0:
+        gains, omega, speed = _polish(pair, isolate(pair, _phase, top))
+        order = np.lexsort((gains, omega))
+        gains, omega, speed = gains[order], omega[order], speed[order]
+        new = np.ones(len(omega), bool)
+        new[1:] = np.diff(omega) > 1e-11 * omega[1:]
+        size = np.abs(speed) * gains / omega
+        change = np.where(size > 1e-7, 2 * np.sign(speed), 0).astype(int)
+        rows = zip(gains[new].tolist(), omega[new].tolist(), change[new].tolist(), strict=True)
+        out += [Crossing(*row) for row in rows]
+    return sorted(out)
+
+
 class _Affine:
     """A family whose matrices are `base + g rise`."""
 
@@ -287,18 +303,8 @@ class _Affine:
         top = self.reach(gain)
         if not isfinite(top):
             raise ConvergenceError(f"the neutral part bounds no root at gain {gain!r}", None)
-        out = _at_ends(pair)
-        if top > 0.0:
-            gains, omega, speed = _polish(pair, isolate(pair, _phase, top))
-            order = np.lexsort((gains, omega))
-            gains, omega, speed = gains[order], omega[order], speed[order]
-            new = np.ones(len(omega), bool)
-            new[1:] = np.diff(omega) > 1e-11 * omega[1:]
-            size = np.abs(speed) * gains / omega
-            change = np.where(size > 1e-7, 2 * np.sign(speed), 0).astype(int)
-            rows = zip(gains[new].tolist(), omega[new].tolist(), change[new].tolist(), strict=True)
-            out += [Crossing(*row) for row in rows]
-        return sorted(c for c in out if pair.sampled or c.gain <= gain)
+        out = boundary_crossings(pair, top)
+        return [c for c in out if pair.sampled or c.gain <= gain]
 
 
 def _unstable(family: Family, gain: float) -> int:

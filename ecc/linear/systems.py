@@ -23,11 +23,16 @@ __all__ = ["LinearSystem", "read_delays", "read_matrices"]
 
 def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
     """A sequence of equal square real matrices (numbers are 1 x 1) as shape (K, n, n), refused in one line."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.size and np.all(np.isfinite(value)):
-        if value.ndim == 1 and size in (None, 1):
-            return value.reshape(-1, 1, 1).copy()
-        if value.ndim == 3 and value.shape[1] == value.shape[2] == (size or value.shape[1]):
-            return value.copy()
+    value = value if isinstance(value, np.ndarray) else list(value)
+    try:
+        whole = np.asarray(value)
+    except ValueError:  # of different shapes: the loop says which
+        whole = np.zeros(0)
+    if whole.size and whole.dtype.kind in "iuf" and np.all(np.isfinite(whole)):
+        if whole.ndim == 1 and size in (None, 1):
+            return whole.reshape(-1, 1, 1).astype(np.float64)
+        if whole.ndim == 3 and whole.shape[1] == whole.shape[2] == (size or whole.shape[1]):
+            return whole.astype(np.float64)
     out = []
     for k, one in enumerate(value):
         try:
@@ -104,6 +109,11 @@ class LinearSystem(ABC):
             raise TypeError(f"opened must be a {type(self).__name__}, got {type(self.opened).__name__}")
         if self.opened.size != self.size:
             raise ValueError(f"opened must have {self.size} states like the closed system, got {self.opened.size}")
+
+    @property
+    def _leading_determinant(self) -> float:
+        """det Delta / det P: not 1 only if a neutral term acts without delay."""
+        return 1.0
 
     @abstractmethod
     def characteristic(self, s: ArrayLike) -> Complex:

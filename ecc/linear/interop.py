@@ -1,0 +1,64 @@
+"""python-control: its objects from ours, without any approximation of delays, and ours from its discrete systems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ecc.linear.sampled import SampledSystem
+
+if TYPE_CHECKING:
+    from ecc.linear.systems import LinearSystem
+
+__all__ = ["from_control", "to_control"]
+
+_MOST_STATES = 5000
+
+
+def to_control(system: LinearSystem) -> Any:
+    """Return the python-control object of a system.
+
+    Parameters
+        system : SampledSystem, or DelaySystem built with `opened`.
+    Returns
+        StateSpace (SampledSystem): the companion form with dt (True if the step length is unknown), from a disturbance
+            added to x[n+1] to x[n]; its poles are all roots, and zeros of the delay line.
+        FrequencyResponseData (DelaySystem): exact samples of the open loop on the mesh of `nyquist`.
+    Raises
+        ValueError: a DelaySystem without `opened`; more than 5000 companion states.
+        ImportError: python-control is not installed.
+    """
+    import control
+
+    if not isinstance(system, SampledSystem):
+        curve = system.nyquist()
+        finite = np.isfinite(curve.response)
+        return control.frd(curve.response[finite], curve.omega[finite])
+    n, longest = system.size, int(system.delays[-1]) + 1
+    if n * longest > _MOST_STATES:
+        raise ValueError(f"a companion form has at most {_MOST_STATES} states here, this system needs {n * longest}")
+    a = np.eye(n * longest, k=-n)
+    for matrix, delay in zip(system.matrices, system.delays.astype(int), strict=True):
+        a[:n, delay * n : (delay + 1) * n] += matrix
+    unit = np.eye(n * longest, n)
+    return control.ss(a, unit, unit.T, np.zeros((n, n)), True if system.dt is None else system.dt)
+
+
+def from_control(system: Any) -> SampledSystem:
+    """Return the autonomous recurrence x[n+1] = A x[n] of a discrete python-control StateSpace.
+
+    Parameters
+        system : control.StateSpace with dt > 0 or dt True.
+    Returns
+        SampledSystem.
+    Raises
+        TypeError: not a StateSpace.   ValueError: a system in continuous time.
+    """
+    import control
+
+    if not isinstance(system, control.StateSpace):
+        raise TypeError(f"system must be a control.StateSpace, got {type(system).__name__}")
+    if not system.isdtime(strict=True):
+        raise ValueError(f"system must be in discrete time, got dt = {system.dt!r}")
+    return SampledSystem([system.A], [0], dt=None if system.dt is True else float(system.dt))

@@ -1,0 +1,218 @@
+"""The open loop on the boundary of stability: Nyquist curve and margins, delays exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, log, nan, pi
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Complex, Real
+from ecc.linear.crossings import Pair, Real3, boundary_crossings, isolate
+
+if TYPE_CHECKING:
+    from ecc.linear.systems import LinearSystem
+
+__all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
+
+_FAR = 2e4  # rad turned within the longest delay
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyResponse:
+    """Samples of the open loop: omega, shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem), and response L."""
+
+    omega: Real
+    response: Complex
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How far an open loop L is from the critical point -1, over all crossings.
+
+    Fields
+        stable : whether the closed loop is stable; if not, the numbers are distances and not margins.
+        gain_margin : smallest factor > 1 on L that puts a root on the boundary; inf if none.
+        gain_reduction : largest factor < 1 that does; 0 if none.
+        phase_margin : smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
+        delay_margin : smallest further delay of the loop that puts a root on the boundary, s (DelaySystem) or steps
+            (SampledSystem, as a real number); inf if none.
+        modulus_margin : smallest |1 + L|; at most 1 for continuous systems.
+        gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : where each is found,
+            rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
+    """
+
+    stable: bool
+    gain_margin: float
+    gain_reduction: float
+    phase_margin: float
+    delay_margin: float
+    modulus_margin: float
+    gain_frequency: float
+    reduction_frequency: float
+    phase_frequency: float
+    delay_frequency: float
+    modulus_frequency: float
+
+
+def _reach(pair: Pair, level: float) -> float:
+    """Frequency beyond which |L| < level: both determinants have settled, det(I - M/s) with |M/s| <= q."""
+    if pair.sampled:
+        return pi
+    radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
+    if not isfinite(radius):
+        raise ConvergenceError("the neutral part does not let the open loop fall off", None)
+    return radius / -np.expm1(-log(1.0 + level) / (2 * pair.low.size)) * (1.0 + 1e-6) if radius else 1.0
+
+
+def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
+    """|F1|^2 - |F0|^2."""
+    one, zero = np.abs(f1) ** 2, np.abs(f0) ** 2
+    return one - zero, 2.0 * (d1 * np.conj(f1) - d0 * np.conj(f0)).real, one + zero
+
+
+def margins(system: LinearSystem) -> Margins:
+    """Return the margins of a closed loop over all crossings of |L| = 1 and of the negative real axis.
+
+    Parameters
+        system : DelaySystem or SampledSystem built with `opened`.
+    Returns
+        Margins.
+    Raises
+        ValueError: the system has no `opened`.
+        ConvergenceError: the neutral part of the system does not let L fall off with frequency.
+    Notes: crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a
+        frequency that grows until one is found, or the phase has turned 2e4 rad within the longest delay.
+    Example:
+        >>> DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).margins().gain_margin  # pi/2
+        1.5707963267948966
+    """
+    opened = system._opened()
+    weight = system._leading_determinant / opened._leading_determinant
+    pair = Pair(opened._terms(), system._terms(), 1.0, weight)
+    if not np.any(pair.low.constant != pair.high.constant) and pair.low.slope is pair.high.slope:
+        return Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
+    top = _reach(pair, 1.0)
+    omega = _roots_of_modulus(pair, top)
+    f0, _, f1, _ = pair.at(omega)
+    angle = np.angle(-f1 / f0)
+    lag = np.where(angle > 0.0, angle, angle + 2.0 * pi)
+    with np.errstate(divide="ignore"):
+        delay = np.where(omega > 0.0, lag / omega, inf)
+    phase_at = int(np.argmin(np.abs(angle))) if len(omega) else -1
+    delay_at = int(np.argmin(delay)) if len(omega) else -1
+    above, below = _gains(pair)
+    modulus, where = _closest(pair, _reach(pair, 0.05))
+    return Margins(
+        stable=system.is_stable,
+        gain_margin=above[0],
+        gain_reduction=below[0],
+        phase_margin=float(abs(angle[phase_at])) if len(omega) else inf,
+        delay_margin=float(delay[delay_at]) if len(omega) else inf,
+        modulus_margin=modulus,
+        gain_frequency=above[1],
+        reduction_frequency=below[1],
+        phase_frequency=float(omega[phase_at]) if len(omega) else nan,
+        delay_frequency=float(omega[delay_at]) if len(omega) and isfinite(delay[delay_at]) else nan,
+        modulus_frequency=where,
+    )
+
+
+def _roots_of_modulus(pair: Pair, top: float) -> Real:
+    """Frequencies with |L| = 1, the ends 0 and pi included."""
+    omega = isolate(pair, _modulus, top)
+    for _ in range(20):
+        value, slope, _ = _modulus(*pair.at(omega))
+        with np.errstate(all="ignore"):
+            step = value / slope
+        step = np.where(np.isfinite(step) & (np.abs(step) < 0.1 * omega), step, 0.0)
+        omega = omega - step
+        if not np.any(np.abs(step) > 1e-14 * omega):
+            break
+    return np.unique(omega)
+
+
+def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
+    level = 0.25
+    while True:
+        top = _reach(pair, level)
+        found = boundary_crossings(pair, top)
+        above = [c for c in found if c.gain > 1.0 and (pair.sampled or c.gain <= 1.0 / level)]
+        if above or pair.sampled or level < 1e-12 or pair.band * _reach(pair, level / 4.0) > _FAR:
+            break
+        level /= 4.0
+    below = [c for c in found if c.gain < 1.0]
+    first = (above[0].gain, above[0].frequency) if above else (inf, nan)
+    last = (below[-1].gain, below[-1].frequency) if below else (0.0, nan)
+    return first, last
+
+
+def _closest(pair: Pair, top: float) -> tuple[float, float]:
+    """Smallest |1 + L| and its frequency."""
+
+    def distance(omega: Real) -> Real:
+        f0, _, f1, _ = pair.at(omega)
+        with np.errstate(all="ignore"):
+            return np.where(f0 == 0.0, inf, np.abs(1.0 + f1 / f0))
+
+    uniform = np.linspace(0.0, top, 64 + int(8.0 * pair.band * top))
+    omega = np.union1d(uniform, np.geomspace(1e-6 * top, top, 256))
+    value = distance(omega)
+    inner = np.flatnonzero((value[1:-1] <= value[:-2]) & (value[1:-1] <= value[2:])) + 1
+    best = [(float(value[i]), float(omega[i])) for i in (0, len(omega) - 1)]
+    for i in inner[np.argsort(value[inner])][:8]:
+        low, high = omega[i - 1], omega[i + 1]
+        found = minimize_scalar(
+            lambda w: float(distance(np.array([w]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        )
+        best.append((float(found.fun), float(found.x)))
+    return min(best)
+
+
+def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyResponse:
+    """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) of a sampled system.
+
+    Parameters
+        system : DelaySystem or SampledSystem built with `opened`.
+        omega : shape (m,), finite, rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the
+            Riemann sphere from point to point, up to where |L| stays below 0.01, or to pi.
+    Returns
+        FrequencyResponse.
+    Raises
+        ValueError: no `opened`; omega not one-dimensional or not finite.
+    """
+    opened = system._opened()
+    pair = Pair(
+        opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant
+    )
+    if omega is not None:
+        points = np.asarray(omega, dtype=np.float64)
+        if points.ndim != 1 or not np.all(np.isfinite(points)):
+            raise ValueError(f"omega must be one-dimensional and finite, got shape {points.shape}")
+        return FrequencyResponse(points, _response(pair, points))
+    top = _reach(pair, 0.01)
+    points = np.geomspace(1e-4 * min(top, 1.0 / pair.band if pair.band else top), top, 300)
+    points[-1] = top
+    response = _response(pair, points)
+    for _ in range(10):
+        if len(points) > 20_000:
+            break
+        size = 1.0 + np.abs(response) ** 2
+        far = 2.0 * np.abs(np.diff(response)) > 0.05 * np.sqrt(size[1:] * size[:-1])
+        if not far.any():
+            break
+        new = 0.5 * (points[1:] + points[:-1])[far]
+        at = np.flatnonzero(far) + 1
+        points, response = np.insert(points, at, new), np.insert(response, at, _response(pair, new))
+    return FrequencyResponse(points, response)
+
+
+def _response(pair: Pair, omega: Real) -> Complex:
+    f0, _, f1, _ = pair.at(omega)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(f1 / f0)
