@@ -17,7 +17,7 @@ from typing import Any
 from ecc import __version__
 from ecc.claims.ledger import Finding, Measure, Picture, Verdict
 
-__all__ = ["as_json", "number", "write_report"]
+__all__ = ["as_json", "json_text", "number", "write_report"]
 
 _TITLE = "Published claims on explicit congestion control, checked"
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "eps": "ε", "omega": "ω", "tau": "τ", "pi": "π", "rho": "ρ"}
@@ -77,7 +77,16 @@ def as_json(
         "ecc": __version__, "command": command, "partial": partial, "failures": dict(failures or {}),
         "findings": results,
     }  # fmt: skip
-    return json.dumps(_plain(whole), indent=2, ensure_ascii=False, allow_nan=False)
+    return json_text(whole)
+
+
+def json_text(value: Any) -> str:
+    """Return plain data as JSON text, with NumPy's numbers as numbers and infinities and NaN as strings.
+
+    Parameters
+        value : mapping, list, number, text, ...
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
@@ -85,8 +94,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if hasattr(value, "item"):  # NumPy's scalars
-        value = value.item()
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        return _plain(value.tolist())
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,0 +1,439 @@
+"""The command line: `ecc crosscheck`, `ecc simulate`, `ecc stability`, `ecc claims`.
+
+Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input,
+130 Ctrl-C. Results go to standard output, progress and errors to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ecc import __version__
+from ecc.errors import EccError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from ecc.claims.ledger import Claim, Finding
+    from ecc.models import Protocol
+    from ecc.trajectory import Trajectory
+
+__all__ = ["main"]
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    help="Explicit congestion control, analyzed exactly, run as fluid and run as packets.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+
+
+class Engine(StrEnum):
+    packet = "packet"
+    fluid = "fluid"
+
+
+class Time(StrEnum):
+    continuous = "continuous"
+    discrete = "discrete"
+    hybrid = "hybrid"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; bad input is one line on standard error.
+
+    Parameters
+        arguments : sequence of str, or None: those of the process.
+    """
+    try:
+        code = app(None if arguments is None else list(arguments), prog_name="ecc", standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
+        if usage is None and not isinstance(error, ValueError | TypeError | EccError | OSError):
+            raise
+        _complain(str(usage() if usage else error))
+        return BAD_INPUT
+
+
+def _complain(message: str) -> None:
+    print(f"ecc: {' '.join(message.split())}", file=sys.stderr)
+
+
+# ---- commands --------------------------------------------------------------------------------------------
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=lambda asked: _version(asked), help="Print the version."),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"ecc {__version__}")
+        raise typer.Exit()
+
+
+@app.command()
+def crosscheck(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[PROTOCOL or CLAIM]...", help="What to check; everything if none.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report.html and results.json go.")] = Path(
+        "ecc-report"
+    ),
+    jobs: Annotated[int, typer.Option(metavar="N", help="Worker processes; as many as cores if 0.")] = 0,
+    json: AsJson = False,
+) -> int:
+    """Check the papers' claims and write a report with verdicts, measures and figures."""
+    from ecc.claims.crosscheck import describe, examine
+    from ecc.claims.ledger import select
+    from ecc.claims.report import as_json, write_report
+
+    selected = select(names or ())
+    out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the work
+    with _progress() as bar:
+        task = bar.add_task("claims", total=len(selected))
+
+        def report(claim: Claim, finding: Finding | None) -> None:
+            verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
+            bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
+            bar.advance(task)
+
+        outcome = examine(selected, jobs or os.cpu_count() or 1, report)
+    command = shlex.join(["ecc", "crosscheck", *(names or ())])
+    page, data = write_report(outcome.findings, out, command, outcome.interrupted, outcome.failures)
+    if json:
+        print(as_json(outcome.findings, command, outcome.interrupted, outcome.failures))
+    else:
+        _print(_verdicts(outcome.findings))
+    print(f"report: {page}\nresults: {data}", file=sys.stderr if json else sys.stdout)
+    if outcome.failures:
+        _complain(describe(outcome.failures))
+    if outcome.interrupted:
+        _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims")
+        return INTERRUPTED
+    return FAILED if outcome.failures else 0
+
+
+@app.command()
+def simulate(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
+    engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
+    sample: Annotated[str, typer.Option(help="Period of the samples: seconds, or with a unit.")] = "0.1",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the run as .nc, .csv or .html (figure).")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Run a scenario and print mean rates, queues and drops."""
+    import warnings
+
+    from ecc.claims.report import json_text
+    from ecc.scenario import Scenario
+
+    if out is not None and out.suffix not in _WRITERS:
+        raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
+    case = Scenario.from_toml(scenario)
+    with _progress() as bar, warnings.catch_warnings(record=True) as warned:
+        task = bar.add_task(f"{engine} run", total=1.0)
+        run = _engine(engine)(case, sample=_value(sample), progress=lambda share: bar.update(task, completed=share))
+    for warning in warned:
+        _complain(str(warning.message))
+    if out is not None:
+        _WRITERS[out.suffix](run, out)
+    summary = _summary(run)
+    if json:
+        print(json_text(summary))
+    else:
+        _print(*_summary_tables(summary))
+        if out is not None:
+            print(f"run: {out}")
+    if run.stopped == "interrupted":
+        _complain(f"interrupted at {summary['simulated']:g} of {case.duration:g} s")
+        return INTERRUPTED
+    return 0 if run.is_complete else FAILED
+
+
+@app.command()
+def stability(
+    protocol: Annotated[str, typer.Argument(help="Name of the protocol, or module:Class of your own.")],
+    rtt: Annotated[list[str], typer.Option(help="Round-trip time of a flow; once for each flow.")],
+    capacity: Annotated[str, typer.Option(help="Capacity of the link they share.")] = "100 Mb/s",
+    parameter: Annotated[str, typer.Option(help="The gain whose critical value is sought.")] = "alpha",
+    time: Annotated[list[Time] | None, typer.Option(help="Linear model; all of them if not given.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the protocol.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Print where the loop of a protocol over one link loses stability, and its margins as it is."""
+    from ecc.claims.report import json_text
+    from ecc.closed_loop import linearize
+    from ecc.network import Network
+    from ecc.stability import critical_gain
+
+    chosen = _protocol(protocol, settings or ())
+    network = Network.dumbbell(_value(capacity), rtts=[_value(one) for one in rtt])
+    rows = []
+    for model in time or list(Time):
+        loss = critical_gain(chosen, network, parameter, time=str(model))
+        system = linearize(chosen, network, time=str(model))
+        margins = system.margins()
+        rows.append(
+            {
+                "model": str(model),
+                "critical": loss.value,
+                "frequency": loss.frequency,
+                "frequency_unit": "rad/s" if model is Time.continuous else "rad/step",
+                "stable": bool(system.is_stable),
+            }
+            | {name: getattr(margins, name) for name in _MARGINS}
+        )
+    bounds = [vars(bound) for bound in chosen.published_bounds(network)]
+    result = {
+        "protocol": type(chosen).__name__, "parameter": parameter, "value": getattr(chosen, parameter),
+        "rtts": network.rtts.tolist(), "capacity": float(network.capacities[0]), "models": rows, "published": bounds,
+    }  # fmt: skip
+    if json:
+        print(json_text(result))
+    else:
+        _print(*_stability_tables(result))
+    return 0
+
+
+@app.command(name="claims")
+def list_claims(json: AsJson = False) -> int:
+    """List the ledger: which claims there are, where they stand, and what they report."""
+    from ecc.claims.ledger import claims
+    from ecc.claims.report import json_text
+
+    if json:
+        print(json_text([vars(claim) for claim in claims().values()]))
+        return 0
+    rows = [(c.id, c.source, ", ".join(c.protocols), c.statement) for c in claims().values()]
+    _print(_table("", ("claim", "source", "protocols", "statement"), rows))
+    return 0
+
+
+# ---- input -----------------------------------------------------------------------------------------------
+
+
+def _value(text: str) -> float | str:
+    """A number where the text is one; otherwise the text, which may have a unit."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _protocol(name: str, settings: Sequence[str]) -> Protocol:
+    from ecc.network import from_table
+    from ecc.scenario import protocol_class
+
+    words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, sign, text = setting.partition("=")
+        if not sign or not key:
+            raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
+        values[key] = words[text.lower()] if text.lower() in words else _value(text)
+    made: Protocol = from_table(protocol_class(name), values, "--set")
+    return made
+
+
+def _engine(engine: Engine) -> Callable[..., Trajectory]:
+    from importlib import import_module
+
+    run: Callable[..., Trajectory] = import_module(f"ecc.{engine}").simulate
+    return run
+
+
+# ---- output ----------------------------------------------------------------------------------------------
+
+
+def _write_csv(run: Trajectory, path: Path) -> None:
+    import pandas as pd
+
+    columns = {f"{name} {k}": series[:, k] for name, series in run.data.items() for k in range(series.shape[1])}
+    pd.DataFrame(columns, index=run.data.indexes["time"]).to_csv(path)
+
+
+def _write_figure(run: Trajectory, path: Path) -> None:
+    run.plot().write_html(path, include_plotlyjs=True)
+
+
+def _write_netcdf(run: Trajectory, path: Path) -> None:
+    run.data.to_netcdf(path)
+
+
+_WRITERS: dict[str, Callable[[Any, Path], None]] = {
+    ".nc": _write_netcdf, ".csv": _write_csv, ".html": _write_figure,
+}  # fmt: skip
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print(*items: Any) -> None:
+    console = _console()
+    for item in items:
+        console.print(item)
+
+
+def _progress() -> AbstractContextManager[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    console = Console(stderr=True, highlight=False)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """Cells are shown as they are: no markup, so that "[s]" stays "[s]"."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    def cell(content: Any) -> Text:
+        return content if isinstance(content, Text) else Text(str(content))
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    if title:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title, "bold"), title_justify="left")
+    for column in columns:
+        table.add_column(cell(column), overflow="fold")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    return table
+
+
+_STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not comparable": "dim"}
+
+
+def _verdicts(findings: Sequence[Finding]) -> Table:
+    from rich.text import Text
+
+    from ecc.claims.report import number
+
+    rows = []
+    for finding in findings:
+        pair = next((m for m in finding.measures if m.reported is not None), None)
+        shown = "" if pair is None else f"{number(pair.reported)} → {number(pair.value)} {pair.unit}".strip()
+        verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
+        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason))
+    return _table("", ("claim", "verdict", "published → found", "reason"), rows)
+
+
+def _summary(run: Trajectory) -> dict[str, Any]:
+    """What a run came to: means over its samples, and over the last tenth of them."""
+    data = run.data
+    tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
+    flows = [
+        {"flow": k, "mean_rate": float(data["rate"][:, k].mean()), "last_rate": float(tail["rate"][:, k].mean())}
+        for k in range(data.sizes["flow"])
+    ]
+    links = [
+        {
+            "link": k,
+            "mean_queue": float(data["queue"][:, k].mean()),
+            "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
+            "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
+        }
+        for k in range(data.sizes.get("link", 0))
+    ]
+    simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
+    return {
+        "engine": data.attrs.get("engine", ""), "protocol": data.attrs.get("protocol", ""), "stopped": run.stopped,
+        "simulated": simulated, "flows": flows, "links": links, "stats": dict(run.stats),
+    }  # fmt: skip
+
+
+def _summary_tables(summary: dict[str, Any]) -> list[Table]:
+    def mbps(*rates: float) -> list[str]:
+        return [f"{rate / 1e6:.4f}" for rate in rates]
+
+    flows = summary["flows"]
+    shown = flows if len(flows) <= _SHOWN else flows[: _SHOWN - 1]
+    rows = [[row["flow"], *mbps(row["mean_rate"], row["last_rate"])] for row in shown]
+    rest = flows[len(shown) :]
+    if rest:
+        means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
+        rows.append([f"mean of {len(rest)} others", *mbps(*means)])
+    queues = [
+        [row["link"], f"{row['mean_queue']:,.0f}", f"{row['peak_queue']:,.0f}", f"{row['drops']:,.0f}"]
+        for row in summary["links"]
+    ]
+    title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
+    return [
+        _table(title, ("flow", "mean rate [Mb/s]", "in the last tenth [Mb/s]"), rows),
+        _table("", ("link", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]"), queues),
+    ]
+
+
+_SHOWN = 20  # rows of flows
+_MARGINS = {"gain_margin": "gain margin", "phase_margin": "phase margin [rad]", "delay_margin": "delay margin"}
+
+
+def _stability_tables(result: dict[str, Any]) -> list[Table]:
+    name = result["parameter"]
+    columns = ("model", f"critical {name}", "frequency [rad]", f"at {result['value']:g}", *_MARGINS.values())
+    models = []
+    for row in result["models"]:
+        unit = "s" if row["model"] == "continuous" else "step"
+        gain, phase, delay = (f"{row[margin]:.4g}" for margin in _MARGINS)
+        state = "stable" if row["stable"] else "unstable"
+        models.append(
+            (
+                row["model"],
+                f"{row['critical']:.7g}",
+                f"{row['frequency']:.4g} /{unit}",
+                state,
+                gain,
+                phase,
+                f"{delay} {unit}",
+            )
+        )
+    bounds = [
+        (b["theorem"], b["time"], f"{b['parameter']} = {b['value']:.7g}", b["kind"], b["hypotheses"])
+        for b in result["published"]
+    ]
+    tables = [_table(result["protocol"], columns, models)]
+    if bounds:
+        tables.append(_table("", ("published bound", "model", "stable below", "kind", "hypotheses"), bounds))
+    return tables
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""The command line: what it prints where, its exit codes, and one line for bad input."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+import ecc
+from ecc.claims import crosscheck as runner
+from ecc.claims import ledger
+from ecc.cli import main
+
+SCENARIO = """
+duration = "2 s"
+[protocol]
+name = "QI-RCP"
+[[links]]
+capacity = "10 Mb/s"
+delay = "25 ms"
+[[flows]]
+route = [0]
+[[flows]]
+route = [0]
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "scenario.toml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+# ---- the program -----------------------------------------------------------------------------------------
+
+
+def test_help_version_and_nothing(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ecc {ecc.__version__}\n"
+    assert main([]) == 0
+    listed = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.split() == listed.split()
+    assert all(command in listed for command in ("crosscheck", "simulate", "stability", "claims"))
+
+
+def test_help_does_not_wait_for_heavy_imports():
+    code = "import sys, ecc.cli; print(sorted({'numpy', 'numba', 'plotly', 'rich', 'xarray'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "No such command 'nonsense'"),
+        (["simulate"], "Missing argument 'SCENARIO.toml'"),
+        (["simulate", "no/such.toml"], "No such file or directory: 'no/such.toml'"),
+        (["simulate", "{scenario}", "--out", "run.xls"], "out must end in .nc, .csv, .html, got 'run.xls'"),
+        (["simulate", "{scenario}", "--sample", "0 s"], "sample must be > 0 s, got '0 s'"),
+        (["simulate", "{scenario}", "--engine", "ns3"], "'ns3'"),
+        (["crosscheck", "TCP"], "got 'TCP'"),
+        (["crosscheck", "--jobs", "-1"], "jobs must be >= 1, got -1"),
+        (["stability", "RPC", "--rtt", "0.1"], "got 'RPC'"),
+        (["stability", "QI-RCP", "--rtt", "5 apples"], "rtts must have one of the units"),
+        (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gamma"], "--set must be NAME=VALUE, got 'gamma'"),
+        (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gama=1"], "--set has no key 'gama'"),
+        (["stability", "QI-RCP", "--rtt", "0.1", "--parameter", "mu"], "parameter must be one of alpha"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_one_line_on_standard_error(arguments, message, scenario, tmp_path, monkeypatch, capsys, checks):
+    monkeypatch.chdir(tmp_path)
+    assert main([argument.format(scenario=scenario) for argument in arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("ecc: ") and output.err.count("\n") == 1
+    assert message in output.err
+
+
+def test_programming_errors_are_not_hidden(monkeypatch):
+    monkeypatch.setattr(ledger, "claims", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["claims"])
+
+
+def test_claims_are_listed(capsys):
+    assert main(["claims", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [claim["id"] for claim in listed] == list(ledger.claims())
+    assert main(["claims"]) == 0
+    assert "qi-7" in capsys.readouterr().out
+
+
+# ---- crosscheck ------------------------------------------------------------------------------------------
+
+CHECKS = """
+from ecc.claims.ledger import Finding, Measure, Verdict
+
+
+def refute(claim):
+    return Finding(claim, Verdict.REFUTED, "it is not", [Measure("a", 1.0), Measure("b", 1.651587, "1", 1.6523)])
+
+
+def fail(claim):
+    raise RuntimeError("out of luck")
+"""
+
+
+@pytest.fixture
+def checks(tmp_path, monkeypatch):
+    (tmp_path / "cli_checks.py").write_text(CHECKS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("cli_checks")
+    table = {"qi-3": module.refute, "piqi-9": module.fail}
+    monkeypatch.setattr(ledger, "checks", lambda: table)
+    yield table
+    del sys.modules["cli_checks"]
+
+
+def test_crosscheck_prints_a_table_and_writes_the_report(checks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+    out = tmp_path / "report"
+    assert main(["crosscheck", "qi-3", "--out", str(out), "--jobs", "1"]) == 0  # a refuted claim is a result
+    output = capsys.readouterr()
+    for text in ("qi-3", "refuted", "1.6523 → 1.651587", "it is not", str(out / "report.html")):
+        assert text in output.out
+    assert "refuted" in output.err
+    assert json.loads((out / "results.json").read_text())["command"] == "ecc crosscheck qi-3"
+
+
+def test_crosscheck_json_is_all_there_is_on_standard_output(checks, tmp_path, capsys):
+    assert main(["crosscheck", "QI-RCP", "--out", str(tmp_path / "r"), "--json"]) == 0
+    output = capsys.readouterr()
+    assert [finding["verdict"] for finding in json.loads(output.out)["findings"]] == ["refuted"]
+    assert "report.html" in output.err
+
+
+def test_a_failing_check_ends_in_one_and_loses_nothing(checks, tmp_path, capsys):
+    assert main(["crosscheck", "--out", str(tmp_path / "r")]) == 1
+    output = capsys.readouterr()
+    assert output.err.endswith("ecc: check of claim piqi-9 failed: RuntimeError: out of luck\n")
+    assert "qi-3" in output.out
+    assert "out of luck" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_an_interrupted_crosscheck_writes_a_partial_report(checks, tmp_path, monkeypatch, capsys):
+    done = ledger.Finding(ledger.claims()["qi-3"], ledger.Verdict.CONFIRMED, "it is")
+    monkeypatch.setattr(runner, "examine", lambda *_: runner.Outcome([done], {}, interrupted=True))
+    assert main(["crosscheck", "--out", str(tmp_path / "r")]) == 130
+    assert "interrupted after 1 of 2 claims" in capsys.readouterr().err
+    assert json.loads((tmp_path / "r" / "results.json").read_text())["partial"] is True
+
+
+# ---- simulate --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["packet", "fluid"])
+def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
+    assert main(["simulate", scenario, "--engine", engine, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["engine"], summary["protocol"], summary["stopped"]) == (engine, "QIRCP", "completed")
+    assert summary["simulated"] == pytest.approx(2.0)
+    assert [flow["last_rate"] for flow in summary["flows"]] == pytest.approx([4.75e6] * 2, rel=0.05)
+    assert summary["links"][0]["drops"] == 0
+    assert main(["simulate", scenario, "--engine", engine]) == 0
+    table = capsys.readouterr().out
+    assert "mean rate [Mb/s]" in table and "peak queue [bytes]" in table
+
+
+def test_simulate_keeps_the_run_in_three_formats(scenario, tmp_path):
+    for suffix in ("nc", "csv", "html"):
+        assert main(["simulate", scenario, "--sample", "50 ms", "--out", str(tmp_path / f"run.{suffix}")]) == 0
+    data = xr.load_dataset(tmp_path / "run.nc")
+    table = pd.read_csv(tmp_path / "run.csv", index_col="time")
+    assert (data.sizes["time"], len(table)) == (40, 40)
+    assert data.attrs["engine"] == "packet"
+    assert table["rate 1"].to_numpy() == pytest.approx(data["rate"][:, 1].to_numpy())
+    assert "plotly.js v" in (tmp_path / "run.html").read_text()
+
+
+def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):
+    simulate = ecc.packet.simulate
+
+    def interrupt(share):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        ecc.packet, "simulate", lambda case, **options: simulate(case, **options | {"progress": interrupt})
+    )
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 1000)
+    assert main(["simulate", scenario, "--out", str(tmp_path / "run.nc")]) == 130
+    output = capsys.readouterr()
+    assert "interrupted at" in output.err
+    assert "mean rate" in output.out
+    assert 0 < xr.load_dataset(tmp_path / "run.nc").sizes["time"] < 20
+
+
+def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
+    path = tmp_path / "many.toml"
+    path.write_text(SCENARIO + "[[flows]]\nroute = [0]\n" * 30)
+    assert main(["simulate", str(path)]) == 0
+    assert "mean of 13 others" in capsys.readouterr().out
+
+
+# ---- stability -------------------------------------------------------------------------------------------
+
+
+def test_stability_gives_the_critical_gains_of_all_models(capsys):
+    arguments = ["stability", "QI-RCP", "--rtt", "100 ms", "--capacity", "1 Gb/s", "--set", "alpha=1.6", "--json"]
+    assert main(arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    models = {row["model"]: row for row in result["models"]}
+    assert models["continuous"]["critical"] == pytest.approx(math.pi / 2, rel=1e-9)
+    assert models["discrete"]["critical"] == pytest.approx(20 * math.sin(math.pi / 38), rel=1e-9)
+    assert (models["continuous"]["stable"], models["discrete"]["stable"]) == (False, True)
+    assert models["discrete"]["gain_margin"] == pytest.approx(models["discrete"]["critical"] / 1.6, rel=1e-6)
+    assert {bound["theorem"] for bound in result["published"]} >= {"THESIS Theorem 3"}
+
+
+def test_stability_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["stability", "QI-RCP", "--rtt", "0.1", "--rtt", "0.2", "--time", "discrete"]) == 0
+    output = capsys.readouterr().out
+    assert "critical alpha" in output and "1.89549" in output
+    assert "continuous" not in output.split("published bound")[0]
+
+
+def test_variants_are_set_by_name(capsys):
+    arguments = ["stability", "RCP", "--rtt", "0.1", "--set", "queue_term=false", "--set", "rtt=max", "--json"]
+    assert main(arguments) == 0
+    models = json.loads(capsys.readouterr().out)["models"]
+    assert models[0]["critical"] == pytest.approx(math.pi / 2, rel=1e-9)
