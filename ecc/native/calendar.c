@@ -340,7 +340,7 @@ ecc_calendar_take(ecc_calendar_t *self)
         nodes[next].prev = ECC_NO_NODE;
         bucket->head = next;
         bucket->time = nodes[next].time;
-        if (bucket->time >> self->shift == time >> self->shift) {
+        if (bucket->time >> self->shift == time >> self->shift && self->n_taken < self->patience) {
             self->first = next;
             self->first_time = bucket->time;
         }

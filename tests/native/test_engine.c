@@ -1,0 +1,854 @@
+/* The engine through its public header: exact times, losses, failures, slices. */
+
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "engine.h"
+#include "errors.h"
+
+#define MS INT64_C(1000000000)
+#define SECOND INT64_C(1000000000000)
+#define MOST_FLOWS 8
+#define MOST_LINKS 4
+#define MOST_EVENTS 100000
+
+typedef struct {
+    ecc_config_t config;
+    ecc_link_t links[MOST_LINKS];
+    ecc_flow_t flows[MOST_FLOWS];
+    int64_t routes[64];
+    ecc_event_t trace[MOST_EVENTS];
+    int64_t cells[8][4096];
+} setup_t;
+
+static setup_t setup;
+
+static ecc_link_t
+a_link(double capacity, ecc_ps_t delay, ecc_bytes_t buffer)
+{
+    return (ecc_link_t) { .capacity = capacity, .delay = delay, .buffer = buffer, .first_interval = -1 };
+}
+
+static ecc_flow_t
+a_flow(double rate, double window, ecc_ps_t ack_delay)
+{
+    return (ecc_flow_t) { .rate = rate, .window = window, .stop = -1, .size = -1, .packet_size = 1000, .ack_size = 40,
+        .ack_delay = ack_delay, .n_forward = 1, .bottleneck = -1 };
+}
+
+/* One link and n copies of one flow over it. */
+static void
+set_up(ecc_link_t link, int64_t n_flows, ecc_flow_t flow)
+{
+    memset(&setup, 0, sizeof(setup));
+    setup.links[0] = link;
+    for (int64_t i = 0; i < n_flows; i++) {
+        setup.flows[i] = flow;
+    }
+    setup.config = (ecc_config_t) { .n_links = 1, .n_flows = n_flows, .n_routes = n_flows, .header_size = 16,
+        .links = setup.links, .flows = setup.flows, .routes = setup.routes, .trace = setup.trace,
+        .n_trace = MOST_EVENTS };
+}
+
+static void
+set_samples(ecc_ps_t period, int64_t n)
+{
+    setup.config.samples = (ecc_samples_t) { .period = period, .n_samples = n, .n_flows = setup.config.n_flows,
+        .sent = setup.cells[0], .received = setup.cells[1], .bottleneck = setup.cells[2], .queue = setup.cells[3],
+        .queue_peak = setup.cells[4], .arrived = setup.cells[5], .dropped = setup.cells[6] };
+}
+
+static ecc_engine_t *
+new_engine(void)
+{
+    ecc_engine_t *engine;
+    ecc_report_t report;
+
+    CHECK_EQUAL(ecc_engine_new(&setup.config, &engine, &report), 0);
+    return engine;
+}
+
+static ecc_stats_t
+run(ecc_engine_t *engine, ecc_ps_t until)
+{
+    ecc_stats_t stats;
+
+    CHECK_EQUAL(ecc_engine_advance(engine, until, -1), 0);
+    CHECK_EQUAL(ecc_engine_verify(engine), 0);
+    ecc_engine_stats(engine, &stats);
+    return stats;
+}
+
+static ecc_flow_result_t
+result_of(ecc_engine_t *engine, int flow)
+{
+    ecc_flow_result_t results[MOST_FLOWS];
+
+    ecc_engine_flow_results(engine, results);
+    return results[flow];
+}
+
+static ecc_link_result_t
+link_result_of(ecc_engine_t *engine, int link)
+{
+    ecc_link_result_t results[MOST_LINKS];
+
+    ecc_engine_link_results(engine, results);
+    return results[link];
+}
+
+/* The k-th event of a kind in the trace (k from 0); there must be one. */
+static ecc_event_t
+event(int64_t kind, int64_t entity, int k)
+{
+    int64_t i = 0;
+
+    /* times grow, and what was never written is zero */
+    while (i < MOST_EVENTS - 1 && setup.trace[i + 1].time >= setup.trace[i].time) {
+        if (setup.trace[i].kind == kind && setup.trace[i].entity == entity && k-- == 0) {
+            break;
+        }
+        i++;
+    }
+    CHECK_EQUAL(k, -1);
+    return setup.trace[i];
+}
+
+/* ---- exact times ---- */
+
+/* D/D/1: 1000 bytes at 3 Mb/s take 8000/3e6 s; every packet meets an empty queue. */
+static void
+constant_rate_is_exact(void)
+{
+    const ecc_ps_t tx = 2666666667; /* 8000 / 3e6 s */
+    const ecc_ps_t gap = 8 * MS;    /* 8000 / 1e6 s */
+    ecc_engine_t *engine;
+    ecc_stats_t stats;
+
+    set_up(a_link(3e6, 10 * MS, -1), 1, a_flow(1e6, 0.0, 7 * MS));
+    setup.flows[0].start = 5 * MS;
+    engine = new_engine();
+    stats = run(engine, SECOND);
+    for (int k = 0; k < 100; k++) {
+        CHECK_EQUAL(event(4, 0, k).time, 5 * MS + k * gap);
+        CHECK_EQUAL(event(4, 0, k).value, 1000 * k);
+        CHECK_EQUAL(event(3, 0, k).time, 5 * MS + k * gap + tx + 17 * MS);
+        CHECK_EQUAL(event(3, 0, k).value, 1000 * k);
+    }
+    CHECK_EQUAL(result_of(engine, 0).sent, 1000 * ((SECOND - 5 * MS) / gap + 1));
+    CHECK_EQUAL(stats.data_packets, (SECOND - 5 * MS - tx - 10 * MS) / gap + 1);
+    CHECK_EQUAL(result_of(engine, 0).received, 1000 * stats.data_packets);
+    CHECK_EQUAL(link_result_of(engine, 0).dropped, 0);
+    CHECK(fabs(result_of(engine, 0).srtt - 0.019666666667) < 1e-12);
+    ecc_engine_free(engine);
+}
+
+/* D/D/1 above capacity: packet k leaves (k + 1) service times after the start. */
+static void
+overload_queues_exactly(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e6, 3 * MS, -1), 1, a_flow(4e6, 0.0, 2 * MS));
+    set_samples(10 * MS, 20);
+    engine = new_engine();
+    run(engine, 200 * MS);
+    for (int k = 0; k < 20; k++) {
+        CHECK_EQUAL(event(4, 0, k).time, 2 * MS * k);
+        CHECK_EQUAL(event(3, 0, k).time, 8 * MS * (k + 1) + 5 * MS);
+    }
+    for (int64_t k = 0; k < 20; k++) {
+        ecc_ps_t at = 10 * MS * (k + 1);
+        CHECK_EQUAL(setup.cells[0][k], 1000 * (at / (2 * MS) + 1));
+        CHECK_EQUAL(setup.cells[1][k], at < 11 * MS ? 0 : 1000 * ((at - 3 * MS) / (8 * MS)));
+        CHECK_EQUAL(setup.cells[3][k], 1000 * (at / (2 * MS) + 1 - at / (8 * MS)));
+        CHECK(setup.cells[4][k] >= setup.cells[3][k]);
+        CHECK_EQUAL(setup.cells[5][k], setup.cells[0][k]);
+    }
+    ecc_engine_free(engine);
+}
+
+/* Two links, an access line and ACKs that queue: every stage adds its own delay. */
+static void
+stages_add_up(void)
+{
+    ecc_engine_t *engine;
+    ecc_flow_t flow = a_flow(1e5, 0.0, 5 * MS);
+
+    flow.access_delay = MS;
+    flow.n_forward = 2;
+    flow.n_reverse = 1;
+    set_up(a_link(1e6, 10 * MS, -1), 1, flow);
+    setup.links[1] = a_link(2e6, 20 * MS, -1);
+    setup.links[2] = a_link(1e6, 30 * MS, -1);
+    setup.routes[1] = 1;
+    setup.routes[2] = 2;
+    setup.config.n_links = 3;
+    setup.config.n_routes = 3;
+    engine = new_engine();
+    run(engine, SECOND);
+    CHECK_EQUAL(event(2, 0, 0).time, MS);                            /* at the first link */
+    CHECK_EQUAL(event(1, 0, 0).time, MS + 18 * MS);                  /* 8 ms and 10 ms later at the second */
+    CHECK_EQUAL(event(1, 1, 0).time, MS + 18 * MS + 24 * MS);        /* at the receiver */
+    CHECK_EQUAL(event(3, 0, 0).time, MS + 18 * MS + 24 * MS + 35 * MS + 320 * MS / 1000); /* 40 bytes at 1 Mb/s */
+    CHECK_EQUAL(link_result_of(engine, 2).arrived, result_of(engine, 0).received * 40 / 1000);
+    ecc_engine_free(engine);
+}
+
+/* ---- windows, sizes, losses ---- */
+
+static void
+window_is_filled_and_clocked_by_acks(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 0, -1), 1, a_flow(0.0, 5500.0, 99 * MS));
+    setup.flows[0].size = 12345;
+    engine = new_engine();
+    run(engine, 10 * SECOND);
+    CHECK_EQUAL(event(3, 0, 0).time, 100 * MS);
+    CHECK_EQUAL(event(3, 0, 4).time, 104 * MS);
+    CHECK_EQUAL(event(3, 0, 5).time, 200 * MS); /* sent at 100 ms, as the first ACK came */
+    CHECK_EQUAL(result_of(engine, 0).completed, 1);
+    CHECK_EQUAL(result_of(engine, 0).delivered, 12345);
+    CHECK_EQUAL(result_of(engine, 0).sent, 12345);
+    CHECK_EQUAL(result_of(engine, 0).retransmitted, 0);
+    /* the ACK at 201 ms opens the window for the last whole packet and for the remainder of 345 bytes behind it */
+    CHECK_EQUAL(result_of(engine, 0).finish, 301 * MS + 345 * MS / 1000);
+    ecc_engine_free(engine);
+}
+
+/* A buffer of three packets, a burst of eight: five are lost, owed again and delivered in the end. */
+static void
+a_full_buffer_drops_and_what_is_lost_is_sent_again(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 0, 3000), 1, a_flow(0.0, 8000.0, 99 * MS));
+    setup.flows[0].size = 50000;
+    engine = new_engine();
+    run(engine, 100 * SECOND);
+    CHECK_EQUAL(event(10, 0, 0).time, 0);
+    CHECK_EQUAL(event(10, 0, 0).value, 3000);
+    CHECK_EQUAL(event(10, 0, 4).value, 7000);
+    CHECK_EQUAL(result_of(engine, 0).completed, 1);
+    CHECK_EQUAL(result_of(engine, 0).delivered, 50000);
+    CHECK(result_of(engine, 0).lost >= 5000);
+    CHECK_EQUAL(result_of(engine, 0).sent, 50000 + result_of(engine, 0).lost);
+    CHECK_EQUAL(result_of(engine, 0).retransmitted, result_of(engine, 0).lost);
+    CHECK_EQUAL(link_result_of(engine, 0).dropped_bytes, result_of(engine, 0).lost);
+    CHECK_EQUAL(link_result_of(engine, 0).departed, 50000);
+    ecc_engine_free(engine);
+}
+
+typedef struct {
+    int64_t n[8];
+    int64_t last_kind;
+    int64_t last_lost;
+} counts_t;
+
+static int32_t
+count_loss(void *state, void *header, void *params, void *env)
+{
+    counts_t *counts = state;
+    const ecc_flow_env_t *seen = env;
+
+    (void) header;
+    (void) params;
+    counts->n[seen->kind]++;
+    counts->last_kind = seen->kind;
+    counts->last_lost = seen->lost;
+    return 0;
+}
+
+/* Drops every packet from the second to the params[0]-th. */
+static int32_t
+drop_some(void *state, void *header, void *params, void *env)
+{
+    int64_t *seen = state;
+    ecc_link_env_t *link = env;
+
+    (void) header;
+    *seen += 1;
+    link->drop = *seen > 1 && *seen <= *(const int64_t *) params;
+    return 0;
+}
+
+static void
+silence_is_a_timeout(void)
+{
+    counts_t counts = { 0 };
+    int64_t seen = 0;
+    int64_t until = 5;
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 0, -1), 1, a_flow(0.0, 4000.0, 99 * MS));
+    setup.flows[0].size = 20000;
+    setup.flows[0].state = &counts;
+    setup.flows[0].on_loss = count_loss;
+    setup.links[0].state = &seen;
+    setup.links[0].params = &until;
+    setup.links[0].on_arrival = drop_some;
+    engine = new_engine();
+    run(engine, 100 * SECOND);
+    /* three of the first window and the fourth, sent on the first ACK at 100 ms, are gone: silence from 100 ms on */
+    CHECK_EQUAL(counts.n[0], 0);
+    CHECK_EQUAL(counts.n[1], 1);
+    CHECK_EQUAL(counts.last_lost, 4000);
+    CHECK_EQUAL(event(9, 0, 0).time, SECOND);
+    CHECK_EQUAL(event(9, 0, 1).time, 1100 * MS);
+    CHECK_EQUAL(result_of(engine, 0).completed, 1);
+    CHECK_EQUAL(result_of(engine, 0).lost, 4000);
+    ecc_engine_free(engine);
+}
+
+/* A path longer than the first timeout: its ACKs are not counted twice, and its RTT is learned. */
+static void
+late_acks_teach_the_timeout(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 0, -1), 1, a_flow(0.0, 4000.0, 2 * SECOND));
+    setup.flows[0].size = 40000;
+    engine = new_engine();
+    run(engine, 100 * SECOND);
+    CHECK_EQUAL(result_of(engine, 0).completed, 1);
+    CHECK_EQUAL(result_of(engine, 0).delivered, 40000);
+    CHECK(result_of(engine, 0).lost > 0 && result_of(engine, 0).lost <= 8000);
+    CHECK(result_of(engine, 0).received > 40000);
+    ecc_engine_free(engine);
+}
+
+static void
+a_stopped_flow_drains(void)
+{
+    ecc_engine_t *engine;
+    ecc_stats_t stats;
+
+    set_up(a_link(8e6, 10 * MS, -1), 2, a_flow(1e6, 0.0, 10 * MS));
+    setup.flows[0].stop = 100 * MS;
+    setup.flows[1].stop = 100 * MS + 1;
+    setup.flows[1].packet_size = 500;
+    engine = new_engine();
+    stats = run(engine, 50 * SECOND);
+    CHECK_EQUAL(stats.stop, ECC_STOP_IDLE);
+    CHECK_EQUAL(stats.in_flight, 0);
+    CHECK_EQUAL(result_of(engine, 0).sent, 13000); /* at 0, 8, ..., 96 ms */
+    CHECK_EQUAL(result_of(engine, 1).sent, 26 * 500); /* at 0, 4, ..., 100 ms */
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(result_of(engine, i).delivered, result_of(engine, i).sent);
+        CHECK_EQUAL(result_of(engine, i).finish, setup.flows[i].stop);
+        CHECK_EQUAL(result_of(engine, i).completed, 0);
+    }
+    ecc_engine_free(engine);
+}
+
+/* ---- hooks ---- */
+
+static int32_t
+pick_rate(void *state, void *header, void *params, void *env)
+{
+    const double *rates = params;
+    int64_t *calls = state;
+    ecc_flow_env_t *flow = env;
+
+    (void) header;
+    flow->rate = rates[(*calls)++ % 4];
+    return 0;
+}
+
+/* A changed rate moves the pending departure to last_send + size/rate. */
+static void
+a_changed_rate_reschedules(void)
+{
+    static double rates[] = { 4e6, 1e6, 1e6, 1e6 };
+    int64_t calls = 0;
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e9, 0, -1), 1, a_flow(1e5, 0.0, 5 * MS));
+    setup.flows[0].state = &calls;
+    setup.flows[0].params = rates;
+    setup.flows[0].on_ack = pick_rate;
+    engine = new_engine();
+    run(engine, 100 * MS);
+    /* first ACK at 5.008 ms: 4 Mb/s, due at 2 ms, so at once; the next at 2 ms after it; then ACK: 1 Mb/s */
+    CHECK_EQUAL(event(4, 0, 1).time, 5 * MS + MS / 125);
+    CHECK_EQUAL(event(4, 0, 2).time, 7 * MS + MS / 125);
+    CHECK_EQUAL(event(4, 0, 3).time, 9 * MS + MS / 125);
+    CHECK_EQUAL(event(3, 0, 1).time, 10 * MS + 2 * MS / 125);
+    CHECK_EQUAL(event(4, 0, 4).time, 17 * MS + MS / 125);
+    ecc_engine_free(engine);
+}
+
+static int32_t
+tick(void *state, void *header, void *params, void *env)
+{
+    int64_t *seen = state;
+    ecc_link_env_t *link = env;
+
+    (void) header;
+    (void) params;
+    seen[0]++;
+    seen[1] = link->queue_low;
+    link->next_interval = 0.02;
+    return 0;
+}
+
+static int32_t
+spread(void *state, void *header, void *params, void *env)
+{
+    const ecc_link_env_t *link = env;
+    double *sums = state;
+
+    (void) header;
+    (void) params;
+    sums[2] += 1.0;
+    sums[3] += link->random;
+    sums[4] += (double) link->flow_queue;
+    sums[5] += (double) link->queue;
+    return 0;
+}
+
+static void
+clocks_queue_books_and_random_numbers(void)
+{
+    union {
+        int64_t counts[2];
+        double sums[6];
+    } seen = { .sums = { 0.0 } };
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e6, 0, -1), 2, a_flow(1e6, 0.0, 5 * MS));
+    setup.links[0].state = &seen;
+    setup.links[0].on_interval = tick;
+    setup.links[0].on_arrival = spread;
+    setup.links[0].on_departure = spread;
+    setup.links[0].first_interval = 10 * MS;
+    setup.links[0].wants_flow_queue = 1;
+    setup.links[0].wants_random = 1;
+    engine = new_engine();
+    run(engine, 8 * SECOND);
+    CHECK_EQUAL(seen.counts[0], 400); /* 10, 30, ..., 7990 ms */
+    CHECK_EQUAL(event(5, 0, 3).time, 70 * MS);
+    CHECK(seen.counts[1] > 900000); /* two flows of 1 Mb/s: the queue grows by 125 kB/s and is never low again */
+    CHECK(fabs(seen.sums[3] / seen.sums[2] - 0.5) < 0.02);
+    CHECK(fabs(seen.sums[4] / seen.sums[5] - 0.5) < 0.01);
+    ecc_engine_free(engine);
+}
+
+static int32_t
+fail_late(void *state, void *header, void *params, void *env)
+{
+    const ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) header;
+    (void) params;
+    return flow->now > 0.5 ? 17 : 0;
+}
+
+static int32_t
+write_rate(void *state, void *header, void *params, void *env)
+{
+    ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) header;
+    flow->rate = *(const double *) params;
+    return 0;
+}
+
+static int32_t
+write_window(void *state, void *header, void *params, void *env)
+{
+    ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) header;
+    flow->window = *(const double *) params;
+    return 0;
+}
+
+static int32_t
+write_timer(void *state, void *header, void *params, void *env)
+{
+    ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) header;
+    flow->timer = *(const double *) params;
+    return 0;
+}
+
+static int32_t
+write_interval(void *state, void *header, void *params, void *env)
+{
+    ecc_link_env_t *link = env;
+
+    (void) state;
+    (void) header;
+    link->next_interval = *(const double *) params;
+    return 0;
+}
+
+static void
+expect_failure(int code, int64_t of, int64_t hook, ecc_ps_t after)
+{
+    ecc_engine_t *engine = new_engine();
+    ecc_report_t report;
+    ecc_stats_t stats;
+
+    CHECK_EQUAL(ecc_engine_advance(engine, SECOND, -1), code);
+    ecc_engine_report(engine, &report);
+    CHECK_EQUAL(report.code, code);
+    CHECK_EQUAL(report.of, of);
+    CHECK_EQUAL(report.index, 0);
+    CHECK_EQUAL(report.hook, hook);
+    CHECK(report.time >= after && report.time < SECOND);
+    ecc_engine_stats(engine, &stats);
+    CHECK_EQUAL(stats.stop, ECC_STOP_ERROR);
+    CHECK_EQUAL(ecc_engine_advance(engine, 2 * SECOND, -1), code);
+    ecc_engine_free(engine);
+}
+
+static void
+bad_hooks_stop_the_run(void)
+{
+    double bad = NAN;
+
+    set_up(a_link(1e6, 0, -1), 1, a_flow(1e5, 0.0, 5 * MS));
+    setup.flows[0].params = &bad;
+    setup.links[0].params = &bad;
+    setup.flows[0].on_ack = fail_late;
+    expect_failure(ECC_ERR_HOOK_FAILED, 2, 3, SECOND / 2);
+    setup.flows[0].on_ack = NULL;
+    setup.flows[0].on_send = write_rate;
+    expect_failure(ECC_ERR_RATE, 2, 1, 0);
+    bad = -1.0;
+    expect_failure(ECC_ERR_RATE, 2, 1, 0);
+    bad = INFINITY;
+    expect_failure(ECC_ERR_RATE, 2, 1, 0);
+    setup.flows[0].on_send = write_window;
+    expect_failure(ECC_ERR_WINDOW, 2, 1, 0);
+    bad = NAN;
+    setup.flows[0].on_send = NULL;
+    setup.flows[0].on_start = write_timer;
+    expect_failure(ECC_ERR_TIMER, 2, 0, 0);
+    setup.flows[0].on_start = NULL;
+    setup.links[0].on_start = write_interval;
+    expect_failure(ECC_ERR_INTERVAL, 1, 0, 0);
+}
+
+/* ---- bad input ---- */
+
+static void
+expect_refusal(int code)
+{
+    ecc_engine_t *engine = NULL;
+    ecc_report_t report;
+
+    CHECK_EQUAL(ecc_engine_new(&setup.config, &engine, &report), code);
+    CHECK_EQUAL(report.code, code);
+    CHECK(engine == NULL);
+}
+
+static void
+fine_again(void)
+{
+    set_up(a_link(1e6, MS, -1), 1, a_flow(1e5, 0.0, 5 * MS));
+}
+
+#define REFUSED(code, field, bad)                                                                                      \
+    do {                                                                                                               \
+        fine_again();                                                                                                  \
+        setup.field = (bad);                                                                                           \
+        expect_refusal(code);                                                                                          \
+    } while (0)
+
+static void
+bad_input_is_refused(void)
+{
+    ecc_engine_t *engine;
+
+    REFUSED(ECC_ERR_LINK_CAPACITY, links[0].capacity, 0.0);
+    REFUSED(ECC_ERR_LINK_CAPACITY, links[0].capacity, (double) NAN);
+    REFUSED(ECC_ERR_LINK_CAPACITY, links[0].capacity, (double) INFINITY);
+    REFUSED(ECC_ERR_LINK_DELAY, links[0].delay, -1);
+    REFUSED(ECC_ERR_LINK_BUFFER, links[0].buffer, -2);
+    REFUSED(ECC_ERR_LINK_INTERVAL, links[0].first_interval, ECC_NEVER);
+    REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_forward, 0);
+    REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_forward, 2);
+    REFUSED(ECC_ERR_FLOW_ROUTE, flows[0].n_reverse, 1);
+    REFUSED(ECC_ERR_FLOW_ROUTE, routes[0], 1);
+    REFUSED(ECC_ERR_FLOW_ROUTE, routes[0], -1);
+    REFUSED(ECC_ERR_FLOW_DELAY, flows[0].access_delay, -1);
+    REFUSED(ECC_ERR_FLOW_DELAY, flows[0].ack_delay, INT64_MAX);
+    REFUSED(ECC_ERR_FLOW_TIMES, flows[0].start, -1);
+    REFUSED(ECC_ERR_FLOW_TIMES, flows[0].stop, 0);
+    REFUSED(ECC_ERR_FLOW_SIZE, flows[0].size, 0);
+    REFUSED(ECC_ERR_PACKET_SIZE, flows[0].packet_size, 0);
+    REFUSED(ECC_ERR_PACKET_SIZE, flows[0].ack_size, INT64_MAX);
+    REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
+    REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
+    REFUSED(ECC_ERR_HEADER_SIZE, config.header_size, 12);
+    REFUSED(ECC_ERR_TOO_LARGE, config.n_flows, INT64_C(1) << 40);
+    REFUSED(ECC_ERR_SAMPLES, config.samples.n_samples, 1);
+    fine_again();
+    engine = new_engine();
+    CHECK_EQUAL(ecc_engine_advance(engine, -1, -1), ECC_ERR_UNTIL);
+    CHECK_EQUAL(ecc_engine_advance(engine, ECC_NEVER, -1), ECC_ERR_UNTIL);
+    CHECK_EQUAL(ecc_engine_advance(engine, SECOND, -1), 0);
+    ecc_engine_free(engine);
+    ecc_engine_free(NULL);
+    for (int code = 1; code >= -ECC_N_ERRORS - 1; code--) {
+        CHECK((strcmp(ecc_engine_error_text(code), "unknown error") == 0) == (code > 0 || code < -ECC_N_ERRORS));
+    }
+}
+
+/* ---- a network with a bit of everything ---- */
+
+typedef struct {
+    double rate;
+    int64_t hops;
+} header_t;
+
+static int32_t
+stamp(void *state, void *header, void *params, void *env)
+{
+    header_t *stamped = header;
+    int64_t *count = state;
+
+    (void) params;
+    (void) env;
+    stamped->hops++;
+    count[0]++;
+    return 0;
+}
+
+static int32_t
+open_header(void *state, void *header, void *params, void *env)
+{
+    header_t *opened = header;
+    const ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) params;
+    CHECK(opened->rate == 0.0 && opened->hops == 0);
+    opened->rate = flow->rate;
+    return 0;
+}
+
+/* Rates follow the random numbers: a different order of events would soon show. */
+static int32_t
+wander(void *state, void *header, void *params, void *env)
+{
+    const header_t *back = header;
+    ecc_flow_env_t *flow = env;
+
+    (void) state;
+    (void) params;
+    CHECK(back->hops >= 1);
+    flow->rate = 0.5 * flow->rate + 5e5 * (0.5 + flow->random);
+    flow->timer = flow->random < 0.3 ? 0.001 : -1.0;
+    return 0;
+}
+
+static int64_t stamps[MOST_LINKS];
+
+static void
+set_up_a_bit_of_everything(void)
+{
+    memset(stamps, 0, sizeof(stamps));
+    set_up(a_link(3e6, 4 * MS, 20000), 6, a_flow(1e6, 0.0, 3 * MS));
+    setup.links[1] = a_link(2e6, 9 * MS, -1);
+    setup.links[2] = a_link(1e5, MS, 100);
+    setup.config.n_links = 3;
+    setup.config.n_routes = 0;
+    setup.config.seed = 11;
+    for (int i = 0; i < 3; i++) {
+        setup.links[i].state = &stamps[i];
+    }
+    setup.links[0].on_departure = stamp;
+    setup.links[0].on_interval = tick;
+    setup.links[0].first_interval = 0;
+    setup.links[0].state = setup.cells[7];
+    setup.links[1].on_arrival = stamp;
+    setup.links[1].wants_flow_queue = 1;
+    for (int64_t i = 0; i < 6; i++) {
+        ecc_flow_t *flow = &setup.flows[i];
+        flow->start = i * 7 * MS;
+        flow->access_delay = i % 2 * 3 * MS;
+        flow->on_send = open_header;
+        flow->wants_random = 1;
+        flow->on_ack = i < 4 ? wander : NULL;
+        flow->on_receive = i == 3 ? stamp : NULL;
+        flow->state = &stamps[3];
+        flow->n_forward = 1 + i % 2;
+        flow->n_reverse = i == 4 || i == 1;
+        flow->size = i == 5 ? 33333 : -1;
+        flow->window = i == 2 ? 6000.0 : i == 5 ? 3000.0 : 0.0;
+        flow->rate = i == 5 ? 0.0 : 1e6;
+        flow->stop = i == 0 ? 700 * MS : -1;
+        for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++) {
+            setup.routes[setup.config.n_routes++] = k < flow->n_forward ? k : 2;
+        }
+    }
+    set_samples(30 * MS, 40);
+}
+
+static ecc_stats_t
+run_in_slices(ecc_ps_t slice, int64_t max_events)
+{
+    ecc_engine_t *engine = new_engine();
+    ecc_stats_t stats;
+
+    do {
+        ecc_engine_stats(engine, &stats);
+        ecc_ps_t until = stats.now + slice < SECOND ? stats.now + slice : SECOND;
+        CHECK_EQUAL(ecc_engine_advance(engine, until, max_events), 0);
+        CHECK_EQUAL(ecc_engine_verify(engine), 0);
+        ecc_engine_stats(engine, &stats);
+    } while (stats.now < SECOND || stats.stop == ECC_STOP_MAX_EVENTS);
+    ecc_engine_free(engine);
+    return stats;
+}
+
+static void
+slices_and_samples_change_nothing(void)
+{
+    static const struct {
+        ecc_ps_t slice;
+        int64_t max_events;
+    } ways[] = { { SECOND, -1 }, { 13 * MS, -1 }, { 30 * MS, -1 }, { SECOND, 1 }, { 7 * MS, 3 }, { SECOND, 1000 } };
+    static int64_t cells[8][4096];
+    ecc_stats_t first = { 0 };
+
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        ecc_stats_t stats;
+        set_up_a_bit_of_everything();
+        stats = run_in_slices(ways[i].slice, ways[i].max_events);
+        CHECK_EQUAL(stats.samples, 33);
+        if (i == 0) {
+            first = stats;
+            memcpy(cells, setup.cells, sizeof(cells));
+            CHECK(first.events > 1000);
+        }
+        CHECK(stats.digest == first.digest);
+        CHECK_EQUAL(stats.events, first.events);
+        CHECK_EQUAL(stats.data_packets, first.data_packets);
+        CHECK(memcmp(cells, setup.cells, sizeof(cells)) == 0);
+    }
+    set_up_a_bit_of_everything();
+    setup.config.samples.n_samples = 0;
+    CHECK(run_in_slices(SECOND, -1).digest == first.digest);
+    set_up_a_bit_of_everything();
+    setup.config.seed = 12;
+    CHECK(run_in_slices(SECOND, -1).digest != first.digest);
+}
+
+static void
+bytes_are_conserved(void)
+{
+    ecc_engine_t *engine;
+    int64_t dropped = 0;
+
+    set_up_a_bit_of_everything();
+    engine = new_engine();
+    run(engine, 40 * SECOND);
+    for (int i = 0; i < 3; i++) {
+        ecc_link_result_t link = link_result_of(engine, i);
+        CHECK_EQUAL(link.arrived, link.departed + link.dropped_bytes + link.queue);
+        CHECK(link.departed > 0);
+        CHECK(link.queue >= 0 && (setup.links[i].buffer < 0 || link.queue <= setup.links[i].buffer));
+        dropped += link.dropped;
+    }
+    CHECK(dropped > 0 && link_result_of(engine, 2).dropped > 0);
+    for (int i = 0; i < 6; i++) {
+        ecc_flow_result_t flow = result_of(engine, i);
+        CHECK(flow.delivered + flow.lost <= flow.sent && flow.received <= flow.sent && flow.received > 0);
+    }
+    CHECK_EQUAL(result_of(engine, 5).completed, 1);
+    CHECK_EQUAL(result_of(engine, 5).delivered, 33333);
+    ecc_engine_free(engine);
+}
+
+/* ---- memory ---- */
+
+typedef struct {
+    int64_t n_calls;
+    int64_t fails_at;
+    int64_t n_blocks;
+} failing_t;
+
+static void *
+resize_or_fail(void *context, void *block, size_t size)
+{
+    failing_t *self = context;
+
+    if (size == 0) {
+        self->n_blocks -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    if (self->n_calls++ == self->fails_at) {
+        return NULL;
+    }
+    self->n_blocks += block == NULL;
+    return realloc(block, size);
+}
+
+static void
+every_allocation_may_fail(void)
+{
+    failing_t failing = { 0 };
+    ecc_allocator_t allocator = { resize_or_fail, &failing };
+    int64_t k;
+    int n_late = 0;
+    int ret = ECC_ERR_NO_MEMORY;
+
+    for (k = 0; ret != 0; k++) {
+        ecc_engine_t *engine;
+        ecc_report_t report;
+        failing = (failing_t) { .fails_at = k };
+        set_up_a_bit_of_everything();
+        setup.config.allocator = &allocator;
+        ret = ecc_engine_new(&setup.config, &engine, &report);
+        CHECK_EQUAL(report.code, ret);
+        if (ret == 0) {
+            ecc_stats_t stats;
+            ret = ecc_engine_advance(engine, SECOND, -1);
+            n_late += ret != 0;
+            ecc_engine_stats(engine, &stats);
+            /* what was written before the failure is still there */
+            CHECK_EQUAL(stats.samples, ret == 0 ? 33 : stats.now / (30 * MS));
+            CHECK(stats.samples == 0 || setup.cells[0][0] > 0);
+            ecc_engine_free(engine);
+        }
+        CHECK(ret == 0 || ret == ECC_ERR_NO_MEMORY);
+        CHECK_EQUAL(failing.n_blocks, 0);
+        CHECK(k < 1000);
+    }
+    CHECK(k > 12 && n_late > 2);
+}
+
+int
+main(void)
+{
+    constant_rate_is_exact();
+    overload_queues_exactly();
+    stages_add_up();
+    window_is_filled_and_clocked_by_acks();
+    a_full_buffer_drops_and_what_is_lost_is_sent_again();
+    silence_is_a_timeout();
+    late_acks_teach_the_timeout();
+    a_stopped_flow_drains();
+    a_changed_rate_reschedules();
+    clocks_queue_books_and_random_numbers();
+    bad_hooks_stop_the_run();
+    bad_input_is_refused();
+    slices_and_samples_change_nothing();
+    bytes_are_conserved();
+    every_allocation_may_fail();
+    return 0;
+}

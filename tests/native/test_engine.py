@@ -1,0 +1,246 @@
+"""The binding of the packet engine: what goes in, what comes out, and every error in one line."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecc.errors import NativeError
+from ecc.native import (
+    EVENT,
+    FLOW,
+    FLOW_ENV,
+    FLOW_HOOKS,
+    LINK,
+    LINK_ENV,
+    LINK_HOOKS,
+    Engine,
+    addresses,
+    new_flows,
+    new_links,
+    picoseconds,
+)
+
+HOOK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+STATE = np.dtype([("seen", "f8"), ("bottleneck", "i8")])
+
+
+def setup(n_flows=2, rate=1e6):
+    """One link of 10 Mb/s and 5 ms, n flows of the given rate and an RTT of 10 ms."""
+    links = new_links(1)
+    links["capacity"] = 1e7
+    links["delay"] = picoseconds(0.005)
+    flows = new_flows(n_flows)
+    flows["rate"] = rate
+    flows["n_forward"] = 1
+    flows["ack_delay"] = picoseconds(0.005)
+    return links, flows, np.zeros(n_flows, int)
+
+
+def address_of(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def record_at(pointer, dtype):
+    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(pointer), dtype)
+
+
+def test_environments_are_read_from_the_header():
+    assert LINK_ENV.names == (
+        "now", "capacity", "buffer", "queue", "queue_low", "packet_size", "kind", "flow", "link", "flow_queue",
+        "random", "drop", "next_interval",
+    )  # fmt: skip
+    assert FLOW_ENV.names == (
+        "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
+        "kind", "flow", "random",
+    )  # fmt: skip
+    assert LINK_HOOKS == ("on_start", "on_arrival", "on_departure", "on_drop", "on_interval")
+    assert FLOW_HOOKS == ("on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop")
+    for dtype in (LINK_ENV, FLOW_ENV, LINK, FLOW, EVENT):
+        assert all(dtype[name].itemsize == 8 for name in dtype.names)
+        assert dtype.itemsize == 8 * len(dtype.names)
+
+
+def test_picoseconds_rounds_to_the_nearest():
+    assert picoseconds([0.0, 1e-12, 2.4e-12, 2.6e-12, 1.5]).tolist() == [0, 1, 2, 3, 1_500_000_000_000]
+
+
+def test_a_run_with_no_hooks():
+    run = Engine(*setup(), sample=0.1, n_samples=10, trace=5)
+    assert run.stats.stop == "not yet"
+    assert run.advance(0.55) == "until"
+    assert run.stats.samples == 5
+    assert run.advance(2.0, max_events=3) == "max_events"
+    assert run.advance(2.0) == "until"
+    run.verify()
+    samples = run.samples
+    assert samples["time"] == pytest.approx(np.arange(1, 11) / 10)
+    # 1000 bytes each 8 ms: 12 or 13 packets in 0.1 s, the first at 0
+    assert samples["sent"].shape == (10, 2)
+    assert samples["sent"].sum(axis=0).tolist() == [126000, 126000]
+    assert samples["arrived"][:, 0].tolist() == samples["sent"].sum(axis=1).tolist()
+    assert samples["received"].sum() == 2 * 125000  # the two of t = 1.0 s are still on their way
+    assert (samples["bottleneck"] == -1).all()
+    assert (samples["queue_peak"] >= samples["queue"]).all() and samples["queue_peak"].max() == 2000
+    assert run.trace["kind"].tolist() == [6, 4, 6, 4, 4]  # START and the first SEND of each, then a SEND
+    assert run.trace["time"].tolist() == [0, 0, 0, 0, 8_000_000_000]
+    assert run.trace["entity"].tolist() == [0, 0, 1, 1, 0]
+    stats = run.stats
+    assert stats.now == 2.0 and stats.trace == stats.events > 900 and stats.peak_bytes >= stats.bytes > 0
+    assert stats.data_packets * 1000 == run.flow_results["received"].sum()
+    assert stats.cpu_seconds > 0.0
+    assert run.link_results["arrived"][0] == run.flow_results["sent"].sum()
+
+
+def test_same_input_same_digest_and_another_input_another():
+    def digest(**changes):
+        links, flows, routes = setup()
+        for name, value in changes.items():
+            flows[name] = value
+        run = Engine(links, flows, routes)
+        run.advance(1.0)
+        return run.stats.digest
+
+    assert digest() == digest()
+    assert digest() != digest(packet_size=1001)
+
+
+def test_hooks_see_records_by_address():
+    links, flows, routes = setup(n_flows=3)
+    states = np.zeros(3, STATE)
+    params = np.array([(2.0,)], [("gain", "f8")])
+
+    @HOOK
+    def on_ack(state, header, params, env):
+        seen = record_at(env, FLOW_ENV)
+        mine = record_at(state, STATE)
+        mine["seen"] += record_at(params, np.dtype([("gain", "f8")]))["gain"]
+        mine["bottleneck"] = seen["flow"]
+        return 0
+
+    flows["state"] = addresses(states)
+    flows["params"] = params.ctypes.data
+    flows["on_ack"] = address_of(on_ack)
+    flows["bottleneck"] = STATE.fields["bottleneck"][1]
+    run = Engine(links, flows, routes, sample=0.5, n_samples=2, n_sampled=2, keep=(on_ack, states, params))
+    run.advance(1.0)
+    acked = run.flow_results["delivered"] // 1000
+    assert states["seen"].tolist() == (2.0 * acked).tolist() and acked.min() > 100
+    assert run.samples["bottleneck"].tolist() == [[0, 1], [0, 1]]
+
+
+def test_a_failing_hook_is_named_with_place_and_time():
+    links, flows, routes = setup()
+    fail = HOOK(lambda state, header, params, env: 7)
+    flows["on_ack"][1] = address_of(fail)
+    run = Engine(links, flows, routes, keep=(fail,))
+    message = r"^a hook failed, got 7 \(flow 1, on_ack, t = 0.0116 s\)$"
+    with pytest.raises(NativeError, match=message) as caught:
+        run.advance(1.0)
+    assert caught.value.code < 0
+    assert run.stats.stop == "error"
+    with pytest.raises(NativeError, match=message):
+        run.advance(2.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("rate", -1.0, r"rate must be finite and >= 0 bit/s, got -1 \(flow 0\)"),
+        ("rate", np.nan, r"rate must be finite and >= 0 bit/s, got nan \(flow 0\)"),
+        ("window", np.inf, r"window must be finite and >= 0 bytes, got inf \(flow 0\)"),
+        ("start", -1, r"start must be from 0 to 4e18 ps, and stop later than start, or -1 for never, got -1 \(flow 0\)"),
+        ("size", 0, r"size must be > 0 bytes, or -1 for unlimited, got 0 \(flow 0\)"),
+        ("packet_size", 0, r"packets and ACKs must be from 1 to 2\^30 bytes, got 0 \(flow 0\)"),
+        ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
+        ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
+    ],
+)
+def test_bad_flows_are_refused(field, value, message):
+    links, flows, routes = setup()
+    flows[field][0] = value
+    with pytest.raises(NativeError, match=f"^{message}$"):
+        Engine(links, flows, routes)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("capacity", 0.0, r"capacity must be finite and > 0 bit/s, got 0 \(link 0\)"),
+        ("delay", -1, r"delay of a link must be from 0 to 1e18 ps, got -1 \(link 0\)"),
+        ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, got -2 \(link 0\)"),
+        ("first_interval", 2**62, r"first interval must be below 4e18 ps, got 4.61168601843e\+18 \(link 0\)"),
+    ],
+)
+def test_bad_links_are_refused(field, value, message):
+    links, flows, routes = setup()
+    links[field][0] = value
+    with pytest.raises(NativeError, match=f"^{message}$"):
+        Engine(links, flows, routes)
+
+
+def test_bad_calls_are_refused():
+    links, flows, routes = setup()
+    with pytest.raises(NativeError, match="only links that exist, got 1"):
+        Engine(links, flows, routes + 1)
+    with pytest.raises(NativeError, match="header size must be a multiple of 8 bytes from 0 to 4096, got 12"):
+        Engine(links, flows, routes, header_size=12)
+    with pytest.raises(NativeError, match="samples need a period > 0 ps"):
+        Engine(links, flows, routes, n_samples=3)
+    with pytest.raises(NativeError, match="the time to advance to must be from 0 to 4e18 ps, got -1e"):
+        Engine(links, flows, routes).advance(-1.0)
+    with pytest.raises(TypeError, match=r"flows must come from new_flows\(n\), got dtype float64"):
+        Engine(links, np.zeros(2), routes)
+    with pytest.raises(ValueError, match=r"records must be one-dimensional and contiguous, got shape \(2,\)"):
+        addresses(np.zeros(4, STATE)[::2])
+
+
+def test_other_threads_run_while_the_engine_does():
+    links, flows, routes = setup(rate=4e6)
+    ticks = 0
+    done = threading.Event()
+    entered = threading.Event()
+    release = threading.Event()
+
+    @HOOK
+    def wait(state, header, params, env):  # blocks inside the engine until the main thread says so
+        entered.set()
+        return 0 if release.wait(20.0) else 1
+
+    flows["on_start"][0] = address_of(wait)
+    run = Engine(links, flows, routes, keep=(wait,))
+
+    def work():
+        run.advance(0.1)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert entered.wait(20.0)
+    other = Engine(*setup())
+    while ticks < 10:
+        other.advance(0.1 * (ticks + 1))
+        ticks += 1
+    assert not done.is_set()
+    release.set()
+    thread.join(20.0)
+    assert done.is_set() and run.stats.stop == "until"
+
+
+@pytest.mark.slow
+def test_the_c_tests_pass(tmp_path):
+    root = Path(__file__).parents[2]
+    meson = shutil.which("meson")
+    assert meson is not None, "the C tests need meson"
+    for command in (
+        [meson, "setup", str(tmp_path), str(root), "-Dtests=true", "-Db_sanitize=undefined", "-Dbuildtype=debug"],
+        [meson, "test", "-C", str(tmp_path), "--print-errorlogs"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
