@@ -1,9 +1,9 @@
 """The packet engine for Python: arrays in, arrays out, seconds and addresses; it knows no protocol.
 
-A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t` and
-`ecc_flow_t` in engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are addresses
-of C functions, records and parameters addresses of memory: see `addresses`. What the engine does is written, exactly, at
-the top of engine.h.
+A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t`
+and `ecc_flow_t` in engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are
+addresses of C functions, records and parameters addresses of memory: see `addresses`. What the engine does is written,
+exactly, at the top of engine.h.
 """
 
 from __future__ import annotations
@@ -179,14 +179,14 @@ class Engine:
         self._samples = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._trace = np.zeros(trace, EVENT)
 
-        links, flows = np.ascontiguousarray(links), np.ascontiguousarray(flows)
-        table = np.ascontiguousarray(routes, np.int64)
+        link_table, flow_table = links.copy(), flows.copy()  # contiguous
+        table = np.array(routes, np.int64)
         config = ffi.new("ecc_config_t *")
         config.seed = seed
         config.n_links, config.n_flows, config.n_routes = len(links), len(flows), table.size
         config.header_size = header_size
-        config.links = _pointer("const ecc_link_t *", links)
-        config.flows = _pointer("const ecc_flow_t *", flows)
+        config.links = _pointer("const ecc_link_t *", link_table)
+        config.flows = _pointer("const ecc_flow_t *", flow_table)
         config.routes = _pointer("const int64_t *", table)
         if trace > 0:
             config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
@@ -235,8 +235,8 @@ class Engine:
         """The samples taken so far, time first.
 
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
-        none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes in
-        the sample, dropped ones included], `dropped` [packets in the sample].
+        none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
+        in the sample, dropped ones included], `dropped` [packets in the sample].
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
