@@ -1,0 +1,8 @@
+"""The fluid engine: a solver of delay differential equations, and the papers' recurrences and fluids made from laws."""
+
+from __future__ import annotations
+
+from ecc.fluid.dde import DdeResult, DdeSolution, solve_dde
+from ecc.fluid.run import simulate
+
+__all__ = ["DdeResult", "DdeSolution", "simulate", "solve_dde"]

@@ -1,0 +1,579 @@
+"""The compiled integrator of delay differential equations: Dormand-Prince 5(4) on a history of its own interpolants.
+
+`advance` takes steps until it has to ask: its arrays are the whole state of an integration, so that slices never
+change the result. A step
+
+- ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
+- may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
+- keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
+  the step is shortened to end where a component is caught or released.
+
+Interpolants are quartic, of order 4 with error O(h^5), which keeps order 5 for the whole (Shampine 1986; the free
+interpolant of SciPy's RK45).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecc.fluid.compiled import call, compiled, shifted, unpacker
+
+__all__ = ["Fields", "advance"]
+
+# status of `advance`
+DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
+TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER = -1, -2, -3, -4, -5
+
+# places in Fields.clock
+START, NOW, END, STEP, MAX_STEP, REACH, RELATIVE, FAILED_AT = range(8)
+# places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
+DERIVATIVE, DELAY_OF, HISTORY = range(3)
+# ... sizes ...
+SIZE, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, KEEP = range(3, 13)
+# ... and counters
+SEGMENTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(13, 24)
+
+
+class Fields(NamedTuple):
+    """The arrays of an integration (pointers, in compiled code): what is integrated, and its state."""
+
+    clock: Any  # scalars, see above
+    numbers: Any  # handed to the functions
+    past: Any  # (n,): the history, where it is constant
+    lower: Any  # (n,)
+    upper: Any  # (n,)
+    absolute: Any  # (n,): absolute tolerance
+    breaks: Any  # increasing
+    samples: Any  # increasing: times at which y is written out
+    y: Any  # (n,)
+    rates: Any  # (7, n): the stages
+    stage: Any  # (n,): argument of a stage
+    trial: Any  # (n,): end of the step that is tried
+    last: Any  # (n,): `trial` of the iteration before
+    raw: Any  # (n,): derivative before components were held
+    ends: Any  # (n,): `raw` at the end of the trial step
+    lag: Any  # (n_lags,)
+    delays: Any  # (n_delays,)
+    at: Any  # (1,)
+    begun: Any  # (capacity,): where a segment begins
+    width: Any  # (capacity,)
+    curve: Any  # (capacity, n, 5): coefficients in (t - begun)/width
+    peak: Any  # (n_peaked,): largest values since the last sample
+    sampled: Any  # (n_samples, n)
+    peaks: Any  # (n_samples, n_peaked)
+    seen: Any  # (n_samples, n_watched)
+    count: Any  # whole scalars, see above
+    indices: Any  # handed to the functions
+    first: Any  # (n_delays + 1,): the lags of delay k are those from first[k] to first[k + 1]
+    component: Any  # (n_lags,): component that a lag is of
+    bounded: Any  # components with a bound
+    stopping: Any  # (n,): 1 where reaching the upper bound returns CAUGHT
+    measured: Any  # components under error control
+    peaked: Any  # components whose largest value between samples is written out
+    watched: Any  # numbers written out with each sample, as the derivative left them
+    held: Any  # (n,): -1 or 1 at a bound
+    hint: Any  # (n_delays,): segment where a delay was found last
+
+
+_WHOLE = Fields._fields.index("count")
+_unpack = unpacker("f" * _WHOLE + "i" * (len(Fields._fields) - _WHOLE))
+
+
+# Dormand & Prince (1980); error weights and interpolant as in SciPy's RK45
+_A = np.array([
+    [0, 0, 0, 0, 0, 0],
+    [1 / 5, 0, 0, 0, 0, 0],
+    [3 / 40, 9 / 40, 0, 0, 0, 0],
+    [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
+    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
+    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
+    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
+])  # fmt: skip
+_C = np.array([0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
+_E = np.array([-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40])
+_P = np.array([
+    [1, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432],
+    [0, 0, 0, 0],
+    [0, 131558114200 / 32700410799, -68118460800 / 10900136933, 87487479700 / 32700410799],
+    [0, -1754552775 / 470086768, 14199869525 / 1410260304, -10690763975 / 1880347072],
+    [0, 127303824393 / 49829197408, -318862633887 / 49829197408, 701980252875 / 199316789632],
+    [0, -282668133 / 205662961, 2019193451 / 616988883, -1453857185 / 822651844],
+    [0, 40617522 / 29380423, -110615467 / 29380423, 69997945 / 29380423],
+])  # fmt: skip
+
+_EPS = 2.220446049250313e-16
+_SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
+_ITERATIONS = 8
+_CONTRACTED = 1e-2  # of the tolerance: what may be left of an iteration inside a step
+
+
+@compiled
+def _value(w: Any, j: int, i: int, theta: float) -> Any:
+    k = (j * w.count[SIZE] + i) * 5
+    c = w.curve
+    return c[k] + theta * (c[k + 1] + theta * (c[k + 2] + theta * (c[k + 3] + theta * c[k + 4])))
+
+
+@compiled
+def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
+    """Fill the lags at t from the first `segments` segments; 0 or a status."""
+    start, now = w.clock[START], w.clock[NOW]
+    w.at[0] = t
+    if w.count[DELAY_OF] != 0:
+        if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
+            return FAILED
+        for k in range(w.count[DELAYS]):
+            if not (w.delays[k] >= 0.0 and w.delays[k] < np.inf):
+                w.count[COMPONENT] = k
+                return BAD_DELAY
+    for k in range(w.count[DELAYS]):
+        a, b = w.first[k], w.first[k + 1]
+        if w.delays[k] == 0.0:
+            for i in range(a, b):
+                w.lag[i] = y[w.component[i]]
+            continue
+        s = t - w.delays[k]
+        if s <= start:
+            if w.count[HISTORY] != 0:
+                w.at[0] = s
+                if call(w.count[HISTORY], (w.at, y, w.lag, w.raw, w.numbers, w.indices, w.held)) != 0:
+                    return FAILED
+                for i in range(a, b):
+                    w.lag[i] = w.raw[w.component[i]]
+                w.at[0] = t
+            else:
+                for i in range(a, b):
+                    w.lag[i] = w.past[w.component[i]]
+            continue
+        if s > now:
+            w.count[INSIDE] = 1
+            if segments == 0:
+                for i in range(a, b):
+                    c = w.component[i]
+                    w.lag[i] = w.y[c] + (s - now) * w.rates[c]
+                continue
+        j = min(w.hint[k], segments - 1)
+        while j > 0 and s < w.begun[j]:
+            j -= 1
+        while j + 1 < segments and s >= w.begun[j + 1]:
+            j += 1
+        w.hint[k] = j
+        theta = (s - w.begun[j]) / w.width[j]
+        for i in range(a, b):
+            w.lag[i] = _value(w, j, w.component[i], theta)
+    return 0
+
+
+@compiled
+def _derive(w: Any, t: float, y: Any, out: Any, segments: int) -> Any:
+    """Write the derivative at (t, y), held components at rest; 0 or a status."""
+    status = _look_back(w, t, y, segments)
+    if status != 0:
+        return status
+    code = call(w.count[DERIVATIVE], (w.at, y, w.lag, out, w.numbers, w.indices, w.held))
+    w.count[CALLS] += 1
+    if code != 0:
+        w.clock[FAILED_AT] = t
+        return FAILED
+    for b in range(w.count[BOUNDED]):
+        i = w.bounded[b]
+        w.raw[i] = out[i]
+        if w.held[i] != 0:
+            out[i] = 0.0
+    return 0
+
+
+@compiled
+def _settle(w: Any) -> Any:
+    """Write the derivative at the beginning of a step, catching and releasing components that are at a bound."""
+    tiny = 4.0 * _EPS * max(abs(w.clock[NOW]), w.clock[REACH])
+    for _ in range(3):
+        status = _derive(w, w.clock[NOW] + tiny, w.y, w.rates, w.count[SEGMENTS])
+        if status != 0:
+            return status
+        changed = False
+        for b in range(w.count[BOUNDED]):
+            i = w.bounded[b]
+            mode = 0
+            if w.raw[i] < 0.0 and w.y[i] <= w.lower[i]:
+                mode = -1
+            elif w.raw[i] > 0.0 and w.y[i] >= w.upper[i]:
+                mode = 1
+            elif w.raw[i] == 0.0:
+                mode = w.held[i]
+            if mode != w.held[i]:
+                w.held[i] = mode
+                changed = True
+        if not changed:
+            break
+    w.count[FRESH] = 0
+    return 0
+
+
+@compiled
+def _draw(w: Any, j: int, t: float, h: float) -> None:
+    """Write the interpolant of the stages as segment j."""
+    n = w.count[SIZE]
+    w.begun[j] = t
+    w.width[j] = h
+    for i in range(n):
+        place = (j * n + i) * 5
+        w.curve[place] = w.y[i]
+        for m in range(4):
+            total = 0.0
+            for s in range(7):
+                total += w.rates[s * n + i] * _P[s, m]
+            w.curve[place + m + 1] = h * total
+
+
+@compiled
+def _norm(w: Any, a: Any, b: Any, error: Any) -> float:
+    """Root mean square of the error, in units of the tolerance."""
+    total = 0.0
+    for m in range(w.count[MEASURED]):
+        i = w.measured[m]
+        ratio = error[i] / (w.absolute[i] + w.clock[RELATIVE] * max(abs(a[i]), abs(b[i])))
+        total += ratio * ratio
+    return np.sqrt(total / max(1, w.count[MEASURED]))
+
+
+@compiled
+def _stages(w: Any, h: float, segments: int, tiny: float) -> Any:
+    """Take the stages of a step of h and leave its end in `trial`; 0 or a status."""
+    now = w.clock[NOW]
+    latest = now + h - tiny
+    n = w.count[SIZE]
+    for s in range(1, 7):
+        y = w.trial if s == 6 else w.stage
+        for i in range(n):
+            total = 0.0
+            for m in range(s):
+                total += _A[s, m] * w.rates[m * n + i]
+            y[i] = w.y[i] + h * total
+        status = _derive(w, min(now + _C[s] * h, latest), y, shifted(w.rates, s * n), segments)
+        if status != 0:
+            return status
+    return 0
+
+
+@compiled
+def _attempt(w: Any, h: float, tiny: float) -> Any:
+    """Try a step of h; its segment lies after the last one. (status, error norm)."""
+    j, n = w.count[SEGMENTS], w.count[SIZE]
+    w.count[INSIDE] = 0
+    status = _stages(w, h, j, tiny)
+    if status != 0:
+        return status, np.inf
+    turn = 0
+    while w.count[INSIDE] != 0:
+        turn += 1
+        for i in range(n):
+            w.last[i] = w.trial[i]
+        _draw(w, j, w.clock[NOW], h)
+        status = _stages(w, h, j + 1, tiny)
+        if status != 0:
+            return status, np.inf
+        w.count[ITERATIONS] += 1
+        for i in range(n):
+            w.stage[i] = w.trial[i] - w.last[i]
+        change = _norm(w, w.y, w.trial, w.stage)
+        if change <= _CONTRACTED:
+            break
+        if turn == _ITERATIONS or not change < 1e6:
+            return 0, np.inf
+    for i in range(n):
+        total = 0.0
+        for s in range(7):
+            total += _E[s] * w.rates[s * n + i]
+        w.stage[i] = h * total
+    return 0, _norm(w, w.y, w.trial, w.stage)
+
+
+@compiled
+def _beyond(w: Any, i: int, value: float) -> Any:
+    """Whether a value is outside the bounds of component i, by more than a thousandth of the tolerance: -1, 0 or 1."""
+    if value < w.lower[i] - 1e-3 * (w.absolute[i] + w.clock[RELATIVE] * abs(w.lower[i])):
+        return -1
+    if value > w.upper[i] + 1e-3 * (w.absolute[i] + w.clock[RELATIVE] * abs(w.upper[i])):
+        return 1
+    return 0
+
+
+@compiled
+def _inward(w: Any, i: int, theta: float) -> Any:
+    """(status, derivative of held component i inside the trial step, positive where it leaves its bound)."""
+    j = w.count[SEGMENTS]
+    for c in range(w.count[SIZE]):
+        w.stage[c] = _value(w, j, c, theta)
+    status = _derive(w, w.begun[j] + theta * w.width[j], w.stage, shifted(w.rates, w.count[SIZE]), j + 1)
+    return status, -w.raw[i] * w.held[i]
+
+
+@compiled
+def _first_event(w: Any) -> Any:
+    """Earliest place in the trial step where a bound is met or left: (status, theta, component), theta 2 for none."""
+    j = w.count[SEGMENTS]
+    best, which = 2.0, -1
+    for b in range(w.count[BOUNDED]):
+        i = w.bounded[b]
+        w.ends[i] = w.raw[i]
+    for b in range(w.count[BOUNDED]):
+        i = w.bounded[b]
+        if w.held[i] == 0:
+            below = 0.0
+            for quarter in range(1, 5):
+                theta = 0.25 * quarter
+                if below >= best:
+                    break
+                if _beyond(w, i, _value(w, j, i, theta)) != 0:
+                    low, high = below, theta
+                    for _ in range(48):
+                        middle = 0.5 * (low + high)
+                        if _beyond(w, i, _value(w, j, i, middle)) != 0:
+                            high = middle
+                        else:
+                            low = middle
+                    if high < best:
+                        best, which = high, i
+                    break
+                below = theta
+    for b in range(w.count[BOUNDED]):
+        i = w.bounded[b]
+        if w.held[i] != 0 and w.ends[i] * w.held[i] < 0.0:
+            low, high = 0.0, 1.0
+            status, at_low = _inward(w, i, 0.0)
+            if status != 0:
+                return status, best, which
+            status, at_high = _inward(w, i, 1.0)
+            if at_low >= 0.0:
+                high = 0.0
+            for _ in range(40):
+                if high - low < 1e-9 or status != 0:
+                    break
+                middle = low - at_low * (high - low) / (at_high - at_low)
+                width = high - low
+                middle = min(max(middle, low + 0.05 * width), high - 0.05 * width)
+                status, value = _inward(w, i, middle)
+                if value < 0.0:
+                    low, at_low = middle, value
+                else:
+                    high, at_high = middle, value
+            if status != 0:
+                return status, best, which
+            if high < best:
+                best, which = high, i
+    return 0, best, which
+
+
+@compiled
+def _switch(w: Any, i: int) -> None:
+    """Catch component i at the bound it has met, or release it."""
+    if w.held[i] != 0:
+        w.held[i] = 0
+    elif w.y[i] - w.lower[i] < w.upper[i] - w.y[i]:
+        w.y[i] = w.lower[i]
+        w.held[i] = -1
+    else:
+        w.y[i] = w.upper[i]
+        w.held[i] = 1
+
+
+@compiled
+def _write_samples(w: Any, now: float, reached: float) -> Any:
+    """Write out the samples inside the accepted step, the last segment; 0 or a status."""
+    j, n = w.count[SEGMENTS] - 1, w.count[SIZE]
+    begun, width = w.begun[j], w.width[j]
+    last = now
+    while w.count[SAMPLE] < w.count[SAMPLES] and w.samples[w.count[SAMPLE]] <= reached:
+        row = w.count[SAMPLE]
+        t = w.samples[row]
+        for i in range(w.count[SIZE]):
+            w.stage[i] = w.y[i] if t == reached else _value(w, j, i, (t - begun) / width)
+            w.sampled[row * n + i] = w.stage[i]
+        _climb(w, j, (last - begun) / width, (t - begun) / width)
+        for m in range(w.count[PEAKED]):
+            w.peaks[row * w.count[PEAKED] + m] = w.peak[m]
+            w.peak[m] = w.stage[w.peaked[m]]
+        if w.count[WATCHED] > 0:
+            status = _derive(w, t, w.stage, shifted(w.rates, n), w.count[SEGMENTS])
+            if status != 0:
+                return status
+            for m in range(w.count[WATCHED]):
+                w.seen[row * w.count[WATCHED] + m] = w.numbers[w.watched[m]]
+        last = t
+        w.count[SAMPLE] += 1
+    _climb(w, j, (last - begun) / width, 1.0)
+    return 0
+
+
+@compiled
+def _climb(w: Any, j: int, low: float, high: float) -> None:
+    """Raise the peaks to what is reached between two places of a segment."""
+    for m in range(w.count[PEAKED]):
+        for quarter in range(1, 5):
+            value = _value(w, j, w.peaked[m], low + 0.25 * quarter * (high - low))
+            w.peak[m] = max(w.peak[m], value)
+
+
+@compiled
+def _forget(w: Any) -> None:
+    """Drop segments that no delay reaches any more."""
+    segments = w.count[SEGMENTS]
+    oldest = w.clock[NOW] - w.clock[REACH] * (1.0 + 1e-9)
+    drop = 0
+    while drop + 1 < segments and w.begun[drop + 1] <= oldest:
+        drop += 1
+    if drop == 0:
+        return
+    for j in range(segments - drop):
+        w.begun[j] = w.begun[j + drop]
+        w.width[j] = w.width[j + drop]
+    row = 5 * w.count[SIZE]
+    for k in range((segments - drop) * row):
+        w.curve[k] = w.curve[k + drop * row]
+    w.count[SEGMENTS] = segments - drop
+    for k in range(w.count[DELAYS]):
+        w.hint[k] = max(0, w.hint[k] - drop)
+
+
+@compiled
+def _first_step(w: Any) -> Any:
+    """Hairer, Norsett, Wanner (1993), sec. II.4, as SciPy has it. (status, step)."""
+    n = w.count[SIZE]
+    d0 = _norm(w, w.y, w.y, w.y)
+    d1 = _norm(w, w.y, w.y, w.rates)
+    h = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
+    h = min(h, w.clock[END] - w.clock[NOW])
+    for i in range(n):
+        w.stage[i] = w.y[i] + h * w.rates[i]
+    status = _derive(w, w.clock[NOW] + h, w.stage, shifted(w.rates, n), 0)
+    for i in range(n):
+        w.trial[i] = w.rates[n + i] - w.rates[i]
+    d2 = _norm(w, w.y, w.y, w.trial) / h
+    if d1 <= 1e-15 and d2 <= 1e-15:
+        return status, max(1e-6, h * 1e-3)
+    return status, min(100.0 * h, (0.01 / max(d1, d2)) ** 0.2)
+
+
+@compiled
+def advance(table: Any, steps: int) -> Any:
+    """Integrate for at most `steps` steps; returns a status. FULL asks for more segments.
+
+    Parameters
+        table : shape (len(Fields._fields),), i8: addresses of the arrays. steps : int.
+    """
+    w = Fields(*_unpack(table))
+    clock, count = w.clock, w.count
+    n = w.count[SIZE]
+    final = count[STEPS] + steps
+    instant = 0
+    while clock[NOW] < clock[END]:
+        if count[STEPS] >= final:
+            return PAUSED
+        if count[SEGMENTS] + 1 >= count[CAPACITY]:
+            if count[KEEP] == 0:
+                _forget(w)
+            if 4 * count[SEGMENTS] > 3 * count[CAPACITY]:
+                return FULL
+        now = clock[NOW]
+        tiny = 4.0 * _EPS * max(abs(now), clock[REACH])
+        if count[FRESH] != 0:
+            status = _settle(w)
+            if status != 0:
+                return status
+        if clock[STEP] <= 0.0:
+            status, clock[STEP] = _first_step(w)
+            if status != 0:
+                return status
+        while count[BREAK] < count[BREAKS] and w.breaks[count[BREAK]] <= now + 2.0 * tiny:
+            count[BREAK] += 1
+        stop = clock[END]
+        if count[BREAK] < count[BREAKS]:
+            stop = min(stop, w.breaks[count[BREAK]])
+        least = 10.0 * _EPS * max(abs(now), abs(stop) * 1e-3)
+        rejected = False
+        finite = True
+        landing = -1
+        limit = np.inf
+        while True:
+            h = min(clock[STEP], clock[MAX_STEP], limit)
+            reached = now + h
+            if reached >= stop - least:
+                reached = stop
+                h = stop - now
+            elif landing < 0 and reached > stop - 0.5 * h:  # no sliver before the break
+                h = 0.5 * (stop - now)
+                reached = now + h
+            if landing < 0 and h < least and reached < stop:
+                return TOO_SMALL if finite else NOT_FINITE
+            status, error = _attempt(w, h, tiny if reached == stop else 0.0)
+            if status != 0:
+                return status
+            finite = True
+            for i in range(n):
+                finite = finite and np.isfinite(w.trial[i])
+            if not (error <= 1.0 and finite):
+                count[REJECTED] += 1
+                rejected = True
+                factor = _SHRINK
+                if finite and error < np.inf:
+                    factor = max(_SHRINK, _SAFETY * error**-0.2)
+                clock[STEP] = h * factor
+                landing = -1
+                limit = np.inf
+                continue
+            if count[INSIDE] == 0:
+                _draw(w, count[SEGMENTS], now, h)
+            status, theta, which = _first_event(w)
+            if status != 0:
+                return status
+            if which >= 0 and theta < 1.0 - 1e-9 and not (landing >= 0 and theta > 0.9):
+                limit = theta * h
+                landing = which
+                if limit < 4.0 * least:
+                    _switch(w, which)
+                    instant += 1
+                    break
+                continue
+            if which >= 0 and landing < 0:
+                landing = which
+            factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * error**-0.2)
+            if rejected:
+                factor = min(1.0, factor)
+            clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
+            count[SEGMENTS] += 1
+            count[STEPS] += 1
+            for i in range(n):
+                w.y[i] = w.trial[i]
+                w.rates[i] = w.rates[6 * n + i]
+            for b in range(w.count[BOUNDED]):
+                i = w.bounded[b]
+                w.y[i] = min(max(w.y[i], w.lower[i]), w.upper[i])
+            clock[NOW] = reached
+            if landing >= 0:
+                _switch(w, landing)
+            status = _write_samples(w, now, reached)
+            if status != 0:
+                return status
+            instant = 0
+            if reached == stop:
+                count[FRESH] = 1
+            break
+        if instant > 100:
+            return CHATTER
+        if landing >= 0:
+            count[EVENTS] += 1
+            released = w.held[landing] == 0
+            status = _settle(w)
+            if status != 0:
+                return status
+            if released and w.held[landing] != 0:
+                w.held[landing] = 0
+                w.rates[landing] = w.raw[landing]
+            count[FRESH] = 0
+            if w.stopping[landing] != 0 and w.held[landing] == 1:
+                count[COMPONENT] = landing
+                return CAUGHT
+    return DONE

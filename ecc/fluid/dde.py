@@ -1,0 +1,323 @@
+"""Delay differential equations, with the conventions of scipy.integrate.solve_ivp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.fluid import core
+from ecc.fluid.functions import Callback, callback
+from ecc.fluid.integration import Integration, breaking_points, curve_values
+
+__all__ = ["DdeResult", "DdeSolution", "solve_dde"]
+
+FloatArray = NDArray[np.float64]
+
+
+class DdeSolution:
+    """A continuous solution: call it with a time or an array of times; before the start it is the history."""
+
+    def __init__(self, segments: tuple[FloatArray, FloatArray, FloatArray], history: Callable[[float], Any]) -> None:
+        self._begun, self._width, self._curve = segments
+        self._history = history
+
+    @property
+    def t_min(self) -> float:
+        """Start, s."""
+        return float(self._begun[0])
+
+    @property
+    def t_max(self) -> float:
+        """End, s."""
+        return float(self._begun[-1] + self._width[-1])
+
+    def __call__(self, t: ArrayLike) -> FloatArray:
+        """Return shape (n,) for a time, (n, n_times) for an array of times.
+
+        Parameters
+            t : float or shape (n_times,), up to the end of the solution.
+        """
+        times = np.atleast_1d(np.asarray(t, dtype=float))
+        if not np.all(times <= self.t_max * (1.0 + 1e-12) + 1e-300):
+            raise ValueError(f"t must be <= {self.t_max:g}, the end of the solution, got {float(times.max())!r}")
+        values = curve_values(self._begun, self._width, self._curve, times)
+        for row in np.flatnonzero(times < self.t_min):
+            values[row] = self._history(float(times[row]))
+        return values[0] if np.ndim(t) == 0 else values.T
+
+
+@dataclass(frozen=True)
+class DdeResult:
+    """What `solve_dde` returns: the fields of SciPy's, and counts of steps.
+
+    `t` (n_points,), `y` (n, n_points), `sol` (DdeSolution or None), `t_events`, `y_events` (lists of arrays or None),
+    `nfev`, `status` (0: reached the end, 1: stopped by an event, -1: could not go on), `message`, `success`,
+    `steps`, `rejected`, `compiled` (whether f was).
+    """
+
+    t: FloatArray
+    y: FloatArray
+    sol: DdeSolution | None
+    t_events: list[FloatArray] | None
+    y_events: list[FloatArray] | None
+    nfev: int
+    status: int
+    message: str
+    success: bool
+    steps: int
+    rejected: int
+    compiled: bool
+
+
+def solve_dde(
+    f: Callable[..., Any],
+    t_span: Sequence[float],
+    history: Any,
+    delays: Any,
+    *,
+    t_eval: ArrayLike | None = None,
+    dense_output: bool = False,
+    events: Any = None,
+    rtol: float = 1e-3,
+    atol: ArrayLike = 1e-6,
+    max_step: float = np.inf,
+    first_step: float | None = None,
+    y0: ArrayLike | None = None,
+    breaks: ArrayLike = (),
+    jit: bool = True,
+) -> DdeResult:
+    """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
+
+    Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does. Steps end
+    on the breaking points (sums of constant delays from the start, five deep) and may be longer than a delay.
+
+    Parameters
+        f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It is
+            compiled where Numba can (a plain function of numbers and arrays); give it fixed values by closure.
+        t_span : (start, end), start < end.
+        history : callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
+        delays : shape (n_delays,), >= 0; or a callable (t, y) -> shape (n_delays,), which may vanish but not be negative.
+        t_eval : increasing, within t_span: where to return y; None: at the ends of the steps.
+        dense_output : return `sol`.
+        events : callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and
+            `direction` as in SciPy.
+        rtol, atol : relative and absolute tolerance (atol: one for all, or shape (n,)). An rtol below 100 machine
+            precisions is refused.
+        max_step, first_step : > 0.
+        y0 : shape (n,): value at the start where it differs from the history's.
+        breaks : times at which f itself or one of its derivatives jumps in t.
+        jit : False: f is called as it is, which is slower and allows anything.
+    Returns
+        DdeResult; status -1 with the reason in `message`, and what was reached, where it could not go on.
+    Raises
+        ValueError: a bad span, delay, tolerance or shape. Whatever f raises.
+    Notes: with delays that are callables breaking points are left to error control; name known ones in `breaks`.
+        Compiling f takes about a second the first time; equal functions are compiled once a process.
+    Example
+        >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
+        >>> round(float(r.y[0, -1]), 6)
+        0.0
+    """
+    start, end = _span(t_span)
+    past = history if callable(history) else None
+    initial = _vector(past(start) if past else history, "history")
+    n = len(initial)
+    if y0 is not None:
+        jumped = _vector(y0, "y0", n)
+        jumps = bool(np.any(jumped != initial))
+        first = jumped
+    else:
+        jumps, first = False, initial
+    if not rtol >= 100.0 * np.finfo(float).eps:
+        raise ValueError(f"rtol must be >= 2.3e-14, got {rtol!r}")
+    absolute = np.broadcast_to(np.asarray(atol, dtype=float), (n,)) if np.ndim(atol) < 2 else np.asarray(atol)
+    if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
+        raise ValueError(f"atol must be >= 0, one number or {n}, got {atol!r}")
+    if not max_step > 0.0:
+        raise ValueError(f"max_step must be > 0, got {max_step!r}")
+    if first_step is not None and not 0.0 < first_step <= end - start:
+        raise ValueError(f"first_step must be > 0 and <= {end - start:g}, got {first_step!r}")
+    grid = None if t_eval is None else _grid(t_eval, start, end)
+    lag_values = _vector(delays(start, first) if callable(delays) else delays, "delays")
+    if not np.all(lag_values >= 0.0):
+        raise ValueError(f"delays must be >= 0, got {float(lag_values.min())!r}")
+    count = len(lag_values)
+
+    def before(t: float) -> FloatArray:
+        return _vector(past(t), "history", n) if past else initial
+
+    lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
+    example = np.asarray(f(start, first.copy(), lagged), dtype=float)
+    if example.shape != (n,) and not (n == 1 and example.shape == ()):
+        raise ValueError(f"f must return {n} numbers, got shape {example.shape}")
+    callbacks = {"f": callback(f, ((n,), (count, n)), n, example.shape == (), jit)}
+    if past:
+        callbacks["history"] = callback(past, (), n, np.ndim(past(start)) == 0, jit)
+    if callable(delays):
+        scalar = np.ndim(delays(start, first)) == 0
+        callbacks["delays"] = callback(delays, ((n,),), count, scalar, jit)
+    given = np.asarray(breaks, dtype=float)
+    roots = np.concatenate([[start], given[(given > start) & (given < end)]])
+    points = roots if callable(delays) else breaking_points(roots, lag_values, end, generations=5 + jumps)
+    watch = _events(events)
+    run = Integration(
+        first,
+        (start, end),
+        callbacks["f"].address,
+        lag_values,
+        [np.arange(n)] * count,
+        rtol,
+        np.maximum(absolute, np.finfo(float).tiny),
+        delay_of=_address(callbacks, "delays"),
+        history=_address(callbacks, "history"),
+        past=initial,
+        breaks=np.sort(points),
+        samples=grid[grid > start] if grid is not None else None,
+        max_step=max_step,
+        first_step=first_step or 0.0,
+        reach=np.inf if callable(delays) else float(lag_values.max(initial=0.0)),
+        keep=grid is None or dense_output,
+    )
+    status, message, found = _integrate(run, watch, first)
+    for made in callbacks.values():
+        if made.error is not None:
+            raise made.error
+    if status == core.FAILED and callbacks["f"].is_compiled:
+        f(float(run.work.clock[core.FAILED_AT]), run.work.stage.copy(), run.work.lag.reshape(count, n).copy())
+    reached = found[0] if status == 1 and found else run.now
+    segments = tuple(part.copy() for part in run.segments()) if grid is None or dense_output else None
+    sol = DdeSolution(segments, before) if segments is not None and len(segments[0]) else None
+    t, y = _points(run, grid, sol, first, start, reached)
+    return DdeResult(
+        t=t,
+        y=y,
+        sol=sol if dense_output else None,
+        t_events=None if watch is None else [np.array([at for at, _ in e.found]) for e in watch],
+        y_events=None if watch is None else [np.array([value for _, value in e.found]) for e in watch],
+        nfev=run.counted(core.CALLS),
+        status=status if status >= 0 else -1,
+        message=message,
+        success=status >= 0,
+        steps=run.counted(core.STEPS),
+        rejected=run.counted(core.REJECTED),
+        compiled=callbacks["f"].is_compiled,
+    )
+
+
+class _Event:
+    """An event function, its attributes as SciPy reads them, and where it was found."""
+
+    def __init__(self, function: Callable[[float, FloatArray], float]) -> None:
+        self.function = function
+        terminal = getattr(function, "terminal", False)
+        self.stop_after = (1 if terminal is True else int(terminal)) if terminal else 0
+        self.direction = float(getattr(function, "direction", 0.0))
+        self.value = 0.0
+        self.found: list[tuple[float, FloatArray]] = []
+
+
+def _events(events: Any) -> list[_Event] | None:
+    if events is None:
+        return None
+    return [_Event(function) for function in ([events] if callable(events) else events)]
+
+
+def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) -> tuple[int, str, tuple[float, ...]]:
+    """Run to the end or a terminal event: status, message and, for an event, its time."""
+    if watch is None:
+        status = run.advance()
+    else:
+        for event in watch:
+            event.value = float(event.function(run.now, first))
+        status = core.PAUSED
+        while status == core.PAUSED:
+            before = run.now
+            status = run.advance(1)
+            if status < 0 or run.now == before:
+                continue
+            stopped = _step_events(run, watch, before)
+            if stopped is not None:
+                return 1, "A termination event occurred.", (stopped,)
+    if status < 0:
+        return status, run.trouble(status), ()
+    return 0, "The solver successfully reached the end of the integration interval.", ()
+
+
+def _step_events(run: Integration, watch: list[_Event], before: float) -> float | None:
+    """Note the events of the last step; the time of a terminal one, or None."""
+    from scipy.optimize import brentq
+
+    now = run.now
+    segments = tuple(part[-1:] for part in run.segments())
+
+    def state(t: float) -> FloatArray:
+        return run.work.y.copy() if t == now else curve_values(*segments, np.array([t]))[0]
+
+    crossed = []
+    for event in watch:
+        value = float(event.function(now, run.work.y.copy()))
+        up = event.value <= 0.0 <= value and event.direction >= 0.0
+        down = event.value >= 0.0 >= value and event.direction <= 0.0
+        if (up or down) and event.value != 0.0:
+            level = event.function
+
+            def height(t: float, level: Any = level) -> float:
+                return float(level(t, state(t)))
+
+            root = now if value == 0.0 else float(brentq(height, before, now, xtol=4e-16 * abs(now), rtol=1e-15))
+            crossed.append((root, event))
+        event.value = value
+    for root, event in sorted(crossed, key=lambda pair: pair[0]):
+        event.found.append((root, state(root)))
+        if event.stop_after and len(event.found) >= event.stop_after:
+            return root
+    return None
+
+
+def _points(
+    run: Integration, grid: FloatArray | None, sol: DdeSolution | None, first: FloatArray, start: float, reached: float
+) -> tuple[FloatArray, FloatArray]:
+    """Where to report: t_eval as far as it was reached, or the ends of the steps."""
+    if grid is not None:
+        rows = np.vstack([np.tile(first, (int((grid <= start).sum()), 1)), run.work.sampled])
+        within = np.arange(len(grid)) < (grid <= start).sum() + run.counted(core.SAMPLE)
+        within &= grid <= reached
+        return grid[within], rows[within].T.copy()
+    begun = run.segments()[0]
+    t = np.append(begun[begun < reached], reached)
+    y = np.vstack([run.segments()[2][: len(t) - 1, :, 0], run.work.y])
+    if sol is not None and reached < run.now:
+        y[-1] = sol(reached)
+    return t, y.T.copy()
+
+
+def _address(callbacks: dict[str, Callback], name: str) -> int:
+    return callbacks[name].address if name in callbacks else 0
+
+
+def _span(t_span: Sequence[float]) -> tuple[float, float]:
+    start, end = map(float, t_span)
+    if not (np.isfinite(start) and np.isfinite(end) and start < end):
+        raise ValueError(f"t_span must be (start, end) with start < end, got ({start!r}, {end!r})")
+    return start, end
+
+
+def _vector(value: Any, name: str, size: int | None = None) -> FloatArray:
+    found = np.atleast_1d(np.asarray(value, dtype=float))
+    if found.ndim != 1 or (size is not None and found.shape != (size,)):
+        wanted = "shape (n,)" if size is None else f"{size} numbers"
+        raise ValueError(f"{name} must have {wanted}, got shape {found.shape}")
+    if not np.all(np.isfinite(found)):
+        raise ValueError(f"{name} must be finite, got {found[~np.isfinite(found)][0]!r}")
+    return found.copy()
+
+
+def _grid(t_eval: ArrayLike, start: float, end: float) -> FloatArray:
+    grid = np.asarray(t_eval, dtype=float)
+    if grid.ndim != 1 or np.any(np.diff(grid) <= 0.0) or not np.all((grid >= start) & (grid <= end)):
+        raise ValueError(f"t_eval must increase within ({start:g}, {end:g})")
+    return grid

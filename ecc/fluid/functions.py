@@ -1,0 +1,137 @@
+"""Python functions of a user as C callbacks: compiled where Numba can, called back where not."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Callback", "callback"]
+
+_POINTERS = [ctypes.c_void_p] * 7
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *_POINTERS)
+_compiled: dict[tuple[Any, ...], Any] = {}
+
+
+class Callback:
+    """A C function of `compiled.SIGNATURE`: its `address`, and the `error` that the Python function raised, if any."""
+
+    def __init__(self, address: int, owner: Any, is_compiled: bool) -> None:
+        self.address = address
+        self.is_compiled = is_compiled
+        self.error: BaseException | None = None
+        self._owner = owner
+
+
+def callback(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, jit: bool = True
+) -> Callback:
+    """Return a C callback for a function of t and arrays.
+
+    Parameters
+        function : (t, y[, ylag]) -> `size` numbers, or one number where `scalar`.
+        shapes : shapes of its arrays, of the first len(shapes) of (y, ylag). size : int. scalar : bool.
+        jit : compile it; functions that Numba cannot compile are called back.
+    Returns
+        Callback. Keep it for as long as the address is used.
+    """
+    if jit:
+        found = _jitted(function, shapes, size, scalar)
+        if found is not None:
+            return Callback(found.address, found, True)
+    return _called_back(function, shapes, size)
+
+
+def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool) -> Any:
+    import numba
+
+    from ecc.fluid.compiled import SIGNATURE
+    from ecc.native.compile import jitable
+
+    try:
+        inner = jitable(function)
+        key: tuple[Any, ...] | None = (inner, shapes, size, scalar)
+    except TypeError:  # it reaches arrays: frozen as they are now, so compiled anew every time
+        try:
+            inner, key = numba.njit(function), None
+        except TypeError:
+            return None
+    if key in _compiled:
+        return _compiled[key]
+    carray = numba.carray
+    if len(shapes) == 0:
+
+        def evaluate(at: Any, y: Any, lag: Any) -> Any:
+            return inner(at[0])
+
+    elif len(shapes) == 1:
+        (own,) = shapes
+
+        def evaluate(at: Any, y: Any, lag: Any) -> Any:
+            return inner(at[0], carray(y, own))
+
+    else:
+        own, lagged = shapes
+
+        def evaluate(at: Any, y: Any, lag: Any) -> Any:
+            return inner(at[0], carray(y, own), carray(lag, lagged))
+
+    value = numba.njit(evaluate)
+    if scalar:
+
+        def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
+            try:
+                out[0] = value(at, y, lag)
+            except Exception:
+                return 1
+            return 0
+
+    else:
+
+        def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
+            try:
+                found = value(at, y, lag)
+                for i in range(size):
+                    out[i] = found[i]
+            except Exception:
+                return 1
+            return 0
+
+    try:
+        made = numba.cfunc(SIGNATURE)(entry)
+    except (numba.core.errors.NumbaError, NotImplementedError):
+        return None
+    if key is not None:
+        _compiled[key] = made
+    return made
+
+
+def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int) -> Callback:
+    views: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
+
+    def view(address: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        key = (address, shape)
+        if key not in views:
+            count = int(np.prod(shape))
+            if len(views) > 100:
+                views.clear()
+            views[key] = np.frombuffer((ctypes.c_double * count).from_address(address)).reshape(shape)
+        return views[key]
+
+    def entry(at: int, y: int, lag: int, out: int, numbers: int, indices: int, held: int) -> int:
+        try:
+            arrays = [view(address, shape) for address, shape in zip((y, lag), shapes, strict=False)]
+            view(out, (size,))[:] = function(float(view(at, (1,))[0]), *arrays)
+        except BaseException as error:  # handed on by the solver: nothing may leave a C callback
+            made.error = error
+            return 1
+        return 0
+
+    prototype = _PROTOTYPE(entry)
+    address = ctypes.cast(prototype, ctypes.c_void_p).value
+    assert address is not None
+    made = Callback(address, prototype, False)
+    return made

@@ -1,0 +1,235 @@
+"""An integration from Python: allocates what the compiled core works on, feeds it, and reads its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.fluid import core
+
+__all__ = ["Integration", "breaking_points", "curve_values"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_GENERATIONS = 5  # after the first: what order 5 can feel
+_MOST_BREAKS = 5000
+_SEGMENTS = 64  # to begin with
+
+
+def breaking_points(
+    roots: ArrayLike, delays: ArrayLike, end: float, generations: int = _GENERATIONS, most: int = _MOST_BREAKS
+) -> FloatArray:
+    """Return the points in which a derivative may jump: the roots, and from each one delay further, again and again.
+
+    Every delay smoothes a jump by one order. Where there are more than `most` points the later generations, which are
+    the smoothest, are left to error control.
+
+    Parameters
+        roots : shape (n,), s. delays : shape (n_delays,), s. end : float, s, of the integration.
+        generations : int. How often a delay is added. most : int. Points at most.
+    Returns
+        points : increasing, < end; points closer than rounding are one.
+    """
+    steps = np.unique(np.asarray(delays, dtype=float))
+    steps = steps[steps > 0.0]
+    frontier = found = _apart(np.asarray(roots, dtype=float), end)
+    for _ in range(generations):
+        if len(frontier) * len(steps) > 100 * most:
+            break
+        frontier = _apart((frontier[:, None] + steps).ravel(), end)
+        if len(found) + len(frontier) > most:
+            break
+        found = _apart(np.concatenate([found, frontier]), end)
+    return found
+
+
+def _apart(points: FloatArray, end: float) -> FloatArray:
+    points = np.sort(points[points < end])
+    keep = np.ones(len(points), dtype=bool)
+    keep[1:] = np.diff(points) > 1e-12 * np.maximum(1.0, np.abs(points[1:])) if len(points) else keep[1:]
+    return points[keep]
+
+
+def curve_values(begun: FloatArray, width: FloatArray, curve: FloatArray, times: FloatArray) -> FloatArray:
+    """Return the values of interpolants at some times, shape (n_times, n).
+
+    Parameters
+        begun, width : shape (n_segments,), s. curve : shape (n_segments, n, 5). times : shape (n_times,), s.
+    """
+    j = np.clip(np.searchsorted(begun, times, side="right") - 1, 0, len(begun) - 1)
+    theta = ((times - begun[j]) / width[j])[:, None]
+    c = curve[j]
+    value: FloatArray = c[..., 4]
+    for k in (3, 2, 1, 0):
+        value = c[..., k] + theta * value
+    return value
+
+
+class Integration:
+    """A problem and the state of its integration; `advance` goes on with it.
+
+    Parameters
+        y : shape (n,), at the start. span : (start, end), s.
+        derivative, delay_of, history : addresses (see `compiled.SIGNATURE`), 0 for none.
+        delays : shape (n_delays,), s. reach : float, s, longest delay, inf to keep everything.
+        lags : for each delay the components that are wanted at it.
+        relative, absolute : tolerances; absolute inf takes a component out of error control.
+        keep : keep all interpolants. Others as in `core.Fields`.
+    """
+
+    def __init__(
+        self,
+        y: FloatArray,
+        span: tuple[float, float],
+        derivative: int,
+        delays: FloatArray,
+        lags: Sequence[ArrayLike],
+        relative: float,
+        absolute: FloatArray,
+        *,
+        delay_of: int = 0,
+        history: int = 0,
+        past: FloatArray | None = None,
+        numbers: FloatArray | None = None,
+        indices: IntArray | None = None,
+        lower: FloatArray | None = None,
+        upper: FloatArray | None = None,
+        stopping: IntArray | None = None,
+        breaks: FloatArray | None = None,
+        samples: FloatArray | None = None,
+        peaked: ArrayLike = (),
+        watched: ArrayLike = (),
+        max_step: float = np.inf,
+        first_step: float = 0.0,
+        reach: float = np.inf,
+        keep: bool = False,
+    ) -> None:
+        n = len(y)
+        initial = np.array(y, dtype=float)
+        bounds = [np.full(n, fill) if given is None else given for given, fill in ((lower, -np.inf), (upper, np.inf))]
+        wanted = [np.atleast_1d(np.asarray(lag, dtype=np.int64)) for lag in lags]
+        grid = np.empty(0) if samples is None else samples
+        floats: dict[str, Any] = {
+            "clock": np.zeros(8),
+            "numbers": np.zeros(1) if numbers is None else numbers,
+            "past": initial if past is None else past,
+            "lower": bounds[0],
+            "upper": bounds[1],
+            "absolute": absolute,
+            "breaks": np.empty(0) if breaks is None else breaks,
+            "samples": grid,
+            "y": initial,
+            **{name: np.zeros(n) for name in ("stage", "trial", "last", "raw", "ends")},
+            "rates": np.zeros((7, n)),
+            "lag": np.zeros(sum(map(len, wanted))),
+            "delays": delays,
+            "at": np.zeros(1),
+            "begun": np.zeros(_SEGMENTS),
+            "width": np.ones(_SEGMENTS),
+            "curve": np.zeros((_SEGMENTS, n, 5)),
+            "peak": initial[np.asarray(peaked, dtype=np.int64)],
+            "sampled": np.zeros((len(grid), n)),
+            "peaks": np.zeros((len(grid), np.size(peaked))),
+            "seen": np.zeros((len(grid), np.size(watched))),
+        }
+        integers: dict[str, Any] = {
+            "count": np.zeros(24),
+            "indices": np.zeros(1) if indices is None else indices,
+            "first": np.cumsum([0, *map(len, wanted)]),
+            "component": np.concatenate([*wanted, np.empty(0)]),
+            "bounded": np.flatnonzero(np.isfinite(bounds[0]) | np.isfinite(bounds[1])),
+            "stopping": np.zeros(n) if stopping is None else stopping,
+            "measured": np.flatnonzero(np.isfinite(absolute)),
+            "peaked": peaked,
+            "watched": watched,
+            "held": np.zeros(n),
+            "hint": np.zeros(len(delays)),
+        }
+        self.work = core.Fields(
+            **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
+            **{name: np.array(value, dtype=np.int64, order="C") for name, value in integers.items()},
+        )
+        w = self.work
+        w.clock[[core.START, core.NOW]] = span[0]
+        w.clock[core.END] = span[1]
+        w.clock[core.STEP] = first_step
+        w.clock[core.MAX_STEP] = max_step
+        w.clock[core.REACH] = reach if np.isfinite(reach) else span[1] - span[0]
+        w.clock[core.RELATIVE] = relative
+        w.count[[core.DERIVATIVE, core.DELAY_OF, core.HISTORY]] = derivative, delay_of, history
+        sizes = {
+            core.SIZE: n, core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded), core.MEASURED: len(w.measured),
+            core.BREAKS: len(w.breaks), core.SAMPLES: len(grid), core.PEAKED: len(w.peaked),
+            core.WATCHED: len(w.watched), core.CAPACITY: _SEGMENTS,
+        }  # fmt: skip
+        w.count[list(sizes)] = list(sizes.values())
+        w.count[core.KEEP] = keep or not np.isfinite(reach)
+        w.count[core.FRESH] = 1
+
+    def replace(self, **arrays: NDArray[Any]) -> None:
+        """Put other arrays in the place of some; their sizes are the caller's to set.
+
+        Parameters
+            arrays : field of `core.Fields` -> array.
+        """
+        self.work = self.work._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+    def advance(self, steps: int = 1 << 62) -> int:
+        """Go on for at most `steps` steps; return a status of `core`.
+
+        Parameters
+            steps : int.
+        """
+        while True:
+            table = np.array([array.ctypes.data for array in self.work], dtype=np.int64)
+            status = int(core.advance(table, steps))
+            if status != core.FULL:
+                return status
+            grown = {}
+            for name in ("begun", "width", "curve"):
+                old = getattr(self.work, name)
+                grown[name] = np.concatenate([old, np.ones_like(old)])
+            self.replace(**grown)
+            self.work.count[core.CAPACITY] = len(self.work.begun)
+
+    @property
+    def now(self) -> float:
+        """Time reached, s."""
+        return float(self.work.clock[core.NOW])
+
+    def counted(self, what: int) -> int:
+        """Return a counter of `core`.
+
+        Parameters
+            what : index, such as core.STEPS.
+        """
+        return int(self.work.count[what])
+
+    def segments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (begun, width, curve) of the interpolants that are kept."""
+        j = self.counted(core.SEGMENTS)
+        return self.work.begun[:j], self.work.width[:j], self.work.curve[:j]
+
+    def trouble(self, status: int) -> str:
+        """Return one line on why the core could not go on.
+
+        Parameters
+            status : negative, from `advance`.
+        """
+        at = f"at t = {self.now:.9g}"
+        y = np.array2string(self.work.y, threshold=6, precision=6)
+        if status == core.BAD_DELAY:
+            k = self.counted(core.COMPONENT)
+            return f"delay {k} became {float(self.work.delays[k])!r} {at}, y = {y}: delays must be finite and >= 0"
+        if status == core.FAILED:
+            return f"the derivative failed at t = {float(self.work.clock[core.FAILED_AT]):.9g}, y = {y}"
+        reasons = {
+            core.TOO_SMALL: "the step size that the tolerances ask for is below the spacing of numbers",
+            core.NOT_FINITE: "the derivative is not finite",
+            core.CHATTER: "components chatter at their bounds",
+        }
+        return f"{reasons[status]} {at}, y = {y}"

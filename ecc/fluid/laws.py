@@ -1,0 +1,67 @@
+"""The laws of a protocol as C functions, by way of the compiler of hooks and its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ecc.closed_loop import law_arguments
+from ecc.models.base import Protocol
+from ecc.native.compile import CompiledHooks, compile_hooks
+
+__all__ = ["ARGUMENTS", "CompiledLaws"]
+
+ARGUMENTS = ("R", "y", "y_prev", "q", "C", "d", "T", "x", "R_prev", "result")
+"""What a compiled law finds in its record, and where it leaves its result."""
+
+_NOTHING = np.dtype([])
+_RECORD = np.dtype([(name, "f8") for name in ARGUMENTS])
+
+
+class CompiledLaws:
+    """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and what they ask for.
+
+    Parameters
+        protocol : Protocol.
+    Raises
+        ValueError: a law that asks for something no fluid has. TypeError: a law that cannot be compiled.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        laws: dict[str, Callable[..., Any]] = {"router": protocol.router_law, "source": protocol.source_law}
+        self.wants = {name: law_arguments(law) for name, law in laws.items()}
+        for name, arguments in self.wants.items():
+            for argument in arguments:
+                if argument not in (*ARGUMENTS[:-1], "p"):
+                    known = ", ".join((*ARGUMENTS[:-1], "p"))
+                    raise ValueError(f"argument {argument!r} of the {name} law must be one of {known}")
+        params = protocol.params()
+        self.params = np.array(list(params.values()), dtype=float)
+        hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
+        kinds = np.dtype([(name, "f8") for name in params])
+        self._code: CompiledHooks = compile_hooks(hooks, _RECORD, _NOTHING, kinds, _NOTHING)
+
+    @property
+    def router(self) -> int:
+        """Address of the router law."""
+        return self._code["router"]
+
+    @property
+    def source(self) -> int:
+        """Address of the source law."""
+        return self._code["source"]
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a source needs its own rate."""
+        return "x" in self.wants["source"]
+
+
+def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:
+    supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
+    scope: dict[str, Any] = {"law": law, "__name__": __name__}
+    exec(f"def {name}(record, nothing, params, also_nothing):\n    record.result = law({supplied})\n", scope)
+    made: Callable[..., None] = scope[name]
+    return made

@@ -1,0 +1,139 @@
+"""Fluid runs of a scenario: checks, the choice of clock, and the trajectory of every flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.fluid.continuous import run_continuous
+from ecc.fluid.model import FluidNetwork
+from ecc.fluid.outcome import Outcome
+from ecc.quantity import Quantity, as_number, as_time
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+__all__ = ["simulate"]
+
+_TIMES = ("continuous", "discrete")
+_STARTS = ("empty", "equilibrium")
+
+
+def simulate(
+    scenario: Scenario,
+    sample: Quantity = 0.1,
+    time: str = "continuous",
+    start: str = "empty",
+    perturb: float = 0.0,
+    rtol: float = 1e-6,
+    progress: Callable[[float], None] | None = None,
+) -> Trajectory:
+    """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
+
+    Continuous runs solve delay differential equations (module ecc.fluid.continuous says which), discrete ones the
+    papers' recurrences, one step a control interval with delays rounded up (ecc.fluid.recurrence).
+
+    Parameters
+        scenario : Scenario without a workload of transfers.
+        sample : float, s, > 0. Averages are taken over it, and it labels its end.
+        time : "continuous" or "discrete".
+        start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
+            "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their start.
+        perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively.
+        rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver.
+        progress : called now and then with the time reached [s], or None. What it raises ends the run.
+    Returns
+        Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
+        cpu_seconds, and `stopped`: "completed", or why the run could not go on.
+    Raises
+        ValueError: a workload, an unknown time or start, a value out of range. LinearizationError: no equilibrium.
+    Notes: equal flows are computed once. The fluid that a buffer drops is not sent again.
+    Example
+        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.12])
+        >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), 20.0))
+        >>> round(float(run.rate[-1, 0]) / 1e6)
+        95
+    """
+    if not isinstance(scenario, Scenario):
+        raise TypeError(f"scenario must be a Scenario, got {scenario!r}")
+    if scenario.workload is not None:
+        raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
+    for name, value, allowed in (("time", time, _TIMES), ("start", start, _STARTS)):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    width = as_time(sample, "sample", positive=True)
+    rows = int(scenario.duration / width + 1e-9)
+    if rows < 1:
+        raise ValueError(f"sample must be <= duration ({scenario.duration:g} s), got {width:g} s")
+    push = as_number(perturb, "perturb")
+    if not push > -1.0:
+        raise ValueError(f"perturb must be > -1, got {push!r}")
+    if push != 0.0 and start != "equilibrium":
+        raise ValueError(f"perturb belongs to start='equilibrium', got {push!r} with start={start!r}")
+    tolerance = as_number(rtol, "rtol")
+    if not 1e-13 <= tolerance <= 0.1:
+        raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
+    fluid = FluidNetwork.of(scenario)
+    if not np.all(fluid.rtt > 0.0):
+        raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
+    begun = process_time()
+    state = _stationary(scenario, fluid, 1.0 + push) if start == "equilibrium" else None
+    samples = width * np.arange(1, rows + 1)
+    outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, progress)
+    return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+
+
+def _stationary(
+    scenario: Scenario, fluid: FluidNetwork, factor: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rates of the groups and fair rates of the links at the equilibrium, times a factor; links nobody follows: inf."""
+    point = scenario.protocol.equilibrium(scenario.network, scenario.assigned)
+    rates = np.zeros(fluid.n_groups)
+    rates[fluid.group_of] = point.rates
+    return rates * factor, point.fair_rate * factor
+
+
+def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str) -> Trajectory:
+    from ecc import __version__
+
+    crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
+    flows_through = np.maximum(1.0, fluid.members @ crosses)
+    packet = (fluid.members * fluid.packet_size) @ crosses / flows_through  # mean size of the packets of a link
+    packet[packet == 0.0] = 1.0
+    finish = fluid.spread(outcome.stopped_at + fluid.rtt)
+    begin = fluid.spread(fluid.start)
+    size = fluid.spread(fluid.size / 8.0)
+    sized = np.isfinite(size)
+    finish = np.where(sized, finish, np.nan)
+    series = {
+        "rate": fluid.spread(outcome.rate),
+        "goodput": fluid.spread(outcome.goodput),
+        "bottleneck": outcome.bottleneck[:, fluid.group_of],
+        "queue": outcome.queue / 8.0,
+        "queue_max": outcome.queue_max / 8.0,
+        "arrival": outcome.arrival,
+        "drops": outcome.drops / 8.0 / packet,
+    }
+    packets = fluid.spread(8.0 * fluid.packet_size)
+    flows = {
+        "start": begin,
+        "finish": finish,
+        "size": np.where(sized, size, np.nan),
+        "completion_time": finish - begin,
+        "delivered": fluid.spread(outcome.delivered) / 8.0,
+        "lost": fluid.spread(outcome.lost) / packets,
+        "retransmitted": np.zeros(len(begin)),
+    }
+    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}
+    attributes = {
+        "engine": "fluid",
+        "time": time,
+        "protocol": type(scenario.protocol).__name__,
+        "scenario": scenario.to_toml(),
+        "seed": scenario.seed,
+        "version": __version__,
+    }
+    return Trajectory.build(outcome.time, series, flows, stats, attributes)
