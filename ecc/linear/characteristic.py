@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, inf, pi, sin, sqrt
+from math import atan2, ceil, inf, pi, sin, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,8 +190,18 @@ class Characteristic:
         """det P(s), shape (points,)."""
         return determinant(self.evaluate(s)[0])
 
+    @cached_property
+    def _known(self) -> dict[float, tuple[Real, Real]]:
+        return {}
+
     def moments(self, sigma: float) -> tuple[Real, Real]:
         """Sums over k of |B_k| tau_k^p exp(-sigma tau_k), and of |E_k| likewise, p = 0..4: shape (5, n, n) each."""
+        if sigma not in self._known:
+            self._known.clear()  # one line at a time
+            self._known[sigma] = self._moments(sigma)
+        return self._known[sigma]
+
+    def _moments(self, sigma: float) -> tuple[Real, Real]:
         with np.errstate(over="ignore"):
             weights = self.delays ** np.arange(5)[:, None] * np.exp(-sigma * self.delays)
             total = np.einsum("pk,kij->pij", weights, np.abs(self.constant))
@@ -223,8 +233,11 @@ class Characteristic:
         v = np.ones(self.size)
         for _ in range(30 if self.size > 1 else 1):
             rest = v - e @ v
+            before = best
             if np.all(rest > 0.0):
                 best = min(best, float((a @ v / rest).max()))
+            if before - best <= 1e-3 * best:
+                break
             v = gain @ v + 1e-4 * top * v
             v /= v.max()
         return best * (1.0 + 1e-9)
@@ -247,21 +260,18 @@ class Characteristic:
             return 1.0
         return radius * 1.001 / sin(pi / max(2, self.size))
 
-    def tail(self, sigma: float, top: float) -> float:
-        """Argument that det P(s) still gains over s = sigma + j w, w from `top` on, beyond what is periodic in w.
+    def tail(self, s: complex, value: Complex) -> float:
+        """Argument that det P still gains from s upwards on a line, beyond what is periodic; `value` is P(s).
 
         det P = s^n det E(s) det(I - M(s)/s) with M bounded, and each factor's eigenvalues stay in the right half plane.
         """
-        s = complex(sigma, top)
-        value = self.evaluate(np.array([s]))[0][0]
-        lead = np.eye(self.size, dtype=complex)
+        turn = self.size * (pi / 2 - atan2(s.imag, s.real))
+        rest: Complex = value / s
         if self.slope is not None:
-            lead = lead + np.einsum("k,kij->ij", np.exp(-s * self.delays), self.slope)
-        return float(
-            self.size * (pi / 2 - np.angle(s))
-            - np.angle(np.linalg.eigvals(lead)).sum()
-            - np.angle(np.linalg.det(np.linalg.solve(lead, value) / s))
-        )
+            lead = np.eye(self.size) + np.einsum("k,kij->ij", np.exp(-s * self.delays), self.slope)
+            turn -= float(np.angle(np.linalg.eigvals(lead)).sum())
+            rest = np.linalg.solve(lead, rest)
+        return turn - float(np.angle(determinant(rest)))
 
     def rounding(self, sigma: float, s: Complex) -> tuple[Real, Real]:
         """Bounds on the errors of `evaluate` at s on Re s = sigma: entries of P and of P'.
@@ -289,7 +299,7 @@ def evaluate_all(systems: list[Characteristic], s: Complex) -> list[tuple[Comple
     table = np.concatenate([ch._table for ch in systems]).T.astype(np.complex128)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = [np.exp(np.multiply.outer(-s[at : at + step], delays)) @ table for at in range(0, len(s), step)]
-        sums = np.concatenate(parts) if parts else np.zeros((0, table.shape[1]), complex)
+        sums = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros((0, table.shape[1]))])
         return _split(systems, s, sums)
 
 
@@ -322,5 +332,7 @@ def grid(sigma: float, start: float, step: float, count: int) -> Complex:
 
 
 def _split(systems: list[Characteristic], s: Complex, sums: Complex) -> list[tuple[Complex, Complex]]:
+    if len(systems) == 1:
+        return [systems[0]._assemble(s, sums)]
     ends = np.cumsum([len(ch._table) for ch in systems])[:-1]
     return [ch._assemble(s, part) for ch, part in zip(systems, np.split(sums, ends, axis=1), strict=True)]

@@ -60,7 +60,7 @@ class DelaySystem(LinearSystem):
         for name, value in zip(("neutral", "neutral_delays"), merge(e, sigma), strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "opened", opened)
-        if np.linalg.cond(self._leading) > 1e14:
+        if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
             raise ValueError("I + E of delay 0 must be regular, got a singular matrix: x' is not determined")
         self._check_opened()
 
@@ -71,7 +71,7 @@ class DelaySystem(LinearSystem):
 
     @property
     def _leading_determinant(self) -> float:
-        return float(np.linalg.det(self._leading))
+        return float(np.linalg.det(self._leading)) if np.any(self.neutral_delays == 0.0) else 1.0
 
     def _terms(self) -> Terms:
         later = self.neutral_delays > 0.0

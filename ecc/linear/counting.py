@@ -119,7 +119,7 @@ def count_right(
     value, slope = (np.concatenate([part[i] for part in kept])[order] for i in (0, 1))
     total: int | None = None
     if not stuck == stuck:
-        turns = -change / pi if ch.sampled else n / 2 - (change + ch.tail(sigma, top)) / pi
+        turns = -change / pi if ch.sampled else n / 2 - (change + ch.tail(complex(sigma, top), nodes[0][-1])) / pi
         total = round(turns)
         if abs(turns - total) > 0.01 or total < 0:
             total, stuck = None, top
@@ -137,18 +137,12 @@ def _piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tupl
     """Radius about the identity that each piece needs, and the change of arg det P if that is small enough."""
     n = low[0].shape[-1]
     h = (length / 3.0)[:, None, None]
-    corners = (low[0], low[0] + 1j * h * low[1], high[0] - 1j * h * high[1], high[0])
+    corners = np.stack([low[0], low[0] + 1j * h * low[1], high[0] - 1j * h * high[1], high[0]])
     y = inverse(0.5 * (low[0] + high[0]))
-    size = np.abs(y)
     error = np.maximum(low[2] + h * low[3], high[2] + h * high[3]) + bound
-    radius = np.zeros(len(length))
-    eye = np.eye(n)
-    ends = []
     with np.errstate(all="ignore"):
-        for i, corner in enumerate(corners):
-            image = product(y, corner)
-            spread = np.abs(image - eye) + np.real(product(size, error + (n + 4) * _EPS * np.abs(corner)))
-            radius = np.maximum(radius, np.sqrt((spread**2).sum(axis=(1, 2))))
-            if i in (0, 3):
-                ends.append(np.angle(determinant(image)))
+        image = product(y, corners)
+        spread = np.abs(image - np.eye(n)) + product(np.abs(y), error + (n + 4) * _EPS * np.abs(corners))
+        radius = np.sqrt((spread * spread).sum(axis=(2, 3))).max(axis=0)
+        ends = np.angle(determinant(image[::3]))
     return radius, ends[1] - ends[0]
