@@ -1,0 +1,89 @@
+"""Data packets per CPU second of the packet engine: `python benchmarks/packet_engine.py [S1 S2 S3] [--repeat N]`.
+
+S1: 10 flows over 1 Gb/s, 50 ms. S2: 1,000 flows over 1 Gb/s, 20-220 ms. S3: 100,000 flows over 100 Gb/s, 20-220 ms.
+1500-byte packets, flows at the equilibrium of RCP. Each is run with RCP's compiled hooks, and bare: the same flows at
+fixed rates, without hooks. The best of N runs counts; CPU seconds are those inside the engine, after a first stretch in
+which the pipes fill.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import ecc
+from ecc.native import FLOW_HOOKS, LINK_HOOKS, Engine
+from ecc.packet.prepare import prepare
+from ecc.packet.simulation import build_engine
+
+CASES = {  # capacity [bit/s], RTTs [s], warm-up and measured stretch [s]
+    "S1": (1e9, np.full(10, 0.05), 1.0, 20.0),
+    "S2": (1e9, np.linspace(0.02, 0.22, 1000), 1.0, 20.0),
+    "S3": (1e11, np.linspace(0.02, 0.22, 100_000), 0.3, 0.6),
+}
+GOALS = {"S1": 12.0, "S2": 6.0, "S3": 1.0}  # M data packets per CPU second, with RCP
+MOST_BYTES_PER_PACKET, MOST_BYTES_PER_FLOW = 200, 1024
+
+
+def engine_of(case: str, hooks: bool) -> Engine:
+    """Return the engine of a case, ready to run.
+
+    Parameters
+        case : "S1", "S2" or "S3". hooks : RCP's, or none: flows keep the rates of the equilibrium.
+    """
+    capacity, rtts, warm_up, measured = CASES[case]
+    network = ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500)
+    scenario = ecc.Scenario(network=network, protocol=ecc.models.RCP(), duration=warm_up + measured, seed=1)
+    setup = prepare(scenario, start="equilibrium")
+    if hooks:
+        return build_engine(setup, scenario)
+    for table, names in ((setup.links, LINK_HOOKS), (setup.flows, FLOW_HOOKS)):
+        for name in names:
+            table[name] = 0
+    setup.links["first_interval"] = -1
+    setup.flows["rate"] = capacity / len(rtts) * (1.0 - 1e-6)
+    setup.flows["bottleneck"] = -1
+    return Engine(setup.links, setup.flows, setup.routes)
+
+
+def measure(case: str, hooks: bool) -> tuple[float, float, float]:
+    """Return M data packets per CPU second, events per data packet, and bytes of memory beyond 1 KiB a flow per packet.
+
+    Parameters
+        case, hooks : see engine_of.
+    """
+    _, rtts, warm_up, measured = CASES[case]
+    engine = engine_of(case, hooks)
+    engine.advance(warm_up)
+    before = engine.stats
+    engine.advance(warm_up + measured)
+    after = engine.stats
+    engine.verify()
+    packets = after.data_packets - before.data_packets
+    beyond = max(after.peak_bytes - MOST_BYTES_PER_FLOW * len(rtts), 0) / after.in_flight
+    return (
+        packets / (after.cpu_seconds - before.cpu_seconds) / 1e6,
+        (after.events - before.events) / packets,
+        beyond,
+    )
+
+
+def main() -> None:
+    """Print one row a case: the figure, the goal and the ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[*CASES, []], default=list(CASES))
+    parser.add_argument("--repeat", type=int, default=3)
+    arguments = parser.parse_args()
+    print("case  hooks  M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
+    for case in arguments.cases:
+        for hooks in (True, False):
+            runs = [measure(case, hooks) for _ in range(arguments.repeat)]
+            speed, events, beyond = max(runs)
+            goal = f"{GOALS[case]:4.0f}  {speed / GOALS[case]:5.2f}" if hooks else "   -      -"
+            print(f"{case:4}  {'RCP' if hooks else 'none':5}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
+            assert beyond <= MOST_BYTES_PER_PACKET
+
+
+if __name__ == "__main__":
+    main()
