@@ -1,9 +1,9 @@
 """The books that every rate-feedback router and host keep: what RCP, QI-RCP and PIQI-RCP share outside their laws.
 
-A router counts the bytes that arrive and the RTTs that their headers carry, turns both into an arrival rate and a
-mean and maximum RTT at every tick of its clock, and stamps the smallest fair rate of the path into departing data.
-The moving average of RTTs, the clock min(d, interval) and the first probe of a host are those of RCP's own router
-and host (Dukkipati et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used).
+A router counts the bytes that arrive, averages the RTTs that their headers carry, turns the count into an arrival rate
+at every tick of its clock, and stamps the smallest fair rate of the path into departing data. The moving average of
+RTTs by packet, the least fair rate and the probe that opens a flow are those of RCP's own router and host (Dukkipati
+et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used).
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class LinkState:
     mean_rtt: float = 0.0  # moving average [s]; 0 before any sample
     max_rtt: float = 0.0  # largest RTT of the last interval that had samples [s]
     arrived: float = 0.0  # since the last tick [bytes]
-    rtt_sum: float = 0.0  # RTT times bytes, since the last tick
-    rtt_bytes: float = 0.0  # bytes that carried an RTT
     rtt_peak: float = 0.0  # largest RTT since the last tick [s]
     packet_size: float = 0.0  # of the last packet [bytes]
     opened: float = 0.0  # when the running interval began [s]
@@ -76,12 +74,13 @@ def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Count a packet and the RTT it carries."""
+    """Count a packet, and average the RTT it carries."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
     if env.kind == 0 and header.rtt > 0.0:
-        link.rtt_sum += header.rtt * env.packet_size
-        link.rtt_bytes += env.packet_size
+        if link.mean_rtt == 0.0:
+            link.mean_rtt = header.rtt
+        link.mean_rtt += p.rtt_gain * (header.rtt - link.mean_rtt)
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
@@ -93,31 +92,20 @@ def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
         header.stamp = link.ticks
 
 
-def close_interval(link: Any, p: Any, env: Any) -> bool:
-    """Turn the counts of the interval into y, mean and maximum RTT; False when there is nothing to control on yet.
+def close_interval(link: Any, env: Any) -> bool:
+    """Turn the counts of the interval into y and the maximum RTT; False when there is nothing to control on yet.
 
-    The first tick only opens the books. The mean follows longer RTTs within an RTT and shorter ones more slowly, by
-    R/C, as RCP's router does.
+    The first tick only opens the books.
     """
-    T = env.now - link.opened
     first = link.ticks == 0
-    if link.rtt_bytes > 0.0:
-        sample = link.rtt_sum / link.rtt_bytes
-        if link.mean_rtt == 0.0:
-            link.mean_rtt = sample
-        gain = min(1.0, T / link.mean_rtt)
-        if sample < link.mean_rtt:
-            gain *= min(1.0, link.R / env.capacity) * sample / link.mean_rtt
-        link.mean_rtt += gain * (sample - link.mean_rtt)
+    if link.rtt_peak > 0.0:
         link.max_rtt = link.rtt_peak
     link.y_prev = link.y
     if not first:
-        link.y = 8.0 * link.arrived / T
+        link.y = 8.0 * link.arrived / (env.now - link.opened)
         if link.ticks == 1 and link.y_prev == 0.0:
             link.y_prev = link.y
     link.arrived = 0.0
-    link.rtt_sum = 0.0
-    link.rtt_bytes = 0.0
     link.rtt_peak = 0.0
     link.opened = env.now
     link.ticks += 1
@@ -125,9 +113,8 @@ def close_interval(link: Any, p: Any, env: Any) -> bool:
 
 
 def announce(link: Any, R: float, d: float, p: Any, env: Any) -> None:
-    """Announce R, kept between one packet an RTT and the capacity, and set the next tick min(d, interval) away."""
+    """Announce R, kept between one packet an RTT and the capacity."""
     link.R = min(max(R, p.floor * 8.0 * link.packet_size / d), env.capacity)
-    env.next_interval = min(p.interval, d)
 
 
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -155,9 +142,14 @@ def listen(flow: Any, header: Any, env: Any) -> None:
     flow.updated = env.now
 
 
+def least_rate(p: Any, env: Any) -> float:
+    """A host sends a packet an RTT whatever it is told, or it would not hear of better times."""
+    return p.floor * 8.0 * env.packet_size / env.rtt
+
+
 def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Send at the fair rate heard, as RCP and QI-RCP do (THESIS (4.2))."""
     if header.link != NO_LINK:
         listen(flow, header, env)
-        flow.x = header.rate
-        env.rate = header.rate
+        flow.x = max(header.rate, least_rate(p, env))
+        env.rate = flow.x

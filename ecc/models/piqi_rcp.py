@@ -36,12 +36,13 @@ class PIQIRCP(Protocol):
         alpha : float, > 0. Both gains of the router (THESIS IV.E: 0.5).
         tau1 : float, in (0, 2). Weight of the source's average (THESIS IV.E: 0.01).
         tau2 : float, >= 0. Weight of the last change of the feedback (THESIS IV.E: 0.1).
-        interval : float, s, > 0. Control interval T; a router whose mean RTT is shorter uses that.
+        interval : float, s, > 0. Control interval T.
         gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
         update : "interval" (once for each new feedback), "ack" (every ACK: PIQI-RCP-ACK) or "rtt" (once an RTT).
         alpha1, alpha2 : float, > 0, or None for `alpha`. Gains on this error and on the one before.
         initial : float, > 0. Share of capacity announced before the first measurement.
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
+        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -56,9 +57,10 @@ class PIQIRCP(Protocol):
     alpha2: float | None = None
     initial: float = 0.05
     floor: float = 1.0
+    rtt_gain: float = 0.02
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0)
+        check_number(self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
         if not self.tau1 < 2.0:
             raise ValueError(f"tau1 must be > 0 and < 2, got {self.tau1!r}")
         for name in ("alpha1", "alpha2"):
@@ -88,6 +90,7 @@ class PIQIRCP(Protocol):
             "gamma": self.gamma,
             "initial": self.initial,
             "floor": self.floor,
+            "rtt_gain": self.rtt_gain,
         }
 
     reductions = {"4.64": "taylor", "4.75": "static"}
@@ -137,16 +140,14 @@ source_law = PIQIRCP.source_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, p, env):
+    if books.close_interval(link, env):
         R = router_law(link.R, link.y, link.y_prev, env.capacity, link.mean_rtt, T, p)
         books.announce(link, R, link.mean_rtt, p, env)
-    else:
-        env.next_interval = p.interval
 
 
 def approach(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Move towards the fair rate in the header by one step of the source law; begin at one packet an RTT."""
-    least = p.floor * 8.0 * env.packet_size / env.rtt
+    least = books.least_rate(p, env)
     heard_before = flow.R if flow.x > 0.0 else header.rate
     x = flow.x if flow.x > 0.0 else least
     flow.x = max(source_law(x, header.rate, heard_before, p), least)

@@ -34,10 +34,11 @@ class QIRCP(Protocol):
 
     Parameters
         alpha : float, > 0. Gain (THESIS IV.E: 0.5).
-        interval : float, s, > 0. Control interval T; a router whose mean RTT is shorter uses that.
+        interval : float, s, > 0. Control interval T.
         gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
         initial : float, > 0. Share of capacity announced before the first measurement.
-        floor : float, >= 0. Least fair rate, in packets an RTT.
+        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
+        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -47,9 +48,10 @@ class QIRCP(Protocol):
     gamma: float = 0.95
     initial: float = 0.05
     floor: float = 1.0
+    rtt_gain: float = 0.02
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0)
+        check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -70,6 +72,7 @@ class QIRCP(Protocol):
             "gamma": self.gamma,
             "initial": self.initial,
             "floor": self.floor,
+            "rtt_gain": self.rtt_gain,
         }
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -145,8 +148,6 @@ router_law = QIRCP.router_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, p, env):
+    if books.close_interval(link, env):
         R = router_law(link.R, link.y, env.capacity, link.mean_rtt, T, p)
         books.announce(link, R, link.mean_rtt, p, env)
-    else:
-        env.next_interval = p.interval

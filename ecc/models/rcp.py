@@ -34,11 +34,12 @@ class RCP(Protocol):
     Parameters
         alpha : float, > 0. Gain on spare capacity (JETMAX sec. 3.3: 0.4; THESIS IV.E 0.5, VI 0.1).
         beta : float, >= 0. Gain on the queue (1.0 in all of them).
-        interval : float, s, > 0. Control interval T; a router whose RTT is shorter uses that.
+        interval : float, s, > 0. Control interval T; a router whose RTT d is shorter takes d (JETMAX sec. 3.8).
         queue_term : bool. False drops the queue (RCP-1).
         rtt : "mean" or "max" (RCP-2): the RTT d.
         initial : float, > 0. Share of capacity announced before the first measurement.
-        floor : float, >= 0. Least fair rate, in packets an RTT.
+        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
+        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -50,9 +51,10 @@ class RCP(Protocol):
     rtt: str = "mean"
     initial: float = 0.05
     floor: float = 1.0
+    rtt_gain: float = 0.02
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0)
+        check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "queue_term", (True, False))
         check_choice(self, "rtt", ("mean", "max"))
 
@@ -76,6 +78,7 @@ class RCP(Protocol):
             "use_max": float(self.rtt == "max"),
             "initial": self.initial,
             "floor": self.floor,
+            "rtt_gain": self.rtt_gain,
         }
 
     @property
@@ -117,9 +120,8 @@ router_law = RCP.router_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, p, env):
+    if books.close_interval(link, env):
         d = link.max_rtt if p.use_max > 0.0 else link.mean_rtt
         R = router_law(link.R, link.y, 8.0 * env.queue, env.capacity, d, T, p)
         books.announce(link, R, d, p, env)
-    else:
-        env.next_interval = p.interval
+        env.next_interval = min(p.interval, d)

@@ -49,7 +49,7 @@ def pushed_run(
 
     Parameters
         protocol : Protocol. network : Network.
-        period : float, s. Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
+        period : float, s. Of the expected oscillation: sets samples (period/24), windows (one period), horizon.
         periods : float. Length of the run. engine : "packet" or "fluid".
         push : float. Relative disturbance of all rates. seed : int.
         floor, ceiling : amplitudes between which the envelope is fitted (noise of packets; no longer small).
@@ -69,7 +69,7 @@ def pushed_run(
     time = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
     held = float(run.stats.get("held_until", 0.0))
-    verdict = judge(time, deviation, 2.0 * period, held + 2.0 * period, floor, ceiling)
+    verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling)
     return PushedRun(verdict, time, deviation, link, run)
 
 

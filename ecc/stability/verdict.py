@@ -38,7 +38,8 @@ def judge(
 
     The envelope is the root mean square over successive windows, each freed of its own mean and trend (a slow drift of
     the operating point is no oscillation). Only windows from the first to the one that reaches `floor` (lost in the
-    noise) or `ceiling` (no longer small) are fitted.
+    noise) or `ceiling` (no longer small) are fitted, but at least three: an envelope that leaves sooner is flattened by
+    what it met there, so that its rate is understated and its sign is right.
 
     Parameters
         time : shape (n,), s, evenly spaced ends of samples. deviation : shape (n,), relative to the equilibrium.
@@ -46,7 +47,7 @@ def judge(
         floor, ceiling : amplitudes between which the fit is made.
         confidence : how many standard errors the growth rate must be away from zero for a verdict.
     Returns
-        RunVerdict; "undecided" also when fewer than three windows are usable.
+        RunVerdict; "undecided" also when there are fewer than three windows.
     Raises
         ValueError: arrays of different length, or a window shorter than four samples.
     Example
@@ -66,7 +67,7 @@ def judge(
     count = len(t) // per_window if per_window else 0
     ends = t[: count * per_window].reshape(count, -1)[:, -1] if count else np.empty(0)
     amplitude = _detrended_rms(z[: count * per_window].reshape(count, -1)) if count else np.empty(0)
-    usable = _usable(amplitude, floor, ceiling)
+    usable = min(count, max(3, _usable(amplitude, floor, ceiling)))
     ends, amplitude = ends[:usable], amplitude[:usable]
     if usable < 3:
         return RunVerdict("undecided", np.nan, np.nan, ends, amplitude)

@@ -1,0 +1,257 @@
+"""Evidence that the checks of many claims share: a bound beside the exact boundaries and beside what runs do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import plot
+from ecc.claims.ledger import Measure, Picture
+from ecc.closed_loop import linearize
+from ecc.errors import ConvergenceError
+from ecc.linear import Loss
+from ecc.models.base import Bound, Protocol
+from ecc.network import Network
+from ecc.stability import MeasuredBoundary, PushedRun, critical_gain, measured_boundary, pushed_run
+
+__all__ = ["TIMES", "Sweep", "Tightness", "exact_boundaries", "nyquist_picture", "random_mixes", "run_evidence", "sweep"]
+
+TIMES = ("continuous", "discrete", "hybrid")
+RTTS = np.array([0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0])
+"""RTTs over which bounds are compared [s]."""
+CAPACITY = "1 Gb/s"
+ROOM = {"gamma": 0.8}
+"""Runs that measure stability leave a fifth of the link free, so that a small oscillation meets no queue."""
+
+RUN_ASSUMPTIONS = (
+    "Runs that judge stability start at the equilibrium with all rates 2 % high, on 1 Gb/s with 1000-byte packets and "
+    "gamma = 0.8, so that an oscillation meets neither a queue nor the capacity; the linear loop depends on none of these.",
+)
+
+
+def exact_boundaries(protocol: Protocol, network: Network, times: Iterable[str] = TIMES, **options: Any) -> dict[str, Loss]:
+    """Return the critical alpha of each linear model, proven from both sides.
+
+    Parameters
+        protocol, network : of the loop. times : models. options : for linearize.
+    """
+    return {time: critical_gain(protocol, network, "alpha", time, certify=True, **options) for time in times}
+
+
+def period_of(loss: Loss, time: str, interval: float) -> float:
+    """Return the period of the oscillation at a boundary, s.
+
+    Parameters
+        loss : Loss. time : its model. interval : float, s, a step of sampled models.
+    """
+    return 2.0 * pi / loss.frequency * (1.0 if time == "continuous" else interval)
+
+
+@dataclass(frozen=True)
+class RunEvidence:
+    """What runs say around a bound: the measured boundary (None: none found, `reason` says why) and single verdicts."""
+
+    measured: MeasuredBoundary | None
+    reason: str
+    runs: dict[tuple[str, str], PushedRun]  # (engine, label) -> run
+    measures: list[Measure]
+
+
+def run_evidence(
+    protocol: Protocol, network: Network, bound: Bound, exact: dict[str, Loss], boundary: bool = True
+) -> RunEvidence:
+    """Return verdicts of fluid and packet runs 2 % inside and outside a bound and the hybrid boundary.
+
+    Parameters
+        protocol, network : of the loop. bound : the published bound. exact : boundaries, "hybrid" among them.
+        boundary : also find the boundary of packet runs by bisection.
+    """
+    hybrid = exact["hybrid"]
+    interval = protocol.params()["interval"]
+    period = period_of(hybrid, "hybrid", interval)
+    roomy = replace(protocol, **ROOM)
+    runs: dict[tuple[str, str], PushedRun] = {}
+    measures: list[Measure] = []
+    for name, edge in ((bound.theorem.removeprefix("THESIS "), bound.value), ("hybrid boundary", hybrid.value)):
+        for side, factor in (("2 % below", 0.98), ("2 % above", 1.02)):
+            for engine in ("fluid", "packet"):
+                label = f"{side} {name}"
+                run = pushed_run(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
+                runs[engine, label] = run
+                measures.append(
+                    Measure(
+                        f"{engine} run {label}",
+                        run.verdict.status,
+                        note=f"alpha = {edge * factor:.4f}, growth {run.verdict.growth_rate:+.4f} "
+                        f"+- {run.verdict.error:.4f} 1/s",
+                    )
+                )
+    measured, reason = None, ""
+    if boundary:
+        try:
+            measured = measured_boundary(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+        except ConvergenceError as error:
+            reason = str(error)
+    if measured is not None:
+        off = measured.value / hybrid.value - 1.0
+        note = f"+- {measured.error:.4f}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
+        measures.append(Measure("boundary of packet runs", measured.value, note=note))
+    return RunEvidence(measured, reason, runs, measures)
+
+
+def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
+    """Return the envelopes of the runs on both sides of each boundary.
+
+    Parameters
+        evidence : RunEvidence. engine : whose runs.
+    """
+    curves, fits = {}, {}
+    for (name, label), run in evidence.runs.items():
+        if name == engine and len(run.verdict.time):
+            v = run.verdict
+            curves[label] = (v.time, v.amplitude)
+            if np.isfinite(v.growth_rate):
+                level = np.exp(np.log(v.amplitude).mean() + v.growth_rate * (v.time - v.time.mean()))
+                fits[label] = (v.time, level)
+    return Picture.of(
+        plot.envelope_figure(curves, fits, title=f"{engine} runs from a disturbed equilibrium"),
+        f"Growth and decay in {engine} runs",
+        "Amplitude of the arrival rate's deviation from the equilibrium over windows of one period, with the fitted "
+        "exponentials that decide the verdicts.",
+    )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Exact critical alpha of each model, and the published bound, over a grid of equal RTTs."""
+
+    rtts: NDArray[np.float64]
+    exact: dict[str, NDArray[np.float64]]
+    bounds: dict[str, NDArray[np.float64]]  # by model time
+
+
+def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
+    """Return exact boundaries and bounds for two flows of equal RTT, over RTTs.
+
+    Parameters
+        protocol : Protocol with bounds. rtts : shape (n,), s.
+    """
+    exact: dict[str, list[float]] = {time: [] for time in TIMES}
+    bounds: dict[str, list[float]] = {}
+    for rtt in rtts:
+        network = Network.dumbbell(CAPACITY, rtts=[float(rtt)] * 2)
+        for time in TIMES:
+            exact[time].append(critical_gain(protocol, network, "alpha", time).value)
+        for bound in protocol.published_bounds(network):
+            bounds.setdefault(bound.time, []).append(bound.value)
+    return Sweep(
+        rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()}
+    )
+
+
+def sweep_picture(
+    found: Sweep, title: str, measured: Sequence[tuple[float, MeasuredBoundary]] = ()
+) -> Picture:
+    """Return the boundaries over RTT, with packet measurements as points.
+
+    Parameters
+        found : Sweep. title : str. measured : (RTT [s], boundary) of packet runs.
+    """
+    points = None
+    if measured:
+        points = {
+            "packet runs": (
+                [rtt for rtt, _ in measured],
+                [m.value for _, m in measured],
+                [m.error for _, m in measured],
+            )
+        }
+    figure = plot.boundary_figure(
+        found.rtts,
+        {f"exact, {time}": values for time, values in found.exact.items()},
+        {f"published, {time}": values for time, values in found.bounds.items()},
+        points,
+        x_title="RTT of both flows [s]",
+        y_title="critical alpha",
+        title=title,
+    )
+    return Picture.of(
+        figure,
+        title,
+        "The alpha at which two flows of equal RTT lose stability: exact for each model, the published bounds, and, where "
+        "measured, the alpha at which packet runs stop decaying.",
+    )
+
+
+def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float], time: str) -> Picture:
+    """Return Nyquist curves of the open loop for several alpha.
+
+    Parameters
+        protocol, network : of the loop. gains : values of alpha. time : model.
+    """
+    curves = {}
+    for gain in gains:
+        response = linearize(replace(protocol, **{"alpha": gain}), network, time).nyquist()
+        curves[f"alpha = {gain:.4g}"] = (response.omega, response.response)
+    unit = "rad/s" if time == "continuous" else "rad/step"
+    title = f"Nyquist curves, {time} model"
+    return Picture.of(
+        plot.nyquist_figure(curves, title=title, frequency_unit=unit),
+        title,
+        "Open loop with its gain, delays exact; the loop is stable while the curve leaves -1 outside.",
+    )
+
+
+@dataclass(frozen=True)
+class Tightness:
+    """Least and largest ratio of exact boundary to sufficient bound over RTT mixes; `worst` gives the least."""
+
+    least: float
+    largest: float
+    worst: tuple[float, ...]
+    worst_exact: Loss
+    worst_bound: float
+    count: int
+    violations: int
+
+
+def random_mixes(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0) -> list[list[float]]:
+    """Return RTT mixes of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
+
+    Parameters
+        count : int. seed : int. low, high : float, s.
+    """
+    rng = np.random.default_rng(seed)
+    mixes = []
+    for _ in range(count):
+        size = int(rng.integers(2, 9))
+        center, spread = rng.uniform(np.log(low), np.log(high)), rng.uniform(0.0, 2.0)
+        mixes.append(np.exp(np.clip(rng.normal(center, spread, size), np.log(low), np.log(high))).tolist())
+    return mixes
+
+
+def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], bound_of: Callable[[Network], float],
+              **options: Any) -> Tightness:  # fmt: skip
+    """Return how a sufficient bound compares with the exact boundary over RTT mixes.
+
+    Parameters
+        protocol : Protocol. time : model. mixes : RTTs of each network. bound_of : the bound on a network.
+        options : for linearize.
+    """
+    ratios, bounds = [], []
+    for rtts in mixes:
+        network = Network.dumbbell(CAPACITY, rtts=list(rtts))
+        bounds.append(bound_of(network))
+        ratios.append(critical_gain(protocol, network, "alpha", time, **options).value / bounds[-1])
+    worst = int(np.argmin(ratios))
+    network = Network.dumbbell(CAPACITY, rtts=list(mixes[worst]))
+    exact = critical_gain(protocol, network, "alpha", time, certify=True, **options)
+    return Tightness(
+        float(min(ratios)), float(max(ratios)), tuple(mixes[worst]), exact, bounds[worst], len(ratios),
+        int(np.sum(np.array(ratios) < 1.0 - 1e-9)),
+    )  # fmt: skip

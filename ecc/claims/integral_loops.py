@@ -1,0 +1,614 @@
+"""Checks of the theorems on QI-RCP and PIQI-RCP: integral loops over one link (THESIS ch. IV)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, inf, log, pi, sin
+from typing import Any
+
+import numpy as np
+
+from ecc.claims.evidence import (
+    CAPACITY,
+    RUN_ASSUMPTIONS,
+    Tightness,
+    envelope_picture,
+    exact_boundaries,
+    nyquist_picture,
+    period_of,
+    random_mixes,
+    run_evidence,
+    sweep,
+    sweep_picture,
+    tightness,
+)
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.closed_loop import linearize, linearize_laws, steps_of
+from ecc.linear import Loss
+from ecc.models import PIQIRCP, QIRCP
+from ecc.models.base import Bound, Protocol
+from ecc.network import Network
+from ecc.stability import MeasuredBoundary, critical_gain, measured_boundary, pushed_run
+
+LIMIT_INTERVAL = 1e-7
+"""Control interval at which T/D -> 0 and omega T << tau1 are taken to hold [s]."""
+MIXES = random_mixes(60)
+
+
+def _equal(rtt: float, flows: int = 2) -> Network:
+    return Network.dumbbell(CAPACITY, rtts=[rtt] * flows)
+
+
+def _bound(protocol: Protocol, network: Network, time: str) -> Bound:
+    return next(b for b in protocol.published_bounds(network) if b.time == time)
+
+
+def _bound_value(protocol: Protocol, time: str) -> Any:
+    return lambda network: _bound(protocol, network, time).value
+
+
+def _loss_measures(exact: dict[str, Loss], reported: str, bound: Bound) -> list[Measure]:
+    out = [Measure(f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind)]
+    for time, loss in exact.items():
+        lo, hi = loss.certified or (float("nan"), float("nan"))
+        out.append(
+            Measure(
+                f"exact boundary, {time}",
+                loss.value,
+                note=f"proven stable at {lo:.9g}, unstable at {hi:.9g}; {loss.value / bound.value:.4f} of the bound",
+            )
+        )
+    return out
+
+
+def _packet_boundaries(protocol: Protocol, rtts: tuple[float, ...]) -> list[tuple[float, MeasuredBoundary, float]]:
+    """(RTT, measured boundary, hybrid boundary) of packet runs with two flows of equal RTT."""
+    out = []
+    roomy = replace(protocol, **{"gamma": 0.8})
+    for rtt in rtts:
+        hybrid = critical_gain(protocol, _equal(rtt), "alpha", "hybrid")
+        period = period_of(hybrid, "hybrid", protocol.params()["interval"])
+        found = measured_boundary(roomy, _equal(rtt), "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+        out.append((rtt, found, hybrid.value))
+    return out
+
+
+def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list[Measure]:
+    return [
+        Measure(
+            f"boundary of packet runs, RTT {rtt * 1e3:.0f} ms",
+            m.value,
+            note=f"+- {m.error:.4f}; hybrid model {hybrid:.4f} ({m.value / hybrid - 1:+.2%})",
+        )
+        for rtt, m, hybrid in found
+    ]
+
+
+# ---- QI-RCP ------------------------------------------------------------------------------------------------
+
+
+@check("qi-3")
+def qi_3(claim: Claim) -> Finding:
+    """Equal RTTs, continuous: the exact boundary is pi/2 at every RTT."""
+    protocol, network = QIRCP(), _equal(0.12)
+    found = sweep(protocol)
+    worst = float(np.max(np.abs(found.exact["continuous"] / (pi / 2) - 1.0)))
+    exact = exact_boundaries(protocol, network)
+    bound = _bound(protocol, network, "continuous")
+    runs = run_evidence(protocol, network, bound, exact, boundary=False)
+    packets = _packet_boundaries(protocol, (0.04, 0.12, 0.4))
+    holds = worst < 1e-9
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        f"The exact boundary of the continuous model equals pi/2 within {worst:.1e} for RTTs from 20 ms to 4 s. A router "
+        f"that averages and holds over 10 ms loses stability earlier: {exact['hybrid'].value:.4f} at 120 ms, as packets do.",
+        [
+            *_loss_measures(exact, "1.570796", bound),
+            Measure("largest relative distance from pi/2 over RTTs", worst),
+            *runs.measures,
+            *_packet_measures(packets),
+        ],
+        [
+            sweep_picture(found, "QI-RCP, equal RTTs", [(rtt, m) for rtt, m, _ in packets]),
+            envelope_picture(runs),
+            nyquist_picture(protocol, network, (1.5, pi / 2, 1.65), "continuous"),
+        ],
+        RUN_ASSUMPTIONS,
+    )
+
+
+def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, reported: str) -> Finding:
+    """A sufficient bound: exact boundaries at the paper's RTTs, and a search over RTT mixes for a counterexample."""
+    network = Network.dumbbell(CAPACITY, rtts=rtts)
+    exact = exact_boundaries(protocol, network)
+    bound = _bound(protocol, network, time)
+    runs = run_evidence(protocol, network, bound, exact)
+    spread = tightness(protocol, time, MIXES, _bound_value(protocol, time))
+    verdict, reason = _verdict_of_sufficient(protocol, time, spread)
+    reason += (
+        f" At RTTs of {', '.join(f'{r * 1e3:.0f}' for r in sorted(set(rtts)))} ms the bound is {bound.value:.4f} and the "
+        f"{time} model loses stability at {exact[time].value:.6g}."
+    )
+    return Finding(
+        claim,
+        verdict,
+        reason,
+        [*_loss_measures(exact, reported, bound), *_tightness_measures(spread), *runs.measures],
+        [
+            envelope_picture(runs),
+            nyquist_picture(protocol, network, (0.98 * bound.value, exact[time].value), time),
+        ],
+        RUN_ASSUMPTIONS,
+    )
+
+
+def _tightness_measures(spread: Tightness) -> list[Measure]:
+    rtts = ", ".join(f"{1e3 * r:.0f}" for r in sorted(spread.worst))
+    lo, hi = spread.worst_exact.certified or (float("nan"), float("nan"))
+    return [
+        Measure("exact boundary / bound, least over mixes", spread.least, note=f"{spread.count} mixes, 20 ms to 4 s"),
+        Measure("exact boundary / bound, largest over mixes", spread.largest),
+        Measure("mixes in which the bound is not safe", float(spread.violations)),
+        Measure(
+            "exact boundary at the worst mix",
+            spread.worst_exact.value,
+            reported=spread.worst_bound,
+            note=f"RTTs {rtts} ms; proven stable at {lo:.9g}, unstable at {hi:.9g}",
+        ),
+    ]
+
+
+def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> tuple[Verdict, str]:
+    if spread.violations == 0:
+        return Verdict.CONFIRMED, (
+            f"No mix among {spread.count} loses stability below the bound; the exact boundary is {spread.least:.3f} to "
+            f"{spread.largest:.3f} times the bound."
+        )
+    fast = replace(protocol, **{"interval": LIMIT_INTERVAL})
+    limit = tightness(fast, "continuous", MIXES[:20], _bound_value(fast, "continuous"))
+    unsafe = (
+        f"{spread.violations} of {spread.count} mixes lose stability below the bound, at {spread.least:.3f} of it in the worst"
+    )
+    if limit.least >= 1.0 - 1e-3:
+        return Verdict.CONDITIONAL, (
+            f"True only where omega T << tau1, not wherever T << D: with tau1 = 0.01 and T = 10 ms {unsafe}; "
+            f"for T -> 0 the least ratio is {limit.least:.4f}."
+        )
+    return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it for T -> 0."
+
+
+@check("qi-4")
+def qi_4(claim: Claim) -> Finding:
+    """Any RTTs, continuous: pi d/(2 D) is sufficient."""
+    return _sufficient(claim, QIRCP(), [0.1, 0.2], "continuous", "sufficient")
+
+
+@check("qi-5")
+def qi_5(claim: Claim) -> Finding:
+    """No delay, discrete: stable iff alpha < 2."""
+    protocol, network = QIRCP(), _equal(QIRCP().interval)
+    exact = exact_boundaries(protocol, network)
+    stable = {a: linearize(replace(protocol, alpha=a), network, "discrete").is_stable for a in (1.99, 2.01)}
+    off = abs(exact["discrete"].value - 2.0)
+    bound = replace(_bound(protocol, network, "discrete"), theorem="THESIS Theorem 5", hypotheses="no delay")
+    runs = run_evidence(protocol, network, bound, exact)
+    holds = off < 1e-9 and stable[1.99] and not stable[2.01]
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        f"The discrete model loses stability at {exact['discrete'].value:.9f}. No router has this loop: one that averages "
+        f"its arrivals over the interval it acts on adds a step, and loses stability at {exact['hybrid'].value:.4f} when "
+        "the RTT is one interval.",
+        [
+            *_loss_measures(exact, "2", bound),
+            *(Measure(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a < 2 else "unstable")
+              for a, s in stable.items()),
+            *runs.measures,
+        ],
+        [envelope_picture(runs), nyquist_picture(protocol, network, (1.99, 2.01), "discrete")],
+        RUN_ASSUMPTIONS,
+    )  # fmt: skip
+
+
+@check("qi-6")
+def qi_6(claim: Claim) -> Finding:
+    """The characteristic equation of the linearized laws is (4.42)."""
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for rtts in MIXES[:30]:
+        protocol = QIRCP(alpha=float(rng.uniform(0.1, 3.0)))
+        steps = np.array([steps_of(rtt, protocol.interval) for rtt in rtts])
+        system = linearize(protocol, Network.dumbbell(CAPACITY, rtts=rtts), "discrete")
+        z = rng.uniform(0.9, 1.5, 40) * np.exp(1j * rng.uniform(-pi, pi, 40))
+        paper = 1.0 - 1.0 / z + protocol.alpha / steps.sum() * np.sum((1.0 / z)[:, None] ** steps, axis=1)
+        ours = (1.0 - 1.0 / z) * (1.0 + system.open_loop(z))
+        worst = max(worst, float(np.max(np.abs(ours - paper) / (1.0 + np.abs(paper)))))
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if worst < 1e-11 else Verdict.REFUTED,
+        f"The model derived from the laws differs from (4.42), with one step an interval, by at most {worst:.1e} at 1200 "
+        "points of 30 RTT mixes.",
+        [Measure("largest relative difference", worst)],
+    )
+
+
+@check("qi-7")
+def qi_7(claim: Claim) -> Finding:
+    """Equal delays, discrete: 2 D sin(pi/(2(2D-1))) is the boundary."""
+    protocol, network = QIRCP(), _equal(0.1)
+    exact = exact_boundaries(protocol, network)
+    bound = _bound(protocol, network, "discrete")
+    worst, delays = 0.0, (1, 2, 3, 5, 10, 20, 50, 100, 200, 400)
+    for delay in delays:
+        net = _equal(delay * protocol.interval)
+        value = critical_gain(protocol, net, "alpha", "discrete").value
+        worst = max(worst, abs(value / (2.0 * delay * sin(pi / (2.0 * (2.0 * delay - 1.0)))) - 1.0))
+    stable = {a: linearize(replace(protocol, alpha=a), network, "discrete").is_stable for a in (1.64, 1.66)}
+    runs = run_evidence(protocol, network, bound, exact)
+    holds = worst < 1e-9 and stable[1.64] and not stable[1.66]
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        f"Exact for D = 1 to 400 within {worst:.1e}; D = 10 gives {exact['discrete'].value:.6f}, where the paper prints "
+        f"1.6523 with pi as 22/7. Packets follow the hybrid model ({exact['hybrid'].value:.4f}).",
+        [
+            *_loss_measures(exact, "1.6523", bound),
+            Measure("largest relative distance from the theorem, D = 1 to 400", worst),
+            *(Measure(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a == 1.64 else "unstable")
+              for a, s in stable.items()),
+            *runs.measures,
+        ],
+        [
+            sweep_picture(sweep(protocol), "QI-RCP, equal RTTs"),
+            envelope_picture(runs),
+            nyquist_picture(protocol, network, (1.64, 1.66), "discrete"),
+        ],
+        RUN_ASSUMPTIONS,
+    )  # fmt: skip
+
+
+@check("qi-8")
+def qi_8(claim: Claim) -> Finding:
+    """Any delays, discrete: sufficient; D = {10, 20} as the paper has it."""
+    return _sufficient(claim, QIRCP(), [0.1, 0.2], "discrete", "1.2080; unstable from 1.896")
+
+
+@check("dis-con")
+def dis_con(claim: Claim) -> Finding:
+    """Discrete and continuous boundaries agree as T/D -> 0."""
+    protocol = QIRCP()
+    delays = [1, 2, 5, 12, 50, 200, 1000, 5000]
+    ratios = [
+        critical_gain(protocol, _equal(d * protocol.interval), "alpha", "discrete").value / (pi / 2) for d in delays
+    ]
+    mixed = [[0.1, 0.2], [0.02, 0.3, 0.3], [0.05, 0.4, 1.0]]
+    spread = []
+    for shape in mixed:
+        fine = replace(protocol, interval=1e-4)
+        net = Network.dumbbell(CAPACITY, rtts=shape)
+        spread.append(
+            critical_gain(fine, net, "alpha", "discrete").value / critical_gain(fine, net, "alpha").value - 1.0
+        )
+    off = max(abs(ratios[-1] - 1.0), *(abs(s) for s in spread))
+    orders = [abs(r - 1.0) * d for r, d in zip(ratios, delays, strict=True)]
+    from ecc import plot
+
+    figure = plot.boundary_figure(
+        delays, {"discrete / continuous": ratios}, x_title="delay [intervals]", y_title="ratio of boundaries",
+        title="Discrete over continuous boundary",
+    )  # fmt: skip
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if off < 0.01 else Verdict.REFUTED,
+        f"The ratio of the boundaries tends to 1 like 1 + {orders[-1]:.3f} T/D; at the 12 intervals of THESIS fig. 17 they "
+        f"are still {ratios[3] - 1.0:+.1%} apart.",
+        [
+            *(Measure(f"discrete / continuous at D = {d} intervals", r) for d, r in zip(delays, ratios, strict=True)),
+            *(Measure(f"relative distance for RTTs {s} s, T = 0.1 ms", v) for s, v in zip(mixed, spread, strict=True)),
+        ],
+        [
+            Picture.of(
+                figure, "Discrete over continuous boundary",
+                "Two flows of equal delay; the discrete model has one step an interval.",
+            )  # fmt: skip
+        ],
+    )
+
+
+# ---- PIQI-RCP ----------------------------------------------------------------------------------------------
+
+
+@check("pi-1")
+def pi_1(claim: Claim) -> Finding:
+    """K_P and K_I read off the derivatives of the router laws."""
+    worst = 0.0
+    for rtts in MIXES[:10]:
+        network = Network.dumbbell(CAPACITY, rtts=rtts)
+        count, mean = len(rtts), float(np.mean(rtts))
+        for protocol, a1, a2 in ((QIRCP(alpha=0.7), 0.7, 0.0), (PIQIRCP(alpha1=0.5, alpha2=0.3), 0.5, 0.3)):
+            laws = linearize_laws(protocol, network, protocol.interval)
+            # R(n) = R(n-1) + g1 e(n) + g2 e(n-1): K_P = -g2, K_I T = g1 + g2, K_D = 0
+            g1, g2 = -laws.router["y"][0], -laws.router["y_prev"][0]
+            unit = 1.0 / (count * mean)
+            for found, paper in (
+                (-g2, -a2 * protocol.interval * unit),
+                ((g1 + g2) / protocol.interval, (a1 + a2) * unit),
+                (laws.router["R"][0], 1.0),
+            ):
+                worst = max(worst, abs(found - paper) / (abs(paper) + unit))
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if worst < 1e-12 else Verdict.REFUTED,
+        f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten RTT mixes; there is "
+        "no derivative part. (4.9) and (4.13) count d in intervals without saying so.",
+        [Measure("largest relative difference of K_P and K_I", worst)],
+    )
+
+
+@check("src-2")
+def src_2(claim: Claim) -> Finding:
+    """Iterate the source law towards a constant fair rate from 1 Mb/s to 10^100 bit/s."""
+    measures, agree = [], True
+    for tau1, eps in ((0.01, 0.01), (0.1, 0.01), (0.5, 0.001)):
+        p = PIQIRCP(tau1=tau1).namespace()
+        expected = ceil(log(eps) / log(1.0 - tau1))
+        counts = []
+        for rate in (1e6, 1e9, 1e12, 1e100):
+            x, steps = 0.0, 0
+            while rate - x > eps * rate:
+                x = PIQIRCP.source_law(x, rate, rate, p)
+                steps += 1
+            counts.append(steps)
+        agree &= all(count == expected for count in counts)
+        measures.append(
+            Measure(f"steps to within {eps:g}, tau1 = {tau1:g}", float(counts[0]), "steps", float(expected),
+                    f"from 1 Mb/s to 1e100 bit/s: {sorted(set(counts))}")
+        )  # fmt: skip
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if agree else Verdict.REFUTED,
+        "The number of steps is the paper's and the same at every capacity; tau2 plays no part once the fair rate is constant.",
+        measures,
+    )
+
+
+def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, dict[str, Loss], Bound]:
+    """Theorems 9 and 12: equal RTTs, stated for T/D -> 0, at the paper's parameters and over RTTs."""
+    protocol, network = PIQIRCP(), _equal(0.12)
+    found = sweep(protocol)
+    ratio = found.exact[time] / found.bounds[time]
+    exact = exact_boundaries(protocol, network)
+    bound = _bound(protocol, network, time)
+    fast = replace(protocol, interval=LIMIT_INTERVAL)
+    limit = critical_gain(fast, network, "alpha").value / (pi / 4)
+    runs = run_evidence(protocol, network, bound, exact, boundary=False)
+    low, high = int(np.argmin(ratio)), int(np.argmax(ratio))
+    worst = exact_boundaries(protocol, _equal(float(found.rtts[low])), [time])[time]
+    lo, hi = worst.certified or (float("nan"), float("nan"))
+    if float(np.max(np.abs(ratio - 1.0))) < 1e-6:
+        verdict = Verdict.CONFIRMED
+    elif abs(limit - 1.0) < 0.01:
+        verdict = Verdict.CONDITIONAL
+    else:
+        verdict = Verdict.REFUTED
+    reason = (
+        f"Holds where omega T << tau1, not wherever T << D (T = 0.1 us: {limit:.5f} of pi/4). With the suggested tau1 = 0.01 "
+        f"and T = 10 ms the bound is not necessary at 120 ms (exact {exact[time].value:.4f}, "
+        f"{exact[time].value / bound.value:.2f} of it) and not safe at {found.rtts[low]:g} s (exact {worst.value:.4f}, "
+        f"{ratio[low]:.3f} of it)."
+    )
+    measures = [
+        *_loss_measures(exact, reported, bound),
+        Measure(
+            f"exact boundary, {time}, RTT {found.rtts[low]:g} s",
+            worst.value,
+            reported=float(found.bounds[time][low]),
+            note=f"the least over RTTs; proven stable at {lo:.9g}, unstable at {hi:.9g}",
+        ),
+        Measure(f"exact / bound at RTT {found.rtts[high]:g} s", float(ratio[high]), note="the largest over RTTs"),
+        Measure("exact / (pi/4) for T = 0.1 us, RTT 120 ms", limit, note="continuous"),
+        *runs.measures,
+    ]
+    pictures = [
+        sweep_picture(found, "PIQI-RCP, equal RTTs"),
+        envelope_picture(runs),
+        nyquist_picture(protocol, network, (bound.value, exact[time].value), time),
+    ]
+    return Finding(claim, verdict, reason, measures, pictures, RUN_ASSUMPTIONS), exact, bound
+
+
+def _joining(alpha: float, rtts: list[float]) -> tuple[str, float, Any]:
+    """THESIS figs. 17, 18: 100 Mb/s, a flow every 10 s; what the last flow's last 20 s do."""
+    from ecc import packet
+    from ecc.scenario import Scenario
+
+    network = Network.dumbbell(
+        "100 Mb/s", rtts=rtts, delay=0.05 if min(rtts) >= 0.1 else None, starts=[10.0 * k for k in range(len(rtts))]
+    )
+    run = packet.simulate(Scenario(network, PIQIRCP(alpha=alpha), 10.0 * len(rtts) + 30.0), sample=0.1)
+    tail = run.arrival.to_numpy()[-200:, 0]
+    swing = float(tail.std() / tail.mean())
+    return ("oscillates" if swing > 0.05 else "steady"), swing, run
+
+
+def _figure_measures(rtts: list[float], gains: tuple[float, float]) -> tuple[list[Measure], list[Picture], bool]:
+    from ecc import plot
+
+    measures, pictures, as_reported = [], [], True
+    for alpha, reported in zip(gains, ("steady", "oscillates"), strict=True):
+        state, swing, run = _joining(alpha, rtts)
+        as_reported &= state == reported
+        measures.append(
+            Measure(f"joining flows at alpha = {alpha}", state, reported=reported,
+                    note=f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean")
+        )  # fmt: skip
+        title = f"A flow every 10 s, 100 Mb/s, alpha = {alpha}"
+        pictures.append(
+            Picture.of(
+                plot.trajectory_figure(run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue.to_numpy(), title),
+                title,
+                "Sending rates and bottleneck queue of the packet run in the setup of the paper's figure.",
+            )
+        )
+    return measures, pictures, as_reported
+
+
+@check("piqi-9")
+def piqi_9(claim: Claim) -> Finding:
+    """Equal RTTs, continuous, and the packet runs of fig. 17."""
+    finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
+    packets = _packet_boundaries(PIQIRCP(), (0.08, 0.12, 0.4))
+    measures, pictures, as_reported = _figure_measures([0.12] * 10, (0.77, 0.80))
+    verdict = finding.verdict if as_reported else Verdict.REFUTED
+    reason = finding.reason
+    if not as_reported:
+        reason += (
+            f" Fig. 17 is not reproduced: packets at 120 ms are steady at 0.77 and at 0.80, and lose stability at "
+            f"{packets[1][1].value:.3f}."
+        )
+    return replace(
+        finding,
+        verdict=verdict,
+        reason=reason,
+        measures=[*finding.measures, *_packet_measures(packets), *measures],
+        pictures=[
+            sweep_picture(sweep(PIQIRCP()), "PIQI-RCP, equal RTTs", [(rtt, m) for rtt, m, _ in packets]),
+            *finding.pictures[1:],
+            *pictures,
+        ],
+    )
+
+
+@check("piqi-10")
+def piqi_10(claim: Claim) -> Finding:
+    """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
+    rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
+    finding = _sufficient(claim, PIQIRCP(), rtts, "continuous", "0.261799 (0.261905 with pi as 22/7)")
+    measures, pictures, as_reported = _figure_measures(rtts, (0.26, 0.27))
+    reason = finding.reason
+    if not as_reported:
+        reason += " Fig. 18 is not reproduced: packets are steady at 0.26 and at 0.27."
+    return replace(
+        finding,
+        verdict=finding.verdict if as_reported else Verdict.REFUTED,
+        reason=reason,
+        measures=[*finding.measures, *measures],
+        pictures=[*finding.pictures, *pictures],
+        assumptions=[
+            *finding.assumptions,
+            "The RTTs of fig. 18 are not stated: nine flows of 77.8 ms and one of 300 ms have its mean and maximum.",
+        ],
+    )
+
+
+@check("piqi-w")
+def piqi_w(claim: Claim) -> Finding:
+    """Sign changes of Im T on the axis and on the circle, against tau1 + 2 tau2 < 2."""
+    rng = np.random.default_rng(1)
+    wrong = {"continuous": 0, "discrete": 0}
+    count = 400
+    for _ in range(count):
+        t1, t2 = float(rng.uniform(0.005, 0.995)), float(rng.uniform(0.005, 1.2))
+        if abs(t1 + 2.0 * t2 - 2.0) < 0.02:
+            continue
+        w = np.linspace(0.0, pi, 4001)[1:-1]
+        back = np.exp(-1j * w)
+        circle = (t1 + t2 + t1 * back - t2 * back**2) / (1.0 - (1.0 - t1) * back)
+        v = np.geomspace(1e-3, 1e3, 4001)  # w T of (4.71)
+        axis = (v * v * t2 + 1j * v * (2.0 * t2 - t1) + 2.0 * t1) / (1j * v * (1.0 - t1) + t1)
+        for name, values in (("discrete", circle), ("continuous", axis)):
+            crosses = bool(np.any(np.diff(np.sign(values.imag)) != 0))
+            if t1 + 2.0 * t2 < 2.0 and crosses:
+                wrong[name] += 1
+    t1, t2 = PIQIRCP().tau1, PIQIRCP().tau2
+    cosine = 1.0 + t1 * (2.0 - t1 - 2.0 * t2) / (2.0 * t2)
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if not any(wrong.values()) else Verdict.REFUTED,
+        f"No crossing in any of {count} pairs with tau1 + 2 tau2 < 2 and tau1 < 1. In discrete time the crossing is at "
+        f"cos wT = 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2), not at (4.88); at the suggested values that is {cosine:.4f} > 1.",
+        [
+            Measure("pairs with a crossing, continuous", float(wrong["continuous"]), reported=0.0),
+            Measure("pairs with a crossing, discrete", float(wrong["discrete"]), reported=0.0),
+            Measure("cos wT at tau1 = 0.01, tau2 = 0.1", cosine),
+        ],
+    )
+
+
+@check("piqi-D")
+def piqi_D(claim: Claim) -> Finding:
+    """The router given the largest RTT: exact boundaries over RTT mixes against pi/4."""
+
+    def ratios(protocol: PIQIRCP, mixes: list[list[float]]) -> np.ndarray:
+        out = []
+        for rtts in mixes:
+            network = Network.dumbbell(CAPACITY, rtts=rtts)
+            out.append(critical_gain(protocol, network, "alpha", mean_rtt=[max(rtts)]).value / (pi / 4))
+        return np.array(out)
+
+    given = ratios(PIQIRCP(), MIXES)
+    limit = ratios(PIQIRCP(interval=LIMIT_INTERVAL), MIXES[:20])
+    worst = MIXES[int(np.argmin(given))]
+    exact = critical_gain(
+        PIQIRCP(), Network.dumbbell(CAPACITY, rtts=worst), "alpha", certify=True, mean_rtt=[max(worst)]
+    )
+    lo, hi = exact.certified or (float("nan"), float("nan"))
+    if given.min() >= 1.0 - 1e-9:
+        verdict = Verdict.CONFIRMED
+    elif limit.min() >= 1.0 - 1e-3:
+        verdict = Verdict.CONDITIONAL
+    else:
+        verdict = Verdict.REFUTED
+    return Finding(
+        claim,
+        verdict,
+        f"For T -> 0 pi/4 is safe for every mix (least ratio {limit.min():.4f}); with tau1 = 0.01 and T = 10 ms it is not: "
+        f"the least exact boundary is {exact.value:.4f}, {given.min():.3f} of pi/4.",
+        [
+            Measure("exact boundary / (pi/4), least over mixes", float(given.min()), note=f"{len(MIXES)} mixes"),
+            Measure("exact boundary / (pi/4), largest over mixes", float(given.max())),
+            Measure("least for T = 0.1 us", float(limit.min()), note="20 mixes"),
+            Measure(
+                "exact boundary at the worst mix",
+                exact.value,
+                reported=pi / 4,
+                note=f"RTTs {', '.join(f'{1e3 * r:.0f}' for r in sorted(worst))} ms; "
+                f"proven stable at {lo:.9g}, unstable at {hi:.9g}",
+            ),
+        ],
+    )
+
+
+@check("piqi-11")
+def piqi_11(claim: Claim) -> Finding:
+    """The roots without delay for capacities from 1 Mb/s to 1 Tb/s and 1 to 1000 flows."""
+    protocol = PIQIRCP()
+    reference = np.sort_complex(linearize(protocol, Network.dumbbell(1e6, rtts=[0.0]), "discrete").roots(3))
+    worst = 0.0
+    for capacity in (1e6, 1e9, 1e12):
+        for flows in (1, 10, 1000):
+            network = Network.dumbbell(capacity, rtts=[0.0] * flows)
+            roots = np.sort_complex(linearize(protocol, network, "discrete").roots(3))
+            worst = max(worst, float(np.max(np.abs(roots - reference))))
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if worst < 1e-9 else Verdict.REFUTED,
+        f"The three roots move by at most {worst:.1e} from 1 Mb/s to 1 Tb/s and from 1 to 1000 flows.",
+        [
+            Measure("largest change of a root", worst),
+            *(Measure(f"root {k + 1}", f"{root:.6f}") for k, root in enumerate(reference)),
+        ],
+    )
+
+
+@check("piqi-12")
+def piqi_12(claim: Claim) -> Finding:
+    """Equal delays, discrete."""
+    return _theorem_of_limit(claim, "discrete", "necessary and sufficient")[0]
+
+
+@check("piqi-13")
+def piqi_13(claim: Claim) -> Finding:
+    """Any delays, discrete."""
+    return _sufficient(claim, PIQIRCP(), [0.1, 0.2], "discrete", "sufficient")
