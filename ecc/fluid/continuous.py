@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ecc.fluid import core
 from ecc.fluid.integration import Integration, breaking_points
 from ecc.fluid.laws import CompiledLaws
-from ecc.fluid.model import FluidNetwork
+from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Protocol
 
@@ -32,7 +32,6 @@ __all__ = ["run_continuous"]
 
 FloatArray = NDArray[np.float64]
 
-LEAST = 1e-9  # of the capacity: the smallest rate a router announces, so that none is lost in zero
 _SLICE = 20_000  # steps between two reports of progress
 
 
@@ -123,9 +122,7 @@ def run_continuous(
         reach=float(offsets.max()),
     )
     w = run.work
-    bottleneck = w.numbers[indices[place["bottleneck"]] :][:G]
     stops = w.numbers[indices[place["stops"]] :][:G]
-    del bottleneck
     finished = fluid.stop.copy()
     status = core.PAUSED
     while status in (core.PAUSED, core.CAUGHT):

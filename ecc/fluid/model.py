@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from ecc.scenario import Scenario
 
-__all__ = ["FluidNetwork"]
+__all__ = ["LEAST", "FluidNetwork"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+LEAST = 1e-9  # of the capacity: the smallest rate a router announces, so that none is lost in zero
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ecc.fluid.continuous import run_continuous
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
+from ecc.fluid.recurrence import run_recurrence
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -82,7 +83,10 @@ def simulate(
     begun = process_time()
     state = _stationary(scenario, fluid, 1.0 + push) if start == "equilibrium" else None
     samples = width * np.arange(1, rows + 1)
-    outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, progress)
+    if time == "continuous":
+        outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, progress)
+    else:
+        outcome = run_recurrence(scenario.protocol, fluid, state, samples, progress)
     return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
 
 
