@@ -162,11 +162,10 @@ def simulate(
     if out is not None and out.suffix not in _WRITERS:
         raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
     case = Scenario.from_toml(scenario)
-    with _progress() as bar, warnings.catch_warnings(record=True) as warned:
+    with _progress() as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `stopped` says the same
         task = bar.add_task(f"{engine} run", total=1.0)
         run = _engine(engine)(case, sample=_value(sample), progress=lambda share: bar.update(task, completed=share))
-    for warning in warned:
-        _complain(str(warning.message))
     if out is not None:
         _WRITERS[out.suffix](run, out)
     summary = _summary(run)
@@ -176,10 +175,9 @@ def simulate(
         _print(*_summary_tables(summary))
         if out is not None:
             print(f"run: {out}")
-    if run.stopped == "interrupted":
-        _complain(f"interrupted at {summary['simulated']:g} of {case.duration:g} s")
-        return INTERRUPTED
-    return 0 if run.is_complete else FAILED
+    if not run.is_complete:
+        _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
+    return 0 if run.is_complete else INTERRUPTED if run.stopped == "interrupted" else FAILED
 
 
 @app.command()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -197,9 +199,21 @@ def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("ecc.packet.simulation.SLICE", 1000)
     assert main(["simulate", scenario, "--out", str(tmp_path / "run.nc")]) == 130
     output = capsys.readouterr()
-    assert "interrupted at" in output.err
+    assert re.search(r"^ecc: the run ended at [\d.]+ of 2 s: interrupted$", output.err)
     assert "mean rate" in output.out
     assert 0 < xr.load_dataset(tmp_path / "run.nc").sizes["time"] < 20
+
+
+def test_a_run_that_a_hook_stops_is_kept_and_ends_in_one(scenario, monkeypatch, capsys):
+    simulate = ecc.packet.simulate
+
+    def stopped(case, **options):
+        run = simulate(case, **options)
+        return replace(run, stats=dict(run.stats) | {"stopped": "rate of flow 0 is nan"})
+
+    monkeypatch.setattr(ecc.packet, "simulate", stopped)
+    assert main(["simulate", scenario]) == 1
+    assert capsys.readouterr().err == "ecc: the run ended at 2 of 2 s: rate of flow 0 is nan\n"
 
 
 def test_many_flows_are_summed_up(scenario, tmp_path, capsys):

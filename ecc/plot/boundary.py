@@ -106,9 +106,10 @@ def envelope_figure(
         size = np.abs(np.asarray(deviation, dtype=float))
         size = np.where(size > 0.0, size, np.nan)  # a logarithmic axis has no zero
         drawn.append(size)
+        raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
         made.add_scatter(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
-            mode="lines", line={"color": faded(color, 0.45) if color.startswith("#") else color, "width": 1.2},
+            mode="lines", line={"color": raw, "width": 1.4},
             hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
         if name in fits:
@@ -118,7 +119,10 @@ def envelope_figure(
                 hovertemplate=f"{name}, envelope: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
             )  # fmt: skip
     made.update_xaxes(title_text="time [s]")
-    made.update_yaxes(title_text=y_title, type="log", range=_log_range(drawn, decades))
+    span = _log_range(drawn, decades)
+    made.update_yaxes(**axis(y_title, log=True), range=span)
+    if span is not None and span[1] - span[0] > 2.5:
+        made.update_yaxes(dtick=1, tickformat=None)  # whole decades, as powers
     return made
 
 
