@@ -347,7 +347,8 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
 
     rows = []
     for finding in findings:
-        pair = next((m for m in finding.measures if m.reported is not None), None)
+        paired = [measure for measure in finding.measures if measure.reported is not None]
+        pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
         shown = "" if pair is None else f"{number(pair.reported)} → {number(pair.value)} {pair.unit}".strip()
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason))

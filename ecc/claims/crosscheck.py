@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
+from pathlib import Path
 from time import perf_counter
 
 from ecc.claims import ledger
@@ -103,7 +105,7 @@ def examine(claims: Sequence[Claim], jobs: int = 2, progress: Progress | None = 
             if error is None:
                 findings[claim.id] = future.result()
             else:
-                failures[claim.id] = " ".join(f"{type(error).__name__}: {error}".split())
+                failures[claim.id] = _one_line(error)
             if progress is not None:
                 progress(claim, findings.get(claim.id))
     except KeyboardInterrupt:
@@ -123,6 +125,13 @@ def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def _one_line(error: BaseException) -> str:
+    """Kind, message and place: the worker sends its traceback as the cause."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))
+    place = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
+    return " ".join(f"{type(error).__name__}: {error}{place}".split())
 
 
 def _run(check: Check, claim: Claim) -> Finding:

@@ -22,7 +22,10 @@ __all__ = ["as_json", "json_text", "number", "write_report"]
 _TITLE = "Published claims on explicit congestion control, checked"
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "eps": "ε", "omega": "ω", "tau": "τ", "pi": "π", "rho": "ρ"}
 
-_SIGNS = {"&lt;=": "≤", "&gt;=": "≥", "-&gt;": "→", " - ": " − ", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;"}
+_SIGNS = {
+    "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
+    "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
+}  # fmt: skip
 _LABELS = {"value": "found", "value reported": "reported"}
 
 
@@ -241,20 +244,20 @@ def _badge(verdict: Verdict) -> str:
 def _number(value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return _typeset(value or "")
-    mantissa, _, exponent = number(value).partition("e")
-    return (f"{mantissa} × 10<sup>{int(exponent)}</sup>" if exponent else mantissa).replace("-", "−")
+    return _typeset(number(value))
 
 
 def _typeset(text: str) -> str:
-    """Text as HTML: escaped, with Greek letters for their names, sub- and superscripts, and signs for <=, >=, ->."""
+    """Text as HTML: escaped, with Greek letters for their names, sub- and superscripts, powers of ten and signs."""
     html = escape(text, quote=False)
     for plain, sign in _SIGNS.items():
         html = html.replace(plain, sign)
-    names = "|".join(_GREEK)
+    html = re.sub(r"(\d)e([+-]?)0*(\d+)\b", lambda m: f"{m[1]} × 10^{m[2].strip('+')}{m[3]}", html)
     html = re.sub(
-        rf"(?<!\w)(?<!\w-)({names})(\d?)(?!\w|-\w)",
+        rf"(?<!\w)(?<!\w-)({'|'.join(_GREEK)})(\d?)(?!\w|-\w)",
         lambda m: _GREEK[m[1]] + (f"<sub>{m[2]}</sub>" if m[2] else ""),
         html,
     )
     html = re.sub(r"\^(-?)(\w+)", lambda m: f"<sup>{'−' if m[1] else ''}{m[2]}</sup>", html)
+    html = re.sub(r"(?<![\w.)>-])-(?=\d)", "−", html)
     return re.sub(r"\b([A-Za-z])_(\w{1,3})\b", r"\1<sub>\2</sub>", html)

@@ -88,7 +88,8 @@ def envelope_figure(
 
     Parameters
         runs : name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
-        fits : name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed.
+        fits : name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, in the legend
+            in place of the run.
         y_title : str, with unit. title : str.
         decades : float, > 0. Span of the amplitude axis below the largest value drawn, at most.
     Returns
@@ -109,14 +110,14 @@ def envelope_figure(
         raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
         made.add_scatter(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
-            mode="lines", line={"color": raw, "width": 1.4},
+            mode="lines", line={"color": raw, "width": 1.4}, showlegend=name not in fits,
             hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
         if name in fits:
             made.add_scatter(
-                x=lean(fits[name][0]), y=lean(fits[name][1]), name=f"{name}: envelope", legendgroup=name, mode="lines",
+                x=lean(fits[name][0]), y=lean(fits[name][1]), name=name, legendgroup=name, mode="lines",
                 line={"color": color, "width": 2.5, "dash": "dash"},
-                hovertemplate=f"{name}, envelope: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
+                hovertemplate=f"{name}, fitted: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
             )  # fmt: skip
     made.update_xaxes(title_text="time [s]")
     span = _log_range(drawn, decades)

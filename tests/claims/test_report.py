@@ -31,7 +31,7 @@ def page(tmp_path_factory):
             Measure("never lost", math.inf),
         ],
         pictures=[picture],
-        assumptions=["T & d known"],
+        assumptions=["T & d known", "omega T << tau1: -2 +- 1.2e-16, figs. 4-8, qi-3, -alpha2"],
         seconds=1.25,
     )
     path, data = write_report(
@@ -93,7 +93,8 @@ def test_numbers_and_symbols_are_set(page):
     assert "3.2 × 10<sup>−5</sup>" in text
     assert "∞" in text
     assert "α<sub>1</sub> ≤ 2 &lt; π/2" in text
-    assert "z<sup>−D<sub>i</sub></sup>" in text or "z<sup>−D_i</sup>" in text
+    assert "z<sup>−D<sub>i</sub></sup>" in text
+    assert "ω T ≪ τ<sub>1</sub>: −2 ± 1.2 × 10<sup>−16</sup>, figs.&nbsp;4-8, qi-3, -α<sub>2</sub>" in text
 
 
 def test_figures_have_numbers_and_captions_and_no_title_of_their_own(page):

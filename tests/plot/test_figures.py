@@ -140,8 +140,10 @@ def test_envelope_draws_the_amplitude_on_a_logarithmic_axis():
     time = np.linspace(0.0, 10.0, 101)
     runs = {"inside": (time, -np.exp(-time)), "outside": (time, np.exp(time))}
     figure = envelope_figure(runs, {"inside": (time[[0, -1]], np.exp(-time[[0, -1]]))}, decades=3.0)
-    assert named(figure, "inside").y[0] == pytest.approx(1.0)
-    assert named(figure, "inside: envelope").line.dash == "dash"
+    run, fit, other = figure.data
+    assert run.y[0] == pytest.approx(1.0)
+    assert (fit.name, fit.line.dash, fit.y[-1]) == ("inside", "dash", pytest.approx(np.exp(-10.0)))
+    assert (run.showlegend, fit.showlegend, other.showlegend) == (False, None, True)
     low, high = figure.layout.yaxis.range
     assert high == pytest.approx(10.0 / np.log(10.0) + 0.2)
     assert high - low == pytest.approx(3.3)
