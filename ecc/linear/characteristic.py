@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import matrix_balance
+from scipy.optimize import linear_sum_assignment
 
 __all__ = [
     "Characteristic", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid", "inverse",
-    "product",
+    "longest_sum", "product",
 ]  # fmt: skip
 
 Real = NDArray[np.float64]
@@ -299,7 +300,7 @@ def evaluate_all(systems: list[Characteristic], s: Complex) -> list[tuple[Comple
     table = np.concatenate([ch._table for ch in systems]).T.astype(np.complex128)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = [np.exp(np.multiply.outer(-s[at : at + step], delays)) @ table for at in range(0, len(s), step)]
-        sums = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros((0, table.shape[1]))])
+        sums = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros((0, table.shape[1]), complex)])
         return _split(systems, s, sums)
 
 
@@ -336,3 +337,12 @@ def _split(systems: list[Characteristic], s: Complex, sums: Complex) -> list[tup
         return [systems[0]._assemble(s, sums)]
     ends = np.cumsum([len(ch._table) for ch in systems])[:-1]
     return [ch._assemble(s, part) for ch, part in zip(systems, np.split(sums, ends, axis=1), strict=True)]
+
+
+def longest_sum(*systems: Characteristic) -> float:
+    """The longest delay that the determinants of systems over the same delays can hold: over all permutations."""
+    every = np.sum([np.abs(ch.constant) + (0.0 if ch.slope is None else np.abs(ch.slope)) for ch in systems], axis=0)
+    if not len(every):
+        return 0.0
+    longest = (systems[0].delays[:, None, None] * (every > 0.0)).max(axis=0)
+    return float(longest[linear_sum_assignment(-longest)].sum())

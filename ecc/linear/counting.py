@@ -20,7 +20,7 @@ from ecc.linear.characteristic import Characteristic, Complex, Real, determinant
 __all__ = ["Count", "Evaluation", "count_right"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_MOST_PIECES = 1 << 22
+_MOST_PIECES = 1 << 20
 
 Evaluation = tuple[Complex, Complex, Real, Real]
 """P and P' at points of the line, and bounds on the errors of their entries: shape (points, n, n) each."""
@@ -94,6 +94,7 @@ def count_right(
     low: Evaluation = (nodes[0][:-1], nodes[1][:-1], nodes[2][:-1], nodes[3][:-1])
     high: Evaluation = (nodes[0][1:], nodes[1][1:], nodes[2][1:], nodes[3][1:])
     change, stuck, number = 0.0, float("nan"), len(omega)
+    most = min(_MOST_PIECES, 4096 + 16 * number)
     while True:
         bound = ch.fourth_derivative(sigma, np.hypot(sigma, right)) * ((right - left) ** 4 / 384.0)[:, None, None]
         radius, turn = _piece(low, high, right - left, bound)
@@ -105,7 +106,7 @@ def count_right(
         middle = 0.5 * (left + right)
         number += len(middle)
         small = right - left <= 16.0 * _EPS * np.maximum(right, 0.01 * min(ch.unit, top))
-        if small.any() or number > _MOST_PIECES:
+        if small.any() or number > most:
             stuck = float(middle[small][0]) if small.any() else float(middle[0])
             break
         new = evaluate(middle) if evaluate else _evaluate(ch, sigma, middle)

@@ -10,15 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, inf, isfinite, nan, pi
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from ecc.errors import ConvergenceError
 from ecc.linear.certificate import certify as prove
-from ecc.linear.characteristic import Complex, Real, Terms, adjugate, align, determinant, evaluate_all, evaluate_grid
+from ecc.linear.characteristic import (
+    Complex,
+    Real,
+    Terms,
+    adjugate,
+    align,
+    determinant,
+    evaluate_all,
+    evaluate_grid,
+    longest_sum,
+)
 from ecc.linear.counting import count_right
 from ecc.linear.systems import LinearSystem
 
@@ -84,17 +95,10 @@ class Pair:
         self.span, self.weight = span, weight
         self.sampled = low.sampled
 
-    @property
+    @cached_property
     def band(self) -> float:
-        """Longest delay of the determinants: the largest sum of the entries' delays over the permutations."""
-        ch = self.low
-        every = np.abs(self.low.constant) + np.abs(self.high.constant)
-        for slope in (self.low.slope, self.high.slope):
-            every = every if slope is None else every + np.abs(slope)
-        if not len(every):
-            return 0.0
-        longest = (ch.delays[:, None, None] * (every > 0.0)).max(axis=0)
-        return float(longest[linear_sum_assignment(-longest)].sum())
+        """Longest delay of the two determinants."""
+        return longest_sum(self.low, self.high)
 
     def _functions(self, low: tuple[Complex, Complex], high: tuple[Complex, Complex]) -> tuple[Complex, ...]:
         out = []

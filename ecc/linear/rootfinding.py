@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.linear.characteristic import Characteristic, Complex, inverse
+from ecc.linear.characteristic import Characteristic, Complex, inverse, longest_sum
 from ecc.linear.counting import Count, count_right
 
 __all__ = ["newton", "newton_steps", "rightmost", "starts"]
@@ -52,7 +52,10 @@ def newton(ch: Characteristic, starts: Complex) -> Complex:
         s, last = s[goes] - step[goes], size[goes]
     if len(s):  # a multiple root: linear convergence down to the rounding of P
         done.append(s[last <= 1e-6 * (np.abs(s) + ch.unit)])
-    return _distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
+    found = _distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
+    step = newton_steps(*ch.evaluate(found))  # of equal roots not the best one may have been kept
+    step = np.where(np.abs(step) <= 1e-9 * (np.abs(found) + ch.unit), step, 0.0)
+    return np.where(_weights(ch, found) == 1, found - step.real, found - step)
 
 
 def _distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex:
@@ -153,6 +156,10 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
     """
     found = _Found(ch)
     pending = iter(starts)
+    if ch.sampled:
+        k = min(k, int(longest_sum(ch)))
+    elif ch.longest == 0.0:
+        k = min(k, ch.size)
     lowest, drop = float("inf"), 0.5 * ch.unit
     for _ in range(200):
         reached = np.cumsum(found.weights)
@@ -271,8 +278,8 @@ def companion(ch: Characteristic) -> Complex:
 def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
     """Starts in the order of their cost; where eigenproblems would be large, a line through the stable boundary."""
     if ch.sampled:
-        if 0.0 < ch.size * ch.longest <= 160:
-            yield companion(ch)
+        if 0.0 < ch.size * ch.longest <= 120:
+            yield companion(ch)[: 4 * k + 8]
         else:
             yield _from_line(count_right(ch, 0.0), ch)
     elif ch.longest == 0.0:

@@ -98,7 +98,7 @@ class SampledSystem(LinearSystem):
             roots : shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
         Raises
             ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
-        Notes: no eigenproblem above order 160; longer delays are searched along a circle, at a cost proportional to
+        Notes: no eigenproblem above order 120; longer delays are searched along a circle, at a cost proportional to
             (longest delay) x (distinct delays).
         Example:
             >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)

@@ -1,0 +1,189 @@
+"""Roots, abscissa and radius against closed forms and computations made without ecc."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import lambertw
+
+from ecc.errors import ConvergenceError
+from ecc.linear import DelaySystem, SampledSystem
+
+
+def companion_moduli(matrices, delays):
+    size, longest = matrices.shape[1], int(max(delays)) + 1
+    full = np.eye(size * longest, k=-size)
+    for matrix, delay in zip(matrices, delays, strict=True):
+        full[:size, int(delay) * size : (int(delay) + 1) * size] += matrix
+    return np.sort(np.abs(np.linalg.eigvals(full)))[::-1]
+
+
+@pytest.mark.parametrize("k", [0.2, 1.0, 1.5707, 3.0, 40.0])
+@pytest.mark.parametrize("tau", [0.01, 1.0, 60.0])
+def test_scalar_delay_roots_are_lambert_w(k, tau):
+    branches = np.array([lambertw(-k * tau, b) / tau for b in range(-12, 12)])
+    expected = branches[np.lexsort((-branches.imag, -branches.real.round(9)))][:8]
+    roots = DelaySystem([-k], [tau]).roots(8)
+    np.testing.assert_allclose(np.sort_complex(roots.round(12)), np.sort_complex(expected.round(12)), rtol=1e-9)
+    assert roots.real.max() == pytest.approx(expected.real.max(), rel=1e-12)
+
+
+def test_roots_come_by_falling_real_part_with_conjugates_side_by_side():
+    roots = DelaySystem([0.3, -1.0], [0.0, 1.0]).roots(12)
+    assert len(roots) == 12
+    assert np.all(np.diff(roots.real) <= 1e-12)
+    np.testing.assert_allclose(roots[0::2], roots[1::2].conj())
+    assert np.all(roots[0::2].imag > 0.0)
+
+
+def test_system_without_delays_has_as_many_roots_as_states():
+    matrix = np.array([[0.0, 1.0, 0.0], [-2.0, -0.5, 1.0], [0.3, 0.0, -1.0]])
+    roots = DelaySystem([matrix], [0.0]).roots(7)
+    expected = np.linalg.eigvals(matrix)
+    np.testing.assert_allclose(np.sort_complex(roots), np.sort_complex(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_free_integrators_have_roots_at_zero(size):
+    system = DelaySystem([np.zeros((size, size))], [0.0])
+    assert system.roots(size).tolist() == [0.0] * size
+    assert system.spectral_abscissa == 0.0
+    assert not system.is_stable
+
+
+def test_double_root_is_listed_twice():
+    system = DelaySystem([np.diag([-1.0, -1.0])], [1.0])
+    one = DelaySystem([-1.0], [1.0]).roots(2)
+    np.testing.assert_allclose(system.roots(4), [one[0], one[1], one[0], one[1]], rtol=1e-7)
+
+
+def test_many_unstable_roots_are_all_found():
+    roots = DelaySystem([-1.0, -400.0], [0.0, 1.0]).roots(140)
+    assert len(roots) == 140
+    s = roots[:128]
+    np.testing.assert_allclose(s + 1.0 + 400.0 * np.exp(-s), 0.0, atol=1e-10)
+    assert DelaySystem([-1.0, -400.0], [0.0, 1.0]).certify().unstable == int((roots.real > 0).sum())
+
+
+def test_neutral_root_solves_its_equation_and_essential_abscissa_is_exact():
+    system = DelaySystem([-1.0, -0.5], [0.0, 1.0], neutral=[-0.5], neutral_delays=[1.0])
+    assert system.essential_abscissa == pytest.approx(np.log(0.5), rel=1e-12)
+    s = system.roots(3)
+    np.testing.assert_allclose(s * (1.0 - 0.5 * np.exp(-s)) + 1.0 + 0.5 * np.exp(-s), 0.0, atol=1e-12)
+    assert system.spectral_abscissa == pytest.approx(s[0].real)
+
+
+@pytest.mark.parametrize("factor, stable", [(0.999, True), (1.001, False)])
+def test_neutral_system_turns_unstable_with_its_difference_part(factor, stable):
+    neutral = [0.6 * factor, 0.4 * factor]
+    assert DelaySystem([-1.0], [0.0], neutral=neutral, neutral_delays=[1.0, 2.0**0.5]).is_stable is stable
+
+
+def test_neutral_term_without_delay_only_scales():
+    plain = DelaySystem([-1.0], [0.7])
+    scaled = DelaySystem([-3.0], [0.7], neutral=[2.0], neutral_delays=[0.0])
+    np.testing.assert_allclose(scaled.roots(4), plain.roots(4), rtol=1e-12)
+    np.testing.assert_allclose(scaled.characteristic(0.3j), 3.0 * plain.characteristic(0.3j))
+
+
+def test_time_scaling_moves_roots_only():
+    rng = np.random.default_rng(4)
+    matrices, delays = rng.normal(size=(5, 2, 2)), rng.uniform(0.0, 3.0, 5)
+    slow, fast = DelaySystem(matrices, delays).roots(5), DelaySystem(1e3 * matrices, 1e-3 * delays).roots(5)
+    np.testing.assert_allclose(fast, 1e3 * slow, rtol=1e-9)
+
+
+def test_badly_scaled_states_change_nothing():
+    rng = np.random.default_rng(5)
+    matrices, delays = rng.normal(size=(4, 3, 3)) - np.eye(3), rng.uniform(0.0, 2.0, 4)
+    scale = np.diag([1e9, 1.0, 1e-6])
+    other = scale @ matrices @ np.linalg.inv(scale)
+    np.testing.assert_allclose(DelaySystem(other, delays).roots(3), DelaySystem(matrices, delays).roots(3), rtol=1e-8)
+
+
+@pytest.mark.property
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    st.floats(0.05, 2.0),
+    st.integers(0, 2**32 - 1),
+)
+def test_radius_equals_companion_eigenvalues(size, delays, gain, seed):
+    matrices = gain * np.random.default_rng(seed).normal(size=(len(delays), size, size)) / len(delays)
+    system = SampledSystem(matrices, delays)
+    expected = companion_moduli(system.matrices, system.delays)
+    np.testing.assert_allclose(np.abs(system.roots(5))[:5], expected[:5], rtol=1e-7)
+    assert system.spectral_radius == pytest.approx(expected[0], rel=1e-9)
+    assert system.is_stable == (expected[0] < 1.0) or abs(expected[0] - 1.0) < 1e-12
+
+
+@pytest.mark.parametrize("steps", [1, 7, 400])
+def test_radius_of_a_pure_delay_is_known(steps):
+    system = SampledSystem([0.5], [steps - 1])
+    assert system.spectral_radius == pytest.approx(0.5 ** (1.0 / steps), rel=1e-13)
+
+
+def test_nilpotent_recurrence_has_no_roots():
+    system = SampledSystem([[[0.0, 1.0], [0.0, 0.0]]], [3])
+    assert system.spectral_radius == 0.0
+    assert system.is_stable
+    assert SampledSystem([0.0], [3]).spectral_radius == 0.0
+
+
+@pytest.mark.parametrize("gain", [1e-4, 1.57e-4, 1.0])
+def test_degree_ten_thousand_agrees_with_newton_on_the_polynomial(gain):
+    radius = SampledSystem([1.0, -gain], [0, 9999]).spectral_radius
+    angles = (2.0 * np.arange(400) + 1.0) * np.pi / 10_000.0
+    z = np.exp(1j * angles) * (1.0 + 1e-9)
+    for _ in range(200):  # z^10000 - z^9999 + gain = 0, roots next to the circle
+        power = np.exp(9999.0 * np.log(z))
+        step = (power * (z - 1.0) + gain) / (10_000.0 * power - 9999.0 * power / z)
+        z = z - np.where(np.abs(step) > 1e-4, 1e-4 * step / np.abs(step), step)
+    good = np.abs(np.exp(9999.0 * np.log(z)) * (z - 1.0) + gain) < 1e-9 * gain
+    assert good.sum() > 100
+    assert radius == pytest.approx(np.abs(z[good]).max(), rel=1e-12)
+
+
+def test_thousand_distinct_delays_of_both_kinds():
+    rng = np.random.default_rng(6)
+    tau = rng.uniform(0.01, 3.0, 1000)
+    s = DelaySystem(np.full(1000, -1e-3), tau).roots(1)[0]
+    assert abs(s + np.exp(-s * tau).mean()) < 1e-13
+    m = rng.choice(np.arange(1, 4000), 1000, replace=False)
+    z = SampledSystem(np.r_[1.0, np.full(1000, -5e-7)], np.r_[0, m]).roots(1)[0]
+    assert abs(z - 1.0 + 5e-4 * np.exp(-m * np.log(z)).mean()) < 1e-12
+
+
+def test_spread_of_delays_over_three_hundred_needs_no_luck():
+    """The slow loop decides, and collocation of low order calls this system unstable."""
+    tau = np.geomspace(0.01, 3.0, 12)
+    gains = 1.5 / tau / 12.0
+    system = DelaySystem(-gains, tau)
+    roots = system.roots(20)
+    residual = roots + (gains * np.exp(-np.multiply.outer(roots, tau))).sum(axis=1)
+    np.testing.assert_allclose(residual, 0.0, atol=1e-10)
+    assert system.is_stable is bool(roots[0].real < 0.0)
+    dense = np.linspace(0.0, 2.0 * gains.sum(), 400_001)
+    values = 1j * dense + (gains * np.exp(-1j * np.multiply.outer(dense, tau))).sum(axis=1)
+    turns = np.unwrap(np.angle(values))
+    assert round(0.5 - (turns[-1] - turns[0]) / np.pi) == (0 if system.is_stable else int((roots.real > 0).sum()))
+
+
+def test_k_is_checked():
+    system = DelaySystem([-1.0], [1.0])
+    with pytest.raises(ValueError, match="k must be >= 1, got 0"):
+        system.roots(0)
+    with pytest.raises(TypeError, match="k must be a whole number, got float"):
+        system.roots(1.5)
+
+
+def test_missing_roots_raise_with_what_was_found(monkeypatch):
+    from ecc.linear import rootfinding
+
+    monkeypatch.setattr(rootfinding, "newton", lambda ch, starts: np.zeros(0, complex))
+    with pytest.raises(ConvergenceError, match="roots lie right of .* 0 found") as caught:
+        DelaySystem([-1.0], [2.0]).roots(2)
+    assert len(caught.value.last) == 0
