@@ -120,6 +120,8 @@ def linearize_laws(
         at = {name: supply[name] for name in wanted}
         for name, column in router.items():
             column.append(derivatives(protocol.router_law, at, name)[1] if name in wanted else 0.0)
+    # The last bit of the equilibrium must not make an integrator drift: (R_R - 1)/T would be a pole off the origin.
+    router["R"] = [1.0 if abs(slope - 1.0) < 1e-14 else slope for slope in router["R"]]
     slopes = [_source_slopes(protocol, float(rate), p) for rate in point.fair_rate[links]]
     if any(slope != slopes[0] for slope in slopes):
         raise LinearizationError("the source law has different derivatives at different rates")
@@ -183,7 +185,8 @@ def linearize(
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {approximation!r}")
     if phases is not None and time != "hybrid":
         raise ValueError(f"phases belong to time='hybrid', got time={time!r}")
-    protocol.check_linear()
+    if protocol.linear_refusal is not None:
+        raise ValueError(protocol.linear_refusal)
     T = float(protocol.params()["interval"])
     laws = linearize_laws(protocol, network, T, assignment, mean_rtt, discrete=time == "discrete")
     if time == "continuous":

@@ -127,20 +127,18 @@ class Network:
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", _instances(self.links, Link, "links"))
         object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
-        for name, flow, index, link in (
-            (name, flow, index, link)
-            for index, flow in enumerate(self.flows)
-            for name in ("route", "reverse")
-            for link in getattr(flow, name) or ()
-        ):
-            if link >= len(self.links):
-                raise ValueError(f"{name} must use links 0 to {len(self.links) - 1}, got {link} (flow {index})")
-            buffer = self.links[link].buffer
-            if name == "route" and buffer is not None and buffer < flow.packet_size:
-                raise ValueError(
-                    f"buffer must be >= a packet of flow {index} ({flow.packet_size} bytes), "
-                    f"got {buffer} bytes (link {link})"
-                )
+        for index, flow in enumerate(self.flows):
+            for name in ("route", "reverse"):
+                for link in getattr(flow, name) or ():
+                    if link >= len(self.links):
+                        raise ValueError(f"{name} must use links 0 to {len(self.links) - 1}, got {link} (flow {index})")
+            for link in flow.route:
+                buffer = self.links[link].buffer
+                if buffer is not None and buffer < flow.packet_size:
+                    raise ValueError(
+                        f"buffer must be >= a packet of flow {index} ({flow.packet_size} bytes), "
+                        f"got {buffer} bytes (link {link})"
+                    )
 
     # ---- delays and routes -------------------------------------------------------------------------------
 
@@ -246,7 +244,9 @@ class Network:
             if given is not None:
                 lists[name] = list(given)
                 if len(lists[name]) != len(times):
-                    raise ValueError(f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}")
+                    raise ValueError(
+                        f"{name}s must have one entry for each of {len(times)} flows, got {len(lists[name])}"
+                    )
         flows = [
             Flow(
                 route=[0],
@@ -271,7 +271,7 @@ class Network:
         """Return a chain of links: flow 0 crosses all of them, flow k only link k - 1.
 
         Parameters
-            capacities : shape (n_links,), bit/s. delay : float, s, one way, of every link. buffer : int, bytes, or None.
+            capacities : shape (n_links,), bit/s. delay : float, s, one way, of a link. buffer : int, bytes, or None.
             starts : shape (n_links + 1,), s; default all 0. access_delay : float, s, of every flow.
             packet_size : int, bytes.
         Returns
@@ -344,9 +344,7 @@ class Network:
             joining : int, flows that join. join_at : float, s.
         """
         count = as_count(joining, "joining")
-        return cls.dumbbell(
-            "100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count
-        )
+        return cls.dumbbell("100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count)
 
     @classmethod
     def T_u(cls, scale: float = 1.0, join_at: Quantity = 30.0) -> Network:

@@ -62,7 +62,8 @@ class Scenario:
         for index, transfer in enumerate(self.workload.transfers if self.workload else ()):
             if max(transfer.route) >= self.network.n_links:
                 raise ValueError(
-                    f"route must use links 0 to {self.network.n_links - 1}, got {max(transfer.route)} (transfer {index})"
+                    f"route must use links 0 to {self.network.n_links - 1}, got {max(transfer.route)} (transfer "
+                    f"{index})"
                 )
 
     @property

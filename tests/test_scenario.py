@@ -58,10 +58,18 @@ def test_toml_takes_units_and_spellings():
     [
         ("alpha = 0.4", "aplha = 0.4", "protocol has no key 'aplha'; allowed are alpha, tau1"),
         ("alpha = 0.4", "alpha = -1", r"alpha must be > 0, got -1 \(in protocol\)"),
-        ('name = "piqi-rcp"', 'name = "tcp"', "protocol name must be one of RCP, QIRCP, PIQIRCP or module:Class, got 'tcp'"),
+        (
+            'name = "piqi-rcp"',
+            'name = "tcp"',
+            "protocol name must be one of RCP, QIRCP, PIQIRCP or module:Class, got 'tcp'",
+        ),
         ('name = "piqi-rcp"', 'name = "nowhere:Thing"', "protocol name 'nowhere:Thing' cannot be imported"),
         ('delay = "50 ms"', 'dealy = "50 ms"', r"links\[0\] has no key 'dealy'; allowed are capacity, delay, buffer"),
-        ('capacity = "100 Mb/s"', 'capacity = "-1 Mb/s"', r"capacity must be > 0 bit/s, got '-1 Mb/s' \(in links\[0\]\)"),
+        (
+            'capacity = "100 Mb/s"',
+            'capacity = "-1 Mb/s"',
+            r"capacity must be > 0 bit/s, got '-1 Mb/s' \(in links\[0\]\)",
+        ),
         ("route = [0]", "route = [3]", r"route must use links 0 to 0, got 3 \(flow 0\)"),
         ('duration = "10 s"', "", "scenario lacks the key 'duration'"),
         ('duration = "10 s"', "duration = 0", "duration must be > 0 s, got 0"),

@@ -19,7 +19,16 @@ from ecc.models.base import Bound, Protocol
 from ecc.network import Network
 from ecc.stability import MeasuredBoundary, PushedRun, critical_gain, measured_boundary, pushed_run
 
-__all__ = ["TIMES", "Sweep", "Tightness", "exact_boundaries", "nyquist_picture", "random_mixes", "run_evidence", "sweep"]
+__all__ = [
+    "TIMES",
+    "Sweep",
+    "Tightness",
+    "exact_boundaries",
+    "nyquist_picture",
+    "random_mixes",
+    "run_evidence",
+    "sweep",
+]
 
 TIMES = ("continuous", "discrete", "hybrid")
 RTTS = np.array([0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0])
@@ -29,12 +38,25 @@ ROOM = {"gamma": 0.8}
 """Runs that measure stability leave a fifth of the link free, so that a small oscillation meets no queue."""
 
 RUN_ASSUMPTIONS = (
-    "Runs that judge stability start at the equilibrium with all rates 2 % high, on 1 Gb/s with 1000-byte packets and "
-    "gamma = 0.8, so that an oscillation meets neither a queue nor the capacity; the linear loop depends on none of these.",
+    "Runs that judge stability start at the equilibrium with all rates 2 % high, on 0.1 to 1 Gb/s with 1000-byte "
+    "packets "
+    "and gamma = 0.8, so that an oscillation meets neither a queue nor the capacity; the linear loop depends on "
+    "none of these.",
 )
 
 
-def exact_boundaries(protocol: Protocol, network: Network, times: Iterable[str] = TIMES, **options: Any) -> dict[str, Loss]:
+def run_network(rtts: Sequence[float], period: float) -> Network:
+    """Return the dumbbell for runs that judge stability: fast enough that packets are a fine grain, slow enough to run.
+
+    Parameters
+        rtts : of the flows, s. period : float, s, of the oscillation; runs last a hundred.
+    """
+    return Network.dumbbell(float(np.clip(4e8 / period, 1e8, 1e9)), rtts=list(rtts))
+
+
+def exact_boundaries(
+    protocol: Protocol, network: Network, times: Iterable[str] = TIMES, **options: Any
+) -> dict[str, Loss]:
     """Return the critical alpha of each linear model, proven from both sides.
 
     Parameters
@@ -74,7 +96,7 @@ def run_evidence(
     hybrid = exact["hybrid"]
     interval = protocol.params()["interval"]
     period = period_of(hybrid, "hybrid", interval)
-    roomy = replace(protocol, **ROOM)
+    roomy, network = replace(protocol, **ROOM), run_network(network.rtts.tolist(), period)
     runs: dict[tuple[str, str], PushedRun] = {}
     measures: list[Measure] = []
     for name, edge in ((bound.theorem.removeprefix("THESIS "), bound.value), ("hybrid boundary", hybrid.value)):
@@ -149,14 +171,10 @@ def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
             exact[time].append(critical_gain(protocol, network, "alpha", time).value)
         for bound in protocol.published_bounds(network):
             bounds.setdefault(bound.time, []).append(bound.value)
-    return Sweep(
-        rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()}
-    )
+    return Sweep(rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()})
 
 
-def sweep_picture(
-    found: Sweep, title: str, measured: Sequence[tuple[float, MeasuredBoundary]] = ()
-) -> Picture:
+def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, MeasuredBoundary]] = ()) -> Picture:
     """Return the boundaries over RTT, with packet measurements as points.
 
     Parameters
@@ -183,7 +201,8 @@ def sweep_picture(
     return Picture.of(
         figure,
         title,
-        "The alpha at which two flows of equal RTT lose stability: exact for each model, the published bounds, and, where "
+        "The alpha at which two flows of equal RTT lose stability: exact for each model, the published bounds, "
+        "and, where "
         "measured, the alpha at which packet runs stop decaying.",
     )
 

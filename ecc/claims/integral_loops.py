@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, inf, log, pi, sin
+from math import ceil, log, pi, sin
 from typing import Any
 
 import numpy as np
 
+from ecc import packet, plot
 from ecc.claims.evidence import (
     CAPACITY,
+    ROOM,
     RUN_ASSUMPTIONS,
     Tightness,
     envelope_picture,
@@ -18,6 +20,7 @@ from ecc.claims.evidence import (
     period_of,
     random_mixes,
     run_evidence,
+    run_network,
     sweep,
     sweep_picture,
     tightness,
@@ -28,9 +31,11 @@ from ecc.linear import Loss
 from ecc.models import PIQIRCP, QIRCP
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
-from ecc.stability import MeasuredBoundary, critical_gain, measured_boundary, pushed_run
+from ecc.scenario import Scenario
+from ecc.stability import MeasuredBoundary, critical_gain, measured_boundary
+from ecc.trajectory import Trajectory
 
-LIMIT_INTERVAL = 1e-7
+LIMIT_INTERVAL = 1e-6
 """Control interval at which T/D -> 0 and omega T << tau1 are taken to hold [s]."""
 MIXES = random_mixes(60)
 
@@ -48,14 +53,16 @@ def _bound_value(protocol: Protocol, time: str) -> Any:
 
 
 def _loss_measures(exact: dict[str, Loss], reported: str, bound: Bound) -> list[Measure]:
-    out = [Measure(f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind)]
+    out = [
+        Measure(f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind)
+    ]
     for time, loss in exact.items():
         lo, hi = loss.certified or (float("nan"), float("nan"))
         out.append(
             Measure(
                 f"exact boundary, {time}",
                 loss.value,
-                note=f"proven stable at {lo:.9g}, unstable at {hi:.9g}; {loss.value / bound.value:.4f} of the bound",
+                note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}; {loss.value / bound.value:.4f} of the bound",
             )
         )
     return out
@@ -64,11 +71,12 @@ def _loss_measures(exact: dict[str, Loss], reported: str, bound: Bound) -> list[
 def _packet_boundaries(protocol: Protocol, rtts: tuple[float, ...]) -> list[tuple[float, MeasuredBoundary, float]]:
     """(RTT, measured boundary, hybrid boundary) of packet runs with two flows of equal RTT."""
     out = []
-    roomy = replace(protocol, **{"gamma": 0.8})
+    roomy = replace(protocol, **ROOM)
     for rtt in rtts:
         hybrid = critical_gain(protocol, _equal(rtt), "alpha", "hybrid")
         period = period_of(hybrid, "hybrid", protocol.params()["interval"])
-        found = measured_boundary(roomy, _equal(rtt), "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+        network = run_network([rtt] * 2, period)
+        found = measured_boundary(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
         out.append((rtt, found, hybrid.value))
     return out
 
@@ -101,8 +109,10 @@ def qi_3(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The exact boundary of the continuous model equals pi/2 within {worst:.1e} for RTTs from 20 ms to 4 s. A router "
-        f"that averages and holds over 10 ms loses stability earlier: {exact['hybrid'].value:.4f} at 120 ms, as packets do.",
+        f"The exact boundary of the continuous model equals pi/2 within {worst:.1e} for RTTs from 20 ms to 4 s. A "
+        "router "
+        f"that averages and holds over 10 ms loses stability earlier: {exact['hybrid'].value:.4f} at 120 ms, as "
+        "packets do.",
         [
             *_loss_measures(exact, "1.570796", bound),
             Measure("largest relative distance from pi/2 over RTTs", worst),
@@ -127,7 +137,8 @@ def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, 
     spread = tightness(protocol, time, MIXES, _bound_value(protocol, time))
     verdict, reason = _verdict_of_sufficient(protocol, time, spread)
     reason += (
-        f" At RTTs of {', '.join(f'{r * 1e3:.0f}' for r in sorted(set(rtts)))} ms the bound is {bound.value:.4f} and the "
+        f" At RTTs of {', '.join(f'{r * 1e3:.0f}' for r in sorted(set(rtts)))} ms the bound is {bound.value:.4f} "
+        "and the "
         f"{time} model loses stability at {exact[time].value:.6g}."
     )
     return Finding(
@@ -154,7 +165,7 @@ def _tightness_measures(spread: Tightness) -> list[Measure]:
             "exact boundary at the worst mix",
             spread.worst_exact.value,
             reported=spread.worst_bound,
-            note=f"RTTs {rtts} ms; proven stable at {lo:.9g}, unstable at {hi:.9g}",
+            note=f"RTTs {rtts} ms; proven stable at {lo:.12g}, unstable at {hi:.12g}",
         ),
     ]
 
@@ -168,7 +179,8 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     fast = replace(protocol, **{"interval": LIMIT_INTERVAL})
     limit = tightness(fast, "continuous", MIXES[:20], _bound_value(fast, "continuous"))
     unsafe = (
-        f"{spread.violations} of {spread.count} mixes lose stability below the bound, at {spread.least:.3f} of it in the worst"
+        f"{spread.violations} of {spread.count} mixes lose stability below the bound, "
+        f"at {spread.least:.3f} of it in the worst"
     )
     if limit.least >= 1.0 - 1e-3:
         return Verdict.CONDITIONAL, (
@@ -197,8 +209,10 @@ def qi_5(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The discrete model loses stability at {exact['discrete'].value:.9f}. No router has this loop: one that averages "
-        f"its arrivals over the interval it acts on adds a step, and loses stability at {exact['hybrid'].value:.4f} when "
+        f"The discrete model loses stability at {exact['discrete'].value:.9f}. No router has this loop: one that "
+        "averages "
+        "its arrivals over the interval it acts on adds a step, and loses stability at "
+        f"{exact['hybrid'].value:.4f} when "
         "the RTT is one interval.",
         [
             *_loss_measures(exact, "2", bound),
@@ -227,7 +241,8 @@ def qi_6(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if worst < 1e-11 else Verdict.REFUTED,
-        f"The model derived from the laws differs from (4.42), with one step an interval, by at most {worst:.1e} at 1200 "
+        f"The model derived from the laws differs from (4.42), with one step an interval, by at most {worst:.1e} "
+        "at 1200 "
         "points of 30 RTT mixes.",
         [Measure("largest relative difference", worst)],
     )
@@ -250,7 +265,8 @@ def qi_7(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Exact for D = 1 to 400 within {worst:.1e}; D = 10 gives {exact['discrete'].value:.6f}, where the paper prints "
+        f"Exact for D = 1 to 400 within {worst:.1e}; D = 10 gives {exact['discrete'].value:.6f}, where the paper "
+        "prints "
         f"1.6523 with pi as 22/7. Packets follow the hybrid model ({exact['hybrid'].value:.4f}).",
         [
             *_loss_measures(exact, "1.6523", bound),
@@ -292,8 +308,6 @@ def dis_con(claim: Claim) -> Finding:
         )
     off = max(abs(ratios[-1] - 1.0), *(abs(s) for s in spread))
     orders = [abs(r - 1.0) * d for r, d in zip(ratios, delays, strict=True)]
-    from ecc import plot
-
     figure = plot.boundary_figure(
         delays, {"discrete / continuous": ratios}, x_title="delay [intervals]", y_title="ratio of boundaries",
         title="Discrete over continuous boundary",
@@ -301,7 +315,8 @@ def dis_con(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if off < 0.01 else Verdict.REFUTED,
-        f"The ratio of the boundaries tends to 1 like 1 + {orders[-1]:.3f} T/D; at the 12 intervals of THESIS fig. 17 they "
+        f"The ratio of the boundaries tends to 1 like 1 + {orders[-1]:.3f} T/D; at the 12 intervals of THESIS fig. "
+        "17 they "
         f"are still {ratios[3] - 1.0:+.1%} apart.",
         [
             *(Measure(f"discrete / continuous at D = {d} intervals", r) for d, r in zip(delays, ratios, strict=True)),
@@ -309,7 +324,8 @@ def dis_con(claim: Claim) -> Finding:
         ],
         [
             Picture.of(
-                figure, "Discrete over continuous boundary",
+                figure,
+                "Discrete over continuous boundary",
                 "Two flows of equal delay; the discrete model has one step an interval.",
             )  # fmt: skip
         ],
@@ -340,7 +356,8 @@ def pi_1(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if worst < 1e-12 else Verdict.REFUTED,
-        f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten RTT mixes; there is "
+        f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten RTT mixes; "
+        "there is "
         "no derivative part. (4.9) and (4.13) count d in intervals without saying so.",
         [Measure("largest relative difference of K_P and K_I", worst)],
     )
@@ -368,7 +385,8 @@ def src_2(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if agree else Verdict.REFUTED,
-        "The number of steps is the paper's and the same at every capacity; tau2 plays no part once the fair rate is constant.",
+        "The number of steps is the paper's and the same at every capacity; tau2 plays no part once the fair rate "
+        "is constant.",
         measures,
     )
 
@@ -393,7 +411,8 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
     else:
         verdict = Verdict.REFUTED
     reason = (
-        f"Holds where omega T << tau1, not wherever T << D (T = 0.1 us: {limit:.5f} of pi/4). With the suggested tau1 = 0.01 "
+        f"Holds where omega T << tau1, not wherever T << D (T = 1 us: {limit:.5f} of pi/4). With the suggested "
+        "tau1 = 0.01 "
         f"and T = 10 ms the bound is not necessary at 120 ms (exact {exact[time].value:.4f}, "
         f"{exact[time].value / bound.value:.2f} of it) and not safe at {found.rtts[low]:g} s (exact {worst.value:.4f}, "
         f"{ratio[low]:.3f} of it)."
@@ -404,10 +423,10 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
             f"exact boundary, {time}, RTT {found.rtts[low]:g} s",
             worst.value,
             reported=float(found.bounds[time][low]),
-            note=f"the least over RTTs; proven stable at {lo:.9g}, unstable at {hi:.9g}",
+            note=f"the least over RTTs; proven stable at {lo:.12g}, unstable at {hi:.12g}",
         ),
         Measure(f"exact / bound at RTT {found.rtts[high]:g} s", float(ratio[high]), note="the largest over RTTs"),
-        Measure("exact / (pi/4) for T = 0.1 us, RTT 120 ms", limit, note="continuous"),
+        Measure("exact / (pi/4) for T = 1 us, RTT 120 ms", limit, note="continuous"),
         *runs.measures,
     ]
     pictures = [
@@ -418,40 +437,44 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
     return Finding(claim, verdict, reason, measures, pictures, RUN_ASSUMPTIONS), exact, bound
 
 
-def _joining(alpha: float, rtts: list[float]) -> tuple[str, float, Any]:
-    """THESIS figs. 17, 18: 100 Mb/s, a flow every 10 s; what the last flow's last 20 s do."""
-    from ecc import packet
-    from ecc.scenario import Scenario
-
+def _joining(protocol: PIQIRCP, rtts: list[float]) -> tuple[str, float, Trajectory]:
+    """THESIS figs. 17, 18: 100 Mb/s, a flow every 10 s; what the arrivals do in the last 20 s."""
     network = Network.dumbbell(
         "100 Mb/s", rtts=rtts, delay=0.05 if min(rtts) >= 0.1 else None, starts=[10.0 * k for k in range(len(rtts))]
     )
-    run = packet.simulate(Scenario(network, PIQIRCP(alpha=alpha), 10.0 * len(rtts) + 30.0), sample=0.1)
+    run = packet.simulate(Scenario(network, protocol, 10.0 * len(rtts) + 30.0), sample=0.1)
     tail = run.arrival.to_numpy()[-200:, 0]
     swing = float(tail.std() / tail.mean())
     return ("oscillates" if swing > 0.05 else "steady"), swing, run
 
 
-def _figure_measures(rtts: list[float], gains: tuple[float, float]) -> tuple[list[Measure], list[Picture], bool]:
-    from ecc import plot
-
-    measures, pictures, as_reported = [], [], True
-    for alpha, reported in zip(gains, ("steady", "oscillates"), strict=True):
-        state, swing, run = _joining(alpha, rtts)
-        as_reported &= state == reported
-        measures.append(
-            Measure(f"joining flows at alpha = {alpha}", state, reported=reported,
-                    note=f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean")
-        )  # fmt: skip
-        title = f"A flow every 10 s, 100 Mb/s, alpha = {alpha}"
-        pictures.append(
-            Picture.of(
-                plot.trajectory_figure(run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue.to_numpy(), title),
-                title,
-                "Sending rates and bottleneck queue of the packet run in the setup of the paper's figure.",
+def _figure(rtts: list[float], gains: tuple[float, float]) -> tuple[list[Measure], list[Picture], list[str], bool]:
+    """The paper's runs below and above its bound, for both readings of when a source updates."""
+    measures, pictures, words, as_reported = [], [], [], False
+    for update in ("interval", "ack"):
+        states = []
+        for alpha, reported in zip(gains, ("steady", "oscillates"), strict=True):
+            state, swing, run = _joining(PIQIRCP(alpha=alpha, update=update), rtts)
+            states.append(state)
+            title = f"A flow every 10 s, 100 Mb/s, alpha = {alpha}, updates by {update}"
+            note = f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean"
+            measures.append(Measure(f"joining flows, alpha = {alpha}, updates by {update}", state, "", reported, note))
+            pictures.append(
+                Picture.of(
+                    plot.trajectory_figure(
+                        run.data["time"].to_numpy(),
+                        run.rate.to_numpy(),
+                        run.queue.to_numpy(),
+                        title,
+                        packet_size=1000.0,
+                    ),
+                    title,
+                    "Sending rates and bottleneck queue of the packet run in the setup of the paper's figure.",
+                )
             )
-        )
-    return measures, pictures, as_reported
+        as_reported |= states == ["steady", "oscillates"]
+        words.append(f"with updates by {update} {states[0]} at {gains[0]} and {states[1]} at {gains[1]}")
+    return measures, pictures, words, as_reported
 
 
 @check("piqi-9")
@@ -459,12 +482,13 @@ def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
     packets = _packet_boundaries(PIQIRCP(), (0.08, 0.12, 0.4))
-    measures, pictures, as_reported = _figure_measures([0.12] * 10, (0.77, 0.80))
+    measures, pictures, words, as_reported = _figure([0.12] * 10, (0.77, 0.80))
     verdict = finding.verdict if as_reported else Verdict.REFUTED
     reason = finding.reason
     if not as_reported:
         reason += (
-            f" Fig. 17 is not reproduced: packets at 120 ms are steady at 0.77 and at 0.80, and lose stability at "
+            f" Fig. 17 is not reproduced: packets are {' and '.join(words)}; updating by interval they lose "
+            "stability at "
             f"{packets[1][1].value:.3f}."
         )
     return replace(
@@ -485,10 +509,10 @@ def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
     finding = _sufficient(claim, PIQIRCP(), rtts, "continuous", "0.261799 (0.261905 with pi as 22/7)")
-    measures, pictures, as_reported = _figure_measures(rtts, (0.26, 0.27))
+    measures, pictures, words, as_reported = _figure(rtts, (0.26, 0.27))
     reason = finding.reason
     if not as_reported:
-        reason += " Fig. 18 is not reproduced: packets are steady at 0.26 and at 0.27."
+        reason += f" Fig. 18 is not reproduced: packets are {' and '.join(words)}."
     return replace(
         finding,
         verdict=finding.verdict if as_reported else Verdict.REFUTED,
@@ -527,7 +551,8 @@ def piqi_w(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if not any(wrong.values()) else Verdict.REFUTED,
         f"No crossing in any of {count} pairs with tau1 + 2 tau2 < 2 and tau1 < 1. In discrete time the crossing is at "
-        f"cos wT = 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2), not at (4.88); at the suggested values that is {cosine:.4f} > 1.",
+        "cos wT = 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2), not at (4.88); at the suggested values that is "
+        f"{cosine:.4f} > 1.",
         [
             Measure("pairs with a crossing, continuous", float(wrong["continuous"]), reported=0.0),
             Measure("pairs with a crossing, discrete", float(wrong["discrete"]), reported=0.0),
@@ -563,18 +588,19 @@ def piqi_D(claim: Claim) -> Finding:
     return Finding(
         claim,
         verdict,
-        f"For T -> 0 pi/4 is safe for every mix (least ratio {limit.min():.4f}); with tau1 = 0.01 and T = 10 ms it is not: "
+        f"For T -> 0 pi/4 is safe for every mix (least ratio {limit.min():.4f}); with tau1 = 0.01 and T = 10 ms it "
+        "is not: "
         f"the least exact boundary is {exact.value:.4f}, {given.min():.3f} of pi/4.",
         [
             Measure("exact boundary / (pi/4), least over mixes", float(given.min()), note=f"{len(MIXES)} mixes"),
             Measure("exact boundary / (pi/4), largest over mixes", float(given.max())),
-            Measure("least for T = 0.1 us", float(limit.min()), note="20 mixes"),
+            Measure("least for T = 1 us", float(limit.min()), note="20 mixes"),
             Measure(
                 "exact boundary at the worst mix",
                 exact.value,
                 reported=pi / 4,
                 note=f"RTTs {', '.join(f'{1e3 * r:.0f}' for r in sorted(worst))} ms; "
-                f"proven stable at {lo:.9g}, unstable at {hi:.9g}",
+                f"proven stable at {lo:.12g}, unstable at {hi:.12g}",
             ),
         ],
     )

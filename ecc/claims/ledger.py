@@ -125,16 +125,16 @@ def check(claim_id: str) -> Callable[[Check], Check]:
 
 def checks() -> Mapping[str, Check]:
     """Return the checks by claim id, in the order of the ledger."""
-    from ecc.claims import rcp_family  # noqa: F401  (registers its checks)
+    from ecc.claims import integral_loops, queues_and_rates  # noqa: F401  (they register their checks)
 
     return {key: _CHECKS[key] for key in claims() if key in _CHECKS}
 
 
 def select(names: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims that can be checked and that `names` ask for: protocols (any spelling) or claim ids; all if none.
+    """Return the claims that have checks and that `names` ask for, all if there are none.
 
     Parameters
-        names : protocol names or claim ids.
+        names : protocol names (any spelling) or claim ids.
     Raises
         ValueError: a name that is neither.
     """

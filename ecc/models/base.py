@@ -87,7 +87,7 @@ class Protocol(ABC):
     router_law: ClassVar[Callable[..., float]]
     source_law: ClassVar[Callable[..., float]]
     asks: ClassVar[frozenset[str]] = frozenset()
-    """What hooks want in `env` beside the rest: "random" (a uniform number a call), "flow_queue" (a flow's bytes queued)."""
+    """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 
@@ -122,7 +122,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        """Return the `LinkState` of a router that has announced R [bit/s] for long, with arrivals y and these RTTs [s]."""
+        """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s]."""
 
     @abstractmethod
     def flow_at(self, x: float, R: float, link: int) -> Any:
@@ -132,8 +132,10 @@ class Protocol(ABC):
         """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
         return []
 
-    def check_linear(self) -> None:
-        """Refuse, in one line, a variant that has no linear model; accept by default."""
+    @property
+    def linear_refusal(self) -> str | None:
+        """Why this variant has no linear model, in one line; None if it has one."""
+        return None
 
 
 def check_number(protocol: Any, **allowed: float | None) -> None:

@@ -65,7 +65,9 @@ class Jet:
     def __lt__(self, other: Jet | float) -> bool:
         b = Jet.lift(other)
         if self.c[0] == b.c[0] and self.c != b.c:
-            raise LinearizationError(f"the law switches at the equilibrium: both sides of a comparison are {self.c[0]!r}")
+            raise LinearizationError(
+                f"the law switches at the equilibrium: both sides of a comparison are {self.c[0]!r}"
+            )
         return self.c[0] < b.c[0]
 
     def __gt__(self, other: Jet | float) -> bool:

@@ -60,7 +60,9 @@ class PIQIRCP(Protocol):
     rtt_gain: float = 0.02
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
+        check_number(
+            self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None
+        )
         if not self.tau1 < 2.0:
             raise ValueError(f"tau1 must be > 0 and < 2, got {self.tau1!r}")
         for name in ("alpha1", "alpha2"):
@@ -128,9 +130,11 @@ class PIQIRCP(Protocol):
         """Theorems 9, 10, 12 and 13 of THESIS (alpha1 = alpha2) for the flows of a single-link network."""
         return integral_bounds(network, self.interval, integral_gain=2.0, theorems=("9", "10", "12", "13"))
 
-    def check_linear(self) -> None:
-        if self.update != "interval":
-            raise ValueError(f"update must be 'interval' for a linear model, got {self.update!r}")
+    @property
+    def linear_refusal(self) -> str | None:
+        if self.update == "interval":
+            return None
+        return f"update must be 'interval' for a linear model, got {self.update!r}"
 
 
 router_law = PIQIRCP.router_law

@@ -132,12 +132,19 @@ def integral_bounds(
         exact = "necessary and sufficient"
         return [
             Bound(f"THESIS Theorem {homogeneous}", "alpha", time_bound, exact, "continuous", f"equal RTTs{limit}"),
-            Bound(f"THESIS Theorem {homogeneous_discrete}", "alpha", step_bound, exact, "discrete", f"equal RTTs{limit}"),
+            Bound(
+                f"THESIS Theorem {homogeneous_discrete}", "alpha", step_bound, exact, "discrete", f"equal RTTs{limit}"
+            ),
         ]
     return [
         Bound(f"THESIS Theorem {heterogeneous}", "alpha", time_bound, "sufficient", "continuous", f"any RTTs{limit}"),
         Bound(
-            f"THESIS Theorem {heterogeneous_discrete}", "alpha", step_bound, "sufficient", "discrete", f"any RTTs{limit}"
+            f"THESIS Theorem {heterogeneous_discrete}",
+            "alpha",
+            step_bound,
+            "sufficient",
+            "discrete",
+            f"any RTTs{limit}",
         ),
     ]
 

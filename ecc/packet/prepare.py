@@ -74,7 +74,10 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
         raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {perturb!r}")
     network, protocol = scenario.network, scenario.protocol
     rng = np.random.default_rng(scenario.seed)
-    transfers = [*network.flows, *(scenario.workload.draw(scenario.seed, scenario.duration) if scenario.workload else ())]
+    transfers = [
+        *network.flows,
+        *(scenario.workload.draw(scenario.seed, scenario.duration) if scenario.workload else ()),
+    ]
     links, flows = new_links(network.n_links), new_flows(len(transfers))
     links["capacity"] = network.capacities
     links["delay"] = picoseconds([link.delay for link in network.links])

@@ -23,7 +23,7 @@ _ENGINES = {"packet": packet, "fluid": fluid}
 
 @dataclass(frozen=True)
 class PushedRun:
-    """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of the arrivals at `link` over `time` [s]."""
+    """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of arrivals at `link` over `time` [s]."""
 
     verdict: RunVerdict
     time: NDArray[np.float64]
@@ -69,7 +69,7 @@ def pushed_run(
     time = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
     held = float(run.stats.get("held_until", 0.0))
-    verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling)
+    verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(push)))
     return PushedRun(verdict, time, deviation, link, run)
 
 

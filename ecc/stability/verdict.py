@@ -32,22 +32,24 @@ def judge(
     skip: float = 0.0,
     floor: float = 0.0,
     ceiling: float = np.inf,
+    push: tuple[float, float] | None = None,
     confidence: float = 3.0,
 ) -> RunVerdict:
     """Return whether a deviation grows or decays, from a straight line through the logarithm of its envelope.
 
     The envelope is the root mean square over successive windows, each freed of its own mean and trend (a slow drift of
     the operating point is no oscillation). Only windows from the first to the one that reaches `floor` (lost in the
-    noise) or `ceiling` (no longer small) are fitted, but at least three: an envelope that leaves sooner is flattened by
-    what it met there, so that its rate is understated and its sign is right.
+    noise) or `ceiling` (no longer small) are fitted. Where that leaves fewer than three, the way from the push to the
+    window that is outside decides: the rate is then a bound, its sign is right.
 
     Parameters
         time : shape (n,), s, evenly spaced ends of samples. deviation : shape (n,), relative to the equilibrium.
-        window : float, s. At least one period of the slowest oscillation of interest. skip : float, s, transient to leave out.
+        window : float, s. At least a period of the slowest oscillation of interest. skip : float, s, to leave out.
         floor, ceiling : amplitudes between which the fit is made.
+        push : (time [s], amplitude) at which the deviation was let go, for runs that leave the fitted range at once.
         confidence : how many standard errors the growth rate must be away from zero for a verdict.
     Returns
-        RunVerdict; "undecided" also when there are fewer than three windows.
+        RunVerdict; "undecided" also when there are fewer than three windows and no push to judge from.
     Raises
         ValueError: arrays of different length, or a window shorter than four samples.
     Example
@@ -67,7 +69,12 @@ def judge(
     count = len(t) // per_window if per_window else 0
     ends = t[: count * per_window].reshape(count, -1)[:, -1] if count else np.empty(0)
     amplitude = _detrended_rms(z[: count * per_window].reshape(count, -1)) if count else np.empty(0)
-    usable = min(count, max(3, _usable(amplitude, floor, ceiling)))
+    usable = _usable(amplitude, floor, ceiling)
+    if usable < 3 and usable < count and push is not None:
+        released, level = push
+        rate = float(np.log(amplitude[usable] / level) / (ends[usable] - released))
+        status = "unstable" if amplitude[usable] >= ceiling else "stable"
+        return RunVerdict(status, rate, np.nan, ends[: usable + 1], amplitude[: usable + 1])
     ends, amplitude = ends[:usable], amplitude[:usable]
     if usable < 3:
         return RunVerdict("undecided", np.nan, np.nan, ends, amplitude)

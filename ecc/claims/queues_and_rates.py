@@ -1,0 +1,263 @@
+"""Checks of what packets do in the papers' topologies: rates that oscillate or settle, queues that overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ecc import packet, plot
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.closed_loop import linearize
+from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.models.base import Protocol
+from ecc.network import Network
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+FIXED = [0] + [2] * 9
+"""THESIS fig. 8: x1 listens to l1 only, x2 to x10 to l3 only."""
+OSCILLATES = 0.1
+"""A rate oscillates when its standard deviation over the last third of a run passes this share of its mean."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What the last third of a run in T_u does: relative standard deviations of x1 and x2, mean queues [packets]."""
+
+    x1: float
+    x2: float
+    queues: tuple[float, ...]  # mean, packets
+    run: Trajectory
+
+    @property
+    def swing(self) -> float:
+        return max(self.x1, self.x2)
+
+    @property
+    def state(self) -> str:
+        return "oscillates" if self.swing > OSCILLATES else "settles"
+
+
+def _in_t_u(protocol: Protocol, scale: float = 1.0, duration: float = 120.0, assignment: Any = None) -> Tail:
+    network = Network.T_u(scale)
+    run = packet.simulate(
+        Scenario(network, protocol, duration, assignment=assignment), sample=max(0.2, network.rtts[0] / 4)
+    )
+    rates = run.rate.to_numpy()
+    tail = rates[-len(rates) // 3 :]
+    swings = tail.std(axis=0) / tail.mean(axis=0)
+    queues = run.queue.to_numpy()[-len(rates) // 3 :].mean(axis=0) / 1000.0
+    return Tail(float(swings[0]), float(swings[1]), tuple(float(q) for q in queues), run)
+
+
+def _measure(label: str, tail: Tail, reported: str | None) -> Measure:
+    return Measure(
+        label,
+        tail.state,
+        reported=reported,
+        note=f"standard deviation over the last third: x1 {tail.x1:.1%}, x2 {tail.x2:.1%} of the mean; "
+        f"mean queues {', '.join(f'{q:.0f}' for q in tail.queues)} packets",
+    )
+
+
+def _picture(
+    title: str, run: Trajectory, caption: str, flows: Sequence[int] = (0, 1), links: Sequence[int] = (0, 2)
+) -> Picture:
+    figure = plot.trajectory_figure(
+        run.data["time"].to_numpy(),
+        run.rate.to_numpy()[:, list(flows)],
+        run.queue.to_numpy()[:, list(links)],
+        title,
+        flows=[f"x{k + 1}" for k in flows],
+        links=[f"l{k + 1}" for k in links],
+        packet_size=1000.0,
+    )
+    return Picture.of(figure, title, caption)
+
+
+GAINS = ((0.5, 1.0, "IV.E"), (0.1, 1.0, "VI"))
+"""RCP's gains in ch. III are not stated; these are the two sets THESIS lists."""
+GAINS_ASSUMED = (
+    "RCP's gains in THESIS ch. III are not stated; both sets that it lists elsewhere are run (IV.E: alpha = 0.5, "
+    "VI: 0.1; beta = 1)."
+)
+
+
+@check("th-f4")
+def th_f4(claim: Claim) -> Finding:
+    """RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
+    measures, pictures, states = [], [], {}
+    setups = (("T_u", 1.0, None), ("tenfold delays", 10.0, None), ("fixed bottlenecks", 1.0, FIXED))
+    for alpha, beta, where in GAINS:
+        for name, scale, assignment in setups:
+            tail = _in_t_u(RCP(alpha=alpha, beta=beta), scale, 120.0 if scale == 1.0 else 330.0, assignment)
+            states[alpha, name] = tail.state
+            measures.append(_measure(f"alpha = {alpha}, {name}", tail, "oscillates"))
+            if alpha == 0.5:
+                title = f"RCP in T_u, alpha = {alpha}: {name}"
+                pictures.append(
+                    _picture(
+                        title, tail.run, f"Gains of THESIS {where}; x2 stands for the nine flows that join at 30 s."
+                    )
+                )
+            if alpha == 0.5 and name == "tenfold delays":
+                measures += _rtt_measures(tail.run)
+    onset = _onset(lambda alpha: _in_t_u(RCP(alpha=alpha)).swing)
+    onset_slow = _onset(lambda alpha: _in_t_u(RCP(alpha=alpha), 10.0, 330.0).swing)
+    measures += [_onset_measure("T_u", onset), _onset_measure("tenfold delays", onset_slow)]
+    by_gain = {alpha: [states[alpha, name] == "oscillates" for name, _, _ in setups] for alpha, _, _ in GAINS}
+    if any(all(row) for row in by_gain.values()):
+        whole = [alpha for alpha, row in by_gain.items() if all(row)]
+        if len(whole) == len(by_gain):
+            verdict = Verdict.CONFIRMED
+        else:
+            verdict = Verdict.CONDITIONAL
+        reason = f"Oscillates in all three setups at alpha = {', '.join(map(str, whole))}"
+        rest = [
+            f"{name} at alpha = {alpha}"
+            for alpha, row in by_gain.items()
+            for (name, _, _), o in zip(setups, row, strict=True)
+            if not o
+        ]
+        reason += f"; settles with {', '.join(rest)}." if rest else "."
+    else:
+        verdict = Verdict.REFUTED
+        reason = "At neither set of gains does RCP oscillate in all three setups."
+    reason += " " + _onset_words(onset, onset_slow)
+    return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED])
+
+
+def _rtt_measures(run: Trajectory) -> list[Measure]:
+    """RTTs that the queues along either path make, from 60 s on (the wait at l1, l2 or l3 at each sample)."""
+    late = run.data["time"].to_numpy() > 60.0
+    network = Network.T_u(10.0)
+    wait = 8.0 * run.queue_max.to_numpy()[late] / network.capacities
+    out = []
+    for flow, name, reported in ((0, "x1", "2.02 to 4.6"), (1, "x2", "0.04 to 2.62")):
+        rtt = network.rtts[flow] + wait[:, list(network.flows[flow].route)].sum(axis=1)
+        name = f"RTT of {name}, tenfold delays, alpha = 0.5"
+        note = "propagation plus peak queues along the path, from 60 s on"
+        out.append(Measure(name, f"{rtt.min():.2f} to {rtt.max():.2f}", "s", reported, note))
+    return out
+
+
+def _onset(swing: Any, gains: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)) -> list[tuple[float, float]]:
+    """(alpha, swing) over a grid."""
+    return [(gain, swing(gain)) for gain in gains]
+
+
+def _onset_measure(name: str, onset: list[tuple[float, float]]) -> Measure:
+    return Measure(
+        f"gains that oscillate, {name}",
+        ", ".join(f"{a:g}" for a, s in onset if s > OSCILLATES) or "none",
+        note="alpha with beta = 1; swing: " + ", ".join(f"{a:g}: {s:.0%}" for a, s in onset),
+    )
+
+
+def _onset_words(*onsets: list[tuple[float, float]]) -> str:
+    parts = []
+    for name, onset in zip(("T_u", "T_u with tenfold delays"), onsets, strict=True):
+        gains = ", ".join(f"{a:g}" for a, s in onset if s > OSCILLATES)
+        parts.append(f"in {name} at alpha = {gains or 'none of those tried'}")
+    return f"With beta = 1 it oscillates {' and '.join(parts)}."
+
+
+@check("th-f9")
+def th_f9(claim: Claim) -> Finding:
+    """RCP-1 in T_u, RCP-2 in T_u with tenfold delays."""
+    measures, pictures, settles = [], [], []
+    standing = 0.0
+    for alpha, beta, where in GAINS:
+        first = _in_t_u(RCP(alpha=alpha, beta=beta, queue_term=False))
+        second = _in_t_u(RCP(alpha=alpha, beta=beta, rtt="max"), 10.0, 330.0)
+        for name, tail in (("RCP-1", first), ("RCP-2, tenfold delays", second)):
+            measures.append(_measure(f"{name}, alpha = {alpha}", tail, "settles"))
+            settles.append((f"{name} at alpha = {alpha}", tail.state == "settles"))
+            pictures.append(_picture(f"{name} in T_u, alpha = {alpha}", tail.run, f"Gains of THESIS {where}."))
+        measures.append(Measure(f"standing queue at l3, RCP-1, alpha = {alpha}", first.queues[2], "packets", "> 0"))
+        standing = max(standing, first.queues[2])
+    failed = [name for name, ok in settles if not ok]
+    if not failed and standing > 10.0:
+        verdict, reason = Verdict.CONFIRMED, "Both settle at both sets of gains"
+    elif len(failed) < len(settles):
+        verdict, reason = Verdict.CONDITIONAL, f"Does not settle: {', '.join(failed)}; the others do"
+    else:
+        verdict, reason = Verdict.REFUTED, "Neither settles"
+    reason += f"; RCP-1 leaves up to {standing:.0f} packets standing at l3, since nothing in (3.2) drains a queue."
+    return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED])
+
+
+@check("th-f11")
+def th_f11(claim: Claim) -> Finding:
+    """Fifty flows join one at 15 s."""
+    network = Network.dumbbell("100 Mb/s", rtts=[0.12] * 51, delay=0.05, starts=[0.0] + [15.0] * 50)
+    peaks, settled, runs = [], [], []
+    for seed in range(1, 11):
+        run = packet.simulate(Scenario(network, RCP(alpha=0.5, beta=1.0), 40.0, seed=seed), sample=0.02)
+        time, queue = run.data["time"].to_numpy(), run.queue_max.to_numpy()[:, 0] / 1000.0
+        peaks.append(float(queue.max()))
+        arrival = run.arrival.to_numpy()[:, 0].reshape(-1, 10).mean(axis=1) / 100e6
+        late = np.flatnonzero((np.abs(arrival - 1.0) > 0.1) | (queue.reshape(-1, 10).max(axis=1) > 1000.0))
+        settled.append(float(time[10 * (late.max() + 1) - 1]) - 15.0)
+        runs.append(run)
+    mean, half = float(np.mean(peaks)), 2.262 * float(np.std(peaks, ddof=1)) / np.sqrt(10)
+    off = mean / 80868.0 - 1.0
+    overload = mean / (50 * 12_500.0)
+    verdict = Verdict.CONFIRMED if abs(off) <= 0.1 else Verdict.REFUTED
+    picture = _picture(
+        "RCP, fifty flows join at 15 s",
+        runs[0],
+        "Rates of the first flow and of one that joins, and the queue.",
+        (0, 1),
+        (0,),
+    )
+    return Finding(
+        claim,
+        verdict,
+        f"Peak queue {mean:.0f} packets ({off:+.1%}): fifty flows at the old fair rate for {1e3 * overload:.0f} "
+        "ms, the RTT "
+        f"and the interval until the router reacts. Settled after {np.mean(settled):.1f} s.",
+        [
+            Measure("peak queue", mean, "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
+            Measure("time to settle", float(np.mean(settled)), "s", 7.5,
+                    "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
+        ],
+        [picture],
+        ["alpha = 0.5, beta = 1 (THESIS IV.E); a flow opens with a 40-byte probe, as RCP's own host does."],
+    )  # fmt: skip
+
+
+@check("th-f16")
+def th_f16(claim: Claim) -> Finding:
+    """QI-RCP and PIQI-RCP in T_u."""
+    measures, pictures, states = [], [], []
+    for name, protocol in (("QI-RCP", QIRCP()), ("PIQI-RCP", PIQIRCP())):
+        tail = _in_t_u(protocol)
+        states.append(tail.state)
+        measures.append(_measure(name, tail, "settles"))
+        pictures.append(_picture(f"{name} in T_u", tail.run, "alpha = 0.5, T = 10 ms, gamma = 0.95 (THESIS IV.E)."))
+        network = Network.T_u()
+        rates = protocol.equilibrium(network).rates
+        by_packet = [
+            float(rates[through] @ network.rtts[through] / rates[through].sum()) for through in network.incidence.T
+        ]
+        for what, mean_rtt in (("flow", None), ("packet", by_packet)):
+            radius = float(linearize(protocol, network, "hybrid", mean_rtt=mean_rtt).spectral_radius)
+            note = "< 1: stable" + (
+                "" if mean_rtt is None else f"; d at l1 is {1e3 * by_packet[0]:.0f} ms, as routers measure it"
+            )
+            measures.append(
+                Measure(f"{name}, spectral radius of the hybrid model, RTTs averaged by {what}", radius, note=note)
+            )
+    holds = all(state == "settles" for state in states)
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if holds else Verdict.REFUTED,
+        "Both settle at max-min fairness over 0.95 C." if holds else f"QI-RCP {states[0]}, PIQI-RCP {states[1]}.",
+        measures,
+        pictures,
+        ["alpha = 0.5, T = 10 ms, gamma = 0.95, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); figs. 16 and 19 state none."],
+    )
