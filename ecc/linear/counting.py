@@ -4,7 +4,7 @@ On a piece of the line, P is its cubic Hermite interpolant up to h^4/384 times a
 Bezier form of that cubic all values lie in the convex hull of four matrices; if a matrix Y takes all four (with their
 error bounds) into the disk of radius r < 1 about the identity, det P has no zero on the piece, and its argument changes
 by exactly the difference of the principal arguments of det(Y P) at the ends, provided r <= sin(pi/n). Pieces that fail
-are halved. Y is any matrix, here the approximate inverse in the middle, so its own rounding does no harm.
+are cut. Y is any matrix, here the approximate inverse in the middle, so its own rounding does no harm.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite, pi, sin
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc.linear.characteristic import Characteristic, Complex, Real, determinant, evaluate_grid, inverse, product
 
@@ -51,6 +52,10 @@ def _evaluate(ch: Characteristic, sigma: float, omega: Real) -> Evaluation:
 def _join(parts: list[Evaluation]) -> Evaluation:
     a, b, c, d = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return a, b, c, d
+
+
+def _take(e: Evaluation, which: NDArray[np.bool_] | slice) -> Evaluation:
+    return e[0][which], e[1][which], e[2][which], e[3][which]
 
 
 def count_right(
@@ -91,8 +96,7 @@ def count_right(
     limit = 0.98 * sin(pi / max(2, n))
     kept_omega, kept = [omega], [nodes]
     left, right = omega[:-1], omega[1:]
-    low: Evaluation = (nodes[0][:-1], nodes[1][:-1], nodes[2][:-1], nodes[3][:-1])
-    high: Evaluation = (nodes[0][1:], nodes[1][1:], nodes[2][1:], nodes[3][1:])
+    low, high = _take(nodes, slice(None, -1)), _take(nodes, slice(1, None))
     change, stuck, number = 0.0, float("nan"), len(omega)
     most = min(_MOST_PIECES, 4096 + 16 * number)
     while True:
@@ -103,18 +107,20 @@ def count_right(
         if not fails.any():
             break
         left, right = left[fails], right[fails]
-        middle = 0.5 * (left + right)
-        number += len(middle)
         small = right - left <= 16.0 * _EPS * np.maximum(right, 0.01 * min(ch.unit, top))
         if small.any() or number > most:
-            stuck = float(middle[small][0]) if small.any() else float(middle[0])
+            stuck = float(left[small][0]) if small.any() else float(left[0])
             break
-        new = evaluate(middle) if evaluate else _evaluate(ch, sigma, middle)
-        low = _join([(low[0][fails], low[1][fails], low[2][fails], low[3][fails]), new])
-        high = _join([new, (high[0][fails], high[1][fails], high[2][fails], high[3][fails])])
-        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
-        kept_omega.append(middle)
-        kept.append(new)
+        parts = 4 if len(left) < 64 else 2  # few pieces: a round costs more than a node
+        inner = [left + (right - left) * (i / parts) for i in range(1, parts)]
+        number += len(left) * (parts - 1)
+        new = np.concatenate(inner)
+        news = evaluate(new) if evaluate else _evaluate(ch, sigma, new)
+        cuts = [_take(news, slice(i * len(left), (i + 1) * len(left))) for i in range(parts - 1)]
+        low, high = _join([_take(low, fails), *cuts]), _join([*cuts, _take(high, fails)])
+        left, right = np.concatenate([left, *inner]), np.concatenate([*inner, right])
+        kept_omega.append(new)
+        kept.append(news)
     every = np.concatenate(kept_omega)
     order = np.argsort(every)
     value, slope = (np.concatenate([part[i] for part in kept])[order] for i in (0, 1))

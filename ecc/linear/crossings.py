@@ -353,24 +353,24 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> tuple[int, list[
         return _unstable(family, span), [], maximum
     while True:
         try:
-            found = [c for c in affine.up_to(span) if c.gain <= maximum]
+            found = affine.up_to(span)
         except ConvergenceError:
             start = _unstable(family, 0.5 * span)
             if start == 0:
                 raise
             return start, [], 0.0
-        complete = maximum if affine.base.sampled else span
+        complete = inf if affine.base.sampled else span
         start = _unstable(family, 0.5 * (found[0].gain if found else span))
         if start > 0:
             return start, found, complete
         at = _lost_at(start, found)
         if at is not None:
             gain = found[at].gain
-            after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), 2.0 * gain)
+            after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
             if _unstable(family, _middle(gain, after)) == sum(c.change for c in found if c.gain < after):
                 return start, found, complete
         if found and (at is not None or any(c.change == 0 for c in found)):
-            start, found = _recount(family, found, max(complete if isfinite(complete) else 0.0, 2.0 * found[-1].gain))
+            start, found = _recount(family, found, min(complete, 2.0 * found[-1].gain))
             if start > 0 or _lost_at(start, found) is not None:
                 return start, found, complete
         if complete >= maximum or affine.reach(4.0 * span) * Pair(affine.base, affine.rise, 1.0).band > _FAR:
@@ -423,7 +423,7 @@ class _Scan:
         values = [self.measure(g)[0] for g in stable]
         out = []
         for i in range(1, len(stable) - 1):
-            if values[i] >= max(values[i - 1], values[i + 1]):
+            if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]):
                 ends = np.log(stable[i - 1]), np.log(stable[i + 1])
                 best = minimize_scalar(
                     lambda x: -self.measure(float(np.exp(x)))[0], bounds=ends, method="bounded", options={"maxiter": 20}
@@ -507,6 +507,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     else:
         high = maximum if isfinite(maximum) else 1e6
         start, found, complete = _Scan(family, high * 1e-6 if isfinite(maximum) else 1e-6, high).follow()
+    found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else _lost_at(start, found)
     value, frequency, proven = inf, nan, None
     if start > 0:

@@ -1,0 +1,128 @@
+"""Proven counts of unstable roots against closed forms, against roots, and where they must not guess."""
+
+from __future__ import annotations
+
+from math import nextafter, pi
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecc.linear import DelaySystem, SampledSystem, certify
+
+
+def spread_system(seed, size=1, largest=25):
+    """Delays spread over a factor 300, gains on both sides of the boundary."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, largest))
+    delays = np.exp(rng.uniform(np.log(0.01), np.log(3.0), count))
+    gain = rng.uniform(0.1, 4.0) / delays.mean() / count
+    matrices = -gain * rng.uniform(0.2, 1.8, (count, 1, 1)) * np.eye(size)
+    if size > 1:
+        matrices = matrices + 0.4 * gain * rng.normal(size=(count, size, size))
+    return DelaySystem(matrices, delays)
+
+
+@pytest.mark.parametrize("factor, unstable", [(0.999, 0), (1.001, 2), (1 - 1e-9, 0), (1 + 1e-9, 2), (5.001, 4)])
+@pytest.mark.parametrize("tau", [0.02, 1.0, 300.0])
+def test_scalar_delay_loop_at_half_pi(factor, unstable, tau):
+    system = DelaySystem([-factor * (pi / 2) / tau], [tau])
+    proof = system.certify()
+    assert proof.unstable == unstable
+    assert proof.stable is (unstable == 0)
+    assert system.is_stable is proof.stable
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10, 100])
+@pytest.mark.parametrize("factor, unstable", [(0.999, 0), (1.001, 2), (1 - 1e-9, 0), (1 + 1e-9, 2)])
+def test_sampled_loop_at_its_closed_form(steps, factor, unstable):
+    gain = 2.0 * np.sin(pi / (2.0 * (2.0 * steps - 1.0))) * factor
+    proof = SampledSystem([1.0, -gain], [0, steps - 1]).certify()
+    assert proof.unstable == min(unstable, steps)  # one step: a real root passes z = -1
+
+
+def test_next_double_beside_the_boundary_is_decided_or_left_open():
+    below, above = nextafter(pi / 2, 0.0), nextafter(pi / 2, 2.0)
+    for gain in (below, pi / 2, above):
+        proof = DelaySystem([-gain], [1.0]).certify()
+        assert proof.at_least in (0, 2)
+        assert proof.at_most in (0, 2)
+        assert proof.at_least <= proof.at_most
+    assert DelaySystem([-below * (1.0 - 1e-11)], [1.0]).certify().unstable == 0
+    assert DelaySystem([-above * (1.0 + 1e-11)], [1.0]).certify().unstable == 2
+
+
+def test_root_on_the_axis_is_never_called_stable():
+    oscillator = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]]], [0.0])
+    proof = oscillator.certify()
+    assert proof.stable is None
+    assert (proof.at_least, proof.at_most, proof.unstable) == (0, 2, None)
+    assert not oscillator.is_stable
+
+
+def test_integrators_are_proven_by_rational_arithmetic():
+    proof = DelaySystem([0.1, -0.1], [0.5, 1.0]).certify()
+    assert (proof.stable, proof.unstable) == (False, 1)
+    proof = SampledSystem([1.0, 0.25, -0.25], [0, 1, 3]).certify()
+    assert (proof.stable, proof.unstable) == (False, 1)
+    assert not SampledSystem([1.0, 0.25, -0.25], [0, 1, 3]).is_stable
+    double = SampledSystem([1.0, 0.25, -0.25], [0, 1, 5]).certify()
+    assert (double.stable, double.at_least) == (False, 1)
+
+
+def test_neutral_count_is_proven_and_left_open_without_a_bound():
+    assert DelaySystem([-1.0, -0.5], [0.0, 1.0], neutral=[-0.5], neutral_delays=[1.0]).certify().unstable == 0
+    assert DelaySystem([-1.0, -4.0], [0.0, 1.0], neutral=[-0.5], neutral_delays=[1.0]).certify().stable is False
+    proof = DelaySystem([-1.0], [0.0], neutral=[-1.1], neutral_delays=[1.0]).certify()
+    assert (proof.stable, proof.at_most, proof.reach) == (None, None, float("inf"))
+
+
+def test_certificate_says_what_it_covers():
+    proof = certify(DelaySystem([-1.0], [1.6]))
+    assert proof.unstable == 2
+    assert proof.line == 0.0
+    assert proof.reach >= 1.0  # |s| <= 1 for every root right of the axis
+    assert proof.pieces > 0
+    assert "ball" in proof.method
+
+
+@pytest.mark.property
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+def test_verdict_equals_certificate_and_rightmost_root(seed, size):
+    system = spread_system(seed, size)
+    proof = system.certify()
+    assert proof.unstable is not None
+    assert system.is_stable is proof.stable
+    abscissa = system.spectral_abscissa
+    assert system.is_stable is (abscissa < 0.0)
+    unstable = system.roots(proof.unstable + 1)
+    assert int((unstable.real > 0.0).sum()) == proof.unstable
+
+
+@pytest.mark.property
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 300))
+def test_sampled_verdict_equals_certificate(seed, size, longest):
+    rng = np.random.default_rng(seed)
+    delays = rng.integers(0, longest, rng.integers(1, 15))
+    gain = rng.uniform(0.1, 3.0) / (1.0 + delays.mean()) / len(delays)
+    matrices = [np.eye(size), *(-gain * np.eye(size) + 0.3 * gain * rng.normal(size=(len(delays), size, size)))]
+    system = SampledSystem(matrices, [0, *delays])
+    proof = system.certify()
+    assert proof.unstable is not None
+    assert system.is_stable is proof.stable is bool(system.spectral_radius < 1.0)
+
+
+@pytest.mark.slow
+def test_no_verdict_differs_from_its_certificate_in_ten_thousand_systems():
+    wrong = undecided = stable = 0
+    for seed in range(10_000):
+        system = spread_system(seed, 1 + seed % 2)
+        proof = system.certify()
+        undecided += proof.stable is None
+        wrong += proof.stable is not None and proof.stable is not system.is_stable
+        stable += system.is_stable
+    assert (wrong, undecided) == (0, 0)
+    assert 1000 < stable < 9000

@@ -1,0 +1,201 @@
+"""Crossings and first loss of stability against closed forms and against brute force."""
+
+from __future__ import annotations
+
+import importlib
+from math import cos, inf, isnan, pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecc.errors import ConvergenceError
+from ecc.linear import DelaySystem, SampledSystem, crossings, first_loss
+
+
+def loop(steps):
+    return lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1])
+
+
+@pytest.mark.parametrize("tau", [1e-3, 1.0, 250.0])
+def test_scalar_delay_loop(tau):
+    loss = first_loss(lambda k: DelaySystem([-k], [tau]), certify=True)
+    assert loss.value * tau == pytest.approx(pi / 2, rel=1e-13)
+    assert loss.frequency * tau == pytest.approx(pi / 2, rel=1e-13)
+    low, high = loss.certified
+    assert low < loss.value < high
+    assert (high - low) / loss.value <= 1e-9
+    assert loss.start == 0
+    every = [c.gain * tau for c in loss.crossings]
+    np.testing.assert_allclose(every, pi / 2 + 2 * pi * np.arange(len(every)), rtol=1e-12)
+    assert len(every) > 1
+
+
+@pytest.mark.parametrize("steps", [2, 10, 100, 10_000])
+def test_sampled_loop_with_one_delay(steps):
+    loss = first_loss(loop(steps), certify=steps <= 100)
+    assert loss.value == pytest.approx(2.0 * steps * sin(pi / (2.0 * (2.0 * steps - 1.0))), rel=1e-12)
+    assert loss.frequency == pytest.approx(pi / (2.0 * steps - 1.0), rel=1e-12)
+    assert loss.stable_ranges[0] == (0.0, loss.value)
+
+
+def test_published_values():
+    assert first_loss(loop(10)).value == pytest.approx(1.651587, abs=5e-7)
+    loss = first_loss(lambda a: SampledSystem([1.0, -a / 30, -a / 30], [0, 9, 19]), certify=True)
+    assert loss.value == pytest.approx(1.895494, abs=5e-7)
+    assert loss.frequency > 0.0
+    assert (loss.certified[1] - loss.certified[0]) / loss.value <= 1e-9
+
+
+@pytest.mark.parametrize("w", [0.1, 0.5, pi / 4, 1.0, 1.4])
+def test_double_integrator_on_its_curve(w):
+    """s^2 + (a s/d + b/d^2) exp(-s d) is on the boundary at a = w sin w, b = w^2 cos w."""
+    a, b, d = w * sin(w), w * w * cos(w), 0.3
+    family = lambda g: DelaySystem([[[0, 1], [0, 0]], [[0, 0], [-g * b / d**2, -g * a / d]]], [0, d])  # noqa: E731
+    loss = first_loss(family, certify=True)
+    assert loss.value == pytest.approx(1.0, rel=1e-11)
+    assert loss.frequency == pytest.approx(w / d, rel=1e-11)
+    assert family(0.999).is_stable
+    assert not family(1.001).is_stable
+
+
+def test_first_crossing_at_pi():
+    loss = first_loss(lambda g: SampledSystem([0.5, -g], [0, 0]), certify=True)
+    assert (loss.value, loss.frequency) == (1.5, pi)
+    assert loss.crossings[0].change == 1
+    assert loss.certified[0] < 1.5 < loss.certified[1]
+
+
+def test_first_crossing_at_zero():
+    loss = first_loss(lambda g: DelaySystem([-1.0, g], [0.0, 1.0]))
+    assert (loss.value, loss.frequency) == (1.0, 0.0)
+    loss = first_loss(lambda g: SampledSystem([0.25, g], [0, 7]))
+    assert (loss.value, loss.frequency) == (0.75, 0.0)
+
+
+def test_unstable_from_the_start_and_never():
+    assert first_loss(lambda g: DelaySystem([g], [1.0])).value == 0.0
+    assert first_loss(lambda g: DelaySystem([[[0, 1], [-g, 0]]], [0])).value == 0.0
+    never = first_loss(lambda g: DelaySystem([-g], [0.0]))
+    assert never.value == inf
+    assert isnan(never.frequency)
+    assert never.certified is None
+    assert never.crossings == ()
+    never = first_loss(lambda g: SampledSystem([0.5, 0.0 * g], [0, 3]))
+    assert never.value == inf
+
+
+def test_delay_that_never_matters():
+    """|A_1| < A_0: stable for every gain, and searched far."""
+    loss = first_loss(lambda g: DelaySystem([-1.0 - g, -0.5 * g], [0.0, 1.0]))
+    assert loss.value == inf
+    assert loss.complete_to > 1e3
+
+
+def test_stability_that_returns():
+    """An unstable oscillator which a delayed feedback calms within a window of gains, and loses twice."""
+    family = lambda g: DelaySystem([[[0, 1], [-1, 0.1]], [[0, 0], [g, 0]]], [0.0, 1.0])  # noqa: E731
+    loss = first_loss(family)
+    assert loss.value == 0.0
+    assert loss.start == 2
+    assert len(loss.stable_ranges) == 1
+    low, high = loss.stable_ranges[0]
+    assert 0.0 < low < high
+    for gain, stable in ((0.999 * low, False), (1.001 * low, True), (0.999 * high, True), (1.001 * high, False)):
+        assert family(gain).is_stable is stable
+
+
+def test_maximum_is_kept():
+    family = lambda k: DelaySystem([-k], [1.0])  # noqa: E731
+    assert first_loss(family, maximum=1.5).value == inf
+    assert first_loss(family, maximum=1.6).value == pytest.approx(pi / 2)
+    assert [c.gain for c in crossings(family, maximum=9.0)] == pytest.approx([pi / 2, 5 * pi / 2])
+
+
+def test_family_that_is_not_affine_in_the_gain():
+    square = first_loss(lambda g: DelaySystem([-1.0, -g * g], [0.0, 1.0]), certify=True)
+    plain = first_loss(lambda g: DelaySystem([-1.0, -g], [0.0, 1.0]))
+    assert square.value == pytest.approx(plain.value**0.5, rel=1e-12)
+    assert square.frequency == pytest.approx(plain.frequency, rel=1e-12)
+    delay = first_loss(lambda g: DelaySystem([-1.0], [g]))
+    assert delay.value == pytest.approx(pi / 2, rel=1e-12)
+    two = first_loss(lambda g: SampledSystem([np.diag([1.0, 1.0]), -g * np.diag([0.1, 0.05])], [0, 9]))
+    assert two.value == pytest.approx(first_loss(loop(10)).value, rel=1e-9)
+    real = first_loss(lambda g: SampledSystem([0.5, -(g**3)], [0, 0]))
+    assert (real.value, real.frequency) == (pytest.approx(0.5**(1 / 3) * 3 ** (1 / 3), rel=1e-12), pi)
+
+
+def test_island_of_instability_between_grid_points_is_found():
+    centre, width = 0.3337, 0.2
+    family = lambda g: DelaySystem([-1.0 + 1.01 * np.exp(-((np.log(g / centre) / width) ** 2))], [0.0])  # noqa: E731
+    loss = first_loss(family)
+    edge = centre * np.exp(-width * np.sqrt(np.log(1.01)))
+    assert loss.value == pytest.approx(edge, rel=1e-9)
+    assert loss.frequency == 0.0
+
+
+def test_two_coupled_loops_affine_in_entries_but_not_in_the_determinant():
+    coupling = np.array([[1.0, 0.4], [0.3, 1.0]])
+    family = lambda g: DelaySystem([-g * coupling], [1.0])  # noqa: E731
+    largest = np.abs(np.linalg.eigvals(coupling)).max()
+    assert first_loss(family).value == pytest.approx(pi / 2 / largest, rel=1e-10)
+
+
+@pytest.mark.property
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_count_changes_exactly_at_the_crossings(seed):
+    rng = np.random.default_rng(seed)
+    tau = np.exp(rng.uniform(np.log(0.01), np.log(3.0), rng.integers(1, 12)))
+    weights = rng.uniform(0.2, 1.0, len(tau)) * rng.choice([1.0, 1.0, 1.0, -0.5], len(tau))
+    base = rng.uniform(0.0, 1.0)
+    family = lambda g: DelaySystem(np.r_[-base, -g * weights], np.r_[0.0, tau])  # noqa: E731
+    loss = first_loss(family)
+    end = min(loss.complete_to, 3.0 * loss.value if 0.0 < loss.value < inf else loss.complete_to)
+    gains = [0.0, *(c.gain for c in loss.crossings if c.gain < end), end]
+    changes = np.cumsum([loss.start, *(c.change for c in loss.crossings if c.gain < end)])
+    for a, b, number in zip(gains, gains[1:], changes, strict=False):
+        for part in (0.02, 0.5, 0.98):
+            assert family(a + part * (b - a)).certify().unstable == number
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_state_loops_agree_with_bisection_on_the_radius(seed):
+    rng = np.random.default_rng(seed)
+    steps = rng.choice(np.arange(1, 40), 4, replace=False)
+
+    def family(a):
+        first = np.array([[1.0, -a / steps.mean()], [0.0, 0.2]])
+        return SampledSystem([first, *np.tile([[0.0, 0.0], [0.2, 0.0]], (4, 1, 1))], [0, *steps])
+
+    loss = first_loss(family, certify=True)
+    low, high = 0.5 * loss.value, 1.5 * loss.value
+    while high - low > 1e-13 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if family(middle).spectral_radius < 1.0 else (low, middle)
+    assert loss.value == pytest.approx(low, rel=1e-10)
+
+
+def test_thousand_distinct_delays():
+    tau = np.random.default_rng(7).uniform(0.01, 3.0, 1000)
+    loss = first_loss(lambda a: DelaySystem(np.full(1000, -a / 1000.0), tau))
+    s = 1j * loss.frequency
+    assert abs(s + loss.value * np.exp(-s * tau).mean()) < 1e-11 * loss.frequency
+    assert DelaySystem(np.full(1000, -loss.value * 0.999 / 1000.0), tau).is_stable
+
+
+def test_bad_families_are_refused():
+    with pytest.raises(ValueError, match="maximum must be > 0, got 0"):
+        first_loss(lambda g: DelaySystem([-g], [1.0]), maximum=0.0)
+    with pytest.raises(ValueError, match="maximum must be > 0, got nan"):
+        crossings(lambda g: DelaySystem([-g], [1.0]), maximum=float("nan"))
+    with pytest.raises(TypeError, match="must return a DelaySystem or SampledSystem, got float"):
+        first_loss(lambda g: g)
+
+
+def test_unprovable_boundary_raises(monkeypatch):
+    module = importlib.import_module("ecc.linear.crossings")
+    monkeypatch.setattr(module, "prove", lambda system: DelaySystem([[[0, 1], [-1, 0]]], [0]).certify())
+    with pytest.raises(ConvergenceError, match="no proof around gain"):
+        first_loss(lambda g: DelaySystem([-g], [1.0]), certify=True)

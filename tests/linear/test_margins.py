@@ -1,0 +1,160 @@
+"""Margins, Nyquist curves and python-control, against closed forms and python-control's own numbers."""
+
+from __future__ import annotations
+
+from math import inf, pi
+
+import numpy as np
+import pytest
+
+from ecc.linear import DelaySystem, SampledSystem, from_control, to_control
+
+control = pytest.importorskip("control")
+
+INTEGRATOR = DelaySystem([0.0], [0.0])
+
+
+def test_margins_of_integrator_with_delay():
+    """L = k exp(-s tau)/s: gain margin pi/(2 k tau), |L| = 1 at w = k, phase margin pi/2 - k tau."""
+    k, tau = 2.0, 0.3
+    m = DelaySystem([-k], [tau], opened=INTEGRATOR).margins()
+    assert m.stable
+    assert m.gain_margin == pytest.approx(pi / (2 * k * tau), rel=1e-12)
+    assert m.gain_frequency == pytest.approx(pi / (2 * tau), rel=1e-12)
+    assert m.gain_reduction == 0.0
+    assert m.phase_margin == pytest.approx(pi / 2 - k * tau, rel=1e-12)
+    assert m.phase_frequency == pytest.approx(k, rel=1e-12)
+    assert m.delay_margin == pytest.approx((pi / 2 - k * tau) / k, rel=1e-12)
+    w = np.linspace(0.1, 20.0, 2_000_001)
+    assert m.modulus_margin == pytest.approx(np.abs(1 + k * np.exp(-1j * w * tau) / (1j * w)).min(), rel=1e-9)
+
+
+def test_delay_margin_is_where_stability_ends():
+    m = DelaySystem([-2.0], [0.3], opened=INTEGRATOR).margins()
+    assert DelaySystem([-2.0], [0.3 + 0.999 * m.delay_margin]).is_stable
+    assert not DelaySystem([-2.0], [0.3 + 1.001 * m.delay_margin]).is_stable
+
+
+def test_delay_margin_comes_from_a_later_crossing_than_the_phase_margin():
+    """Two crossovers: the larger phase margin sits at the higher frequency and allows less delay."""
+    closed = [[0.0, 1.0, 0.0], [-25.0, -0.1, 1.0], [-4.0, -2.0, -1.0]]
+    opened = [[0.0, 1.0, 0.0], [-25.0, -0.1, 1.0], [0.0, 0.0, -1.0]]
+    m = DelaySystem([closed], [0.0], opened=DelaySystem([opened], [0.0])).margins()
+    w = np.linspace(1e-3, 60.0, 2_000_001)
+    loop = DelaySystem([closed], [0.0], opened=DelaySystem([opened], [0.0])).open_loop(1j * w[::40])
+    assert m.modulus_margin <= np.abs(1.0 + loop).min() + 1e-9
+    assert m.delay_margin <= m.phase_margin / m.phase_frequency + 1e-12
+
+
+def test_conditionally_stable_loop_has_gains_on_both_sides():
+    """An unstable plant: too little gain loses it through s = 0, too much through a pair."""
+    opened = DelaySystem([0.5], [0.0])
+    m = DelaySystem([0.5, -1.2], [0.0, 0.4], opened=opened).margins()
+    assert m.stable
+    assert m.gain_reduction == pytest.approx(0.5 / 1.2, rel=1e-12)
+    assert m.reduction_frequency == 0.0
+    for factor, stable in ((1.001 * m.gain_reduction, True), (0.999 * m.gain_reduction, False),
+                           (0.999 * m.gain_margin, True), (1.001 * m.gain_margin, False)):  # fmt: skip
+        assert DelaySystem([0.5, -1.2 * factor], [0.0, 0.4]).is_stable is stable
+
+
+def test_sampled_margins_equal_those_of_python_control():
+    ours = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0])).margins()
+    theirs = control.stability_margins(control.tf([0.1], [1, -1] + [0] * 9, 1.0))
+    gain, phase, modulus, w_gain, w_phase, w_modulus = theirs
+    assert ours.gain_margin == pytest.approx(gain, rel=1e-9)
+    assert ours.phase_margin == pytest.approx(np.deg2rad(phase), rel=1e-9)
+    assert ours.modulus_margin == pytest.approx(modulus, rel=1e-9)
+    assert ours.gain_frequency == pytest.approx(w_gain, rel=1e-9)
+    assert ours.phase_frequency == pytest.approx(w_phase, rel=1e-9)
+    assert ours.modulus_frequency == pytest.approx(w_modulus, rel=1e-5)
+
+
+def test_gain_margin_at_pi():
+    m = SampledSystem([-0.25], [0], opened=SampledSystem([0.0], [0])).margins()
+    assert (m.gain_margin, m.gain_frequency) == (4.0, pi)
+    assert m.phase_margin == inf
+    assert m.delay_margin == inf
+    assert m.modulus_margin == pytest.approx(0.75)
+
+
+def test_loop_that_is_not_there():
+    m = DelaySystem([-1.0], [0.0], opened=DelaySystem([-1.0], [0.0])).margins()
+    assert (m.gain_margin, m.delay_margin, m.modulus_margin) == (inf, inf, 1.0)
+
+
+def test_unstable_loop_says_so():
+    assert not DelaySystem([-2.0], [1.0], opened=INTEGRATOR).margins().stable
+
+
+def test_nyquist_curve_is_exact_and_encircles_as_often_as_roots_are_unstable():
+    for gain, unstable in ((1.0, 0), (3.0, 2), (10.0, 4)):
+        system = DelaySystem([-0.5, -gain], [0.0, 1.0], opened=DelaySystem([-0.5], [0.0]))
+        curve = system.nyquist()
+        exact = gain * np.exp(-1j * curve.omega) / (1j * curve.omega + 0.5)
+        np.testing.assert_allclose(curve.response, exact, rtol=1e-10)
+        turns = np.unwrap(np.angle(1.0 + curve.response))
+        assert round((turns[-1] - turns[0]) / -pi) == unstable == system.certify().unstable
+        step = np.abs(np.diff(curve.response)) / (1.0 + np.abs(curve.response[1:]) ** 2)
+        assert step.max() < 0.06
+
+
+def test_nyquist_at_given_frequencies():
+    system = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0]))
+    omega = np.array([0.1, 1.0, pi])
+    np.testing.assert_allclose(system.nyquist(omega).response, system.open_loop(np.exp(1j * omega)), rtol=1e-12)
+    assert system.nyquist().omega[-1] == pi
+    with pytest.raises(ValueError, match="omega must be one-dimensional and finite"):
+        system.nyquist([[0.1]])
+    with pytest.raises(ValueError, match="omega must be one-dimensional and finite"):
+        system.nyquist([np.nan])
+
+
+def test_control_state_space_has_the_same_poles():
+    rng = np.random.default_rng(2)
+    matrices = 0.4 * rng.normal(size=(3, 2, 2))
+    system = SampledSystem(matrices, [0, 3, 7], dt=0.01)
+    theirs = to_control(system)
+    assert isinstance(theirs, control.StateSpace)
+    assert theirs.dt == 0.01
+    poles = theirs.poles()
+    ours = system.roots(16)
+    assert len(ours) == len(poles) == 16
+    for pole in poles:
+        assert np.abs(ours - pole).min() < 1e-10
+    assert SampledSystem([0.5], [0]).to_control().dt is True
+
+
+def test_control_state_space_answers_like_the_recurrence():
+    system = SampledSystem([0.5, -0.3], [0, 2], dt=1.0)
+    x = [0.0, 0.0, 0.0, 1.0]
+    for _ in range(12):
+        x.append(0.5 * x[-1] - 0.3 * x[-3])
+    impulse = control.impulse_response(system.to_control(), T=np.arange(14.0)).outputs
+    np.testing.assert_allclose(np.ravel(impulse)[1:], x[3:16], atol=1e-12)
+
+
+def test_control_frequency_response_is_exact():
+    system = DelaySystem([-2.0], [0.3], opened=INTEGRATOR)
+    frd = to_control(system)
+    assert isinstance(frd, control.FrequencyResponseData)
+    s = 1j * frd.omega
+    np.testing.assert_allclose(frd.frdata[0, 0], 2.0 * np.exp(-0.3 * s) / s, rtol=1e-12)
+
+
+def test_control_round_trip():
+    system = SampledSystem([1.0, -0.1], [0, 9], dt=0.02)
+    again = from_control(system.to_control())
+    assert again.dt == 0.02
+    assert again.spectral_radius == pytest.approx(system.spectral_radius, rel=1e-9)
+
+
+def test_control_bad_input():
+    with pytest.raises(ValueError, match="the open loop is unknown"):
+        to_control(DelaySystem([-1.0], [1.0]))
+    with pytest.raises(ValueError, match="at most 5000 states here, this system needs 6001"):
+        to_control(SampledSystem([0.5], [6000]))
+    with pytest.raises(TypeError, match="must be a control.StateSpace, got int"):
+        from_control(1)
+    with pytest.raises(ValueError, match="must be in discrete time"):
+        from_control(control.ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]))
