@@ -123,7 +123,7 @@ def envelope_figure(
     span = _log_range(drawn, decades)
     made.update_yaxes(**axis(y_title, log=True), range=span)
     if span is not None and span[1] - span[0] > 2.5:
-        made.update_yaxes(dtick=1, tickformat=None)  # whole decades, as powers
+        made.update_yaxes(dtick=1, tickformat=None, exponentformat="power")  # whole decades, as powers
     return made
 
 

@@ -27,7 +27,8 @@ SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 _POINTS = 9_000  # of a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
     "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
-    "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "power",
+    "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "none",
+    "separatethousands": True,
 }  # fmt: skip
 _TEMPLATE = go.layout.Template(
     layout={
