@@ -1,0 +1,630 @@
+"""The packet engine in plain Python: the same events, numbers and order as the C engine, written to be read.
+
+Read `Twin.advance` first, then the methods in the order of a packet's way: `go`, `emit`, `arrive`, `leave`, `hop`,
+`receive`, `ack`. The text at the top of ecc/native/engine.h says the same in words.
+
+- Time is integer picoseconds, sizes are integer bytes, rates are bit/s.
+- What happens is ordered by (time, kind, entity): at equal times the smaller `Kind` comes first, then the smaller index
+  of the link or flow. LEAVE and RECEIVE are no events to the outside, nobody counts or traces them: what no hook
+  watches happens before all else of its instant.
+- A packet has one entry in the heap, for the place where it is. A timer of a link or flow is due at the time in
+  `timers`; setting it again or cancelling it leaves an old entry in the heap behind, which is ignored.
+- Hooks act on plain objects with the fields of their records. A field holds what a compiled hook would find in it; to
+  write a field that does not exist, or a float to an integer field, is an error.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.errors import NativeError
+from ecc.native import EVENT, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT
+from ecc.packet.prepare import Setup
+
+__all__ = ["Kind", "Twin", "build_twin"]
+
+NEVER = 4 * 10**18  # ps; nothing happens then or later
+LEAST_TIMEOUT = 10**12  # ps
+WORD = 2**64 - 1
+STEP = 0x9E3779B97F4A7C15
+
+Hook = Callable[[Any, Any, Any, Any], None]
+
+
+class Kind(IntEnum):
+    """What can happen, in the order in which it happens at one instant."""
+
+    LEAVE = -2  # the last bit of a packet leaves a queue, without on_departure
+    RECEIVE = -1  # a packet reaches its receiver, without on_receive and reverse links
+    DEPARTURE = 0  # the last bit of a packet leaves a queue
+    HOP = 1  # a packet reaches the end of a link's wire
+    ACCESS = 2  # a packet reaches its first link
+    ACK = 3  # an ACK reaches the sender
+    SEND = 4  # the pacer lets a packet go
+    INTERVAL = 5  # a tick of a router's clock
+    START = 6
+    STOP = 7
+    TIMER = 8
+    TIMEOUT = 9  # a look at the retransmission timer
+    DROP = 10  # in traces only
+
+
+# Numbers -----------------------------------------------------------------------------------------------------------
+
+
+def to_ps(seconds: float) -> int:
+    """A time in ps, to the nearest; NEVER where that is too far."""
+    ps = seconds * 1e12 + 0.5
+    return math.floor(ps) if ps < 4e18 else NEVER
+
+
+def to_seconds(ps: int) -> float:
+    """A time in s."""
+    return ps * 1e-12
+
+
+def transmission(size: int, rate: float) -> int:
+    """How long a packet of `size` bytes takes at a rate > 0 bit/s, in ps, at least 1."""
+    ps = size * 8.0 / rate * 1e12 + 0.5
+    return max(1, math.floor(ps)) if ps < 4e18 else NEVER
+
+
+class Random:
+    """Uniform numbers in [0, 1): SplitMix64, one stream an entity."""
+
+    def __init__(self, seed: int, stream: int) -> None:
+        self.state = self.mix(seed ^ self.mix((stream + STEP) & WORD))
+
+    @staticmethod
+    def mix(z: int) -> int:
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+        return z ^ (z >> 31)
+
+    def next(self) -> float:
+        self.state = (self.state + STEP) & WORD
+        return (self.mix(self.state) >> 11) * 2.0**-53
+
+
+# What there is -----------------------------------------------------------------------------------------------------
+
+
+class Record:
+    """A plain object with the float and int fields of a dtype, zero unless given."""
+
+    _kinds: Mapping[str, type]
+
+    def __init__(self, dtype: np.dtype[Any], values: Mapping[str, float] | None = None) -> None:
+        kinds = {name: float if dtype[name].kind == "f" else int for name in dtype.names or ()}
+        object.__setattr__(self, "_kinds", kinds)
+        for name in kinds:
+            setattr(self, name, values[name] if values else 0)
+
+    @classmethod
+    def of(cls, record: np.void) -> Any:
+        """The same values in a plain object."""
+        return cls(record.dtype, {name: record[name].item() for name in record.dtype.names or ()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = self._kinds.get(name)
+        if kind is None:
+            raise AttributeError(f"there is no field {name!r}")
+        if kind is int and not isinstance(value, int):
+            raise TypeError(f"field {name} is an int, got {value!r}")
+        self.__dict__[name] = kind(value)
+
+    def values(self) -> tuple[Any, ...]:
+        return tuple(self.__dict__[name] for name in self._kinds)
+
+
+@dataclass(slots=True)
+class Packet:
+    flow: TwinFlow
+    size: int  # of the data, also once it is an ACK
+    offset: int  # bytes that its flow had sent before it
+    sent: int  # ps, when it left the sender
+    header: Record
+    route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
+    is_ack: bool = False
+    place: int = 0  # index in route of the link it is at
+
+    @property
+    def link(self) -> TwinLink:
+        return self.route[self.place]
+
+    @property
+    def wire_size(self) -> int:
+        return int(self.flow.given.ack_size) if self.is_ack else self.size
+
+    @property
+    def is_at_last_link(self) -> bool:
+        return self.place == len(self.route) - 1
+
+
+@dataclass(eq=False)
+class TwinLink:
+    index: int
+    given: Any  # capacity, delay, buffer, ...: the fields of LINK
+    state: Record
+    hooks: Mapping[str, Hook]
+    random: Random
+    queue: int = 0  # bytes
+    queue_low: int = 0  # since the last tick
+    queue_peak: int = 0  # since the last sample
+    flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow, data and ACKs apart
+    free_at: int = 0  # ps, when the last bit in the queue leaves it
+    next_interval: float = 0.0  # s
+    arrived: int = 0  # bytes
+    departed: int = 0  # bytes
+    dropped: int = 0  # packets
+    dropped_bytes: int = 0
+
+
+@dataclass(eq=False)
+class TwinFlow:
+    index: int
+    given: Any  # start, stop, size, packet_size, ...: the fields of FLOW
+    state: Record
+    hooks: Mapping[str, Hook]
+    random: Random
+    forward: Sequence[TwinLink]
+    reverse: Sequence[TwinLink]
+    rate: float  # bit/s
+    window: float  # bytes, 0: not window-clocked
+    started: bool = False
+    active: bool = False
+    completed: bool = False
+    finish: int = -1  # ps
+    sent: int = 0  # bytes
+    expected: int = 0  # all offsets below are settled
+    lost: int = 0  # bytes
+    received: int = 0  # bytes
+    last_time: int = 0  # ps, of the last packet sent ...
+    last_size: int = 0  # ... and its size, 0 before any
+    heard: int = 0  # ps, when an ACK came last, or waiting for one began
+    rtt: float = 0.0  # s
+    srtt: float = 0.0
+    min_rtt: float = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self.expected
+
+    @property
+    def delivered(self) -> int:
+        return self.expected - self.lost
+
+    @property
+    def next_size(self) -> int:
+        """Size of the next packet; 0 when nothing is owed."""
+        owed = self.given.size - self.delivered - self.in_flight
+        return int(min(self.given.packet_size, owed) if self.given.size >= 0 else self.given.packet_size)
+
+    @property
+    def timeout(self) -> int:
+        return max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+
+
+# What happens ------------------------------------------------------------------------------------------------------
+
+
+class Twin:
+    """One run of the packet engine, in plain Python.
+
+    Parameters
+        links, flows, routes, seed, sample, n_samples, n_sampled : as ecc.native.Engine; addresses in them are ignored.
+        link_states, flow_states : shape (n_links,) and (n_flows,), records as they begin; they are not written.
+        params : shape (1,), record of the parameters. header : dtype of what travels with a packet.
+        link_hooks, flow_hooks : one mapping of name -> hook for each link and each flow.
+    Raises
+        NativeError: from `advance`, where a hook fails or leaves a bad value, as the C engine does.
+    Notes: some 100,000 events a second.
+    """
+
+    def __init__(
+        self,
+        links: NDArray[np.void],
+        flows: NDArray[np.void],
+        routes: ArrayLike,
+        link_states: NDArray[np.void],
+        flow_states: NDArray[np.void],
+        params: NDArray[np.void],
+        header: np.dtype[np.void],
+        link_hooks: Sequence[Mapping[str, Hook]],
+        flow_hooks: Sequence[Mapping[str, Hook]],
+        *,
+        seed: int = 0,
+        sample: float = 0.0,
+        n_samples: int = 0,
+        n_sampled: int | None = None,
+    ) -> None:
+        self.now = self.serial = self.events = self.data_packets = self.in_flight = self.digest = 0
+        self.begun = False
+        self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
+        self.timers: dict[tuple[Kind, int], int] = {}
+        self.traced: list[tuple[int, int, int, int]] = []
+        self.period, self.n_samples = to_ps(sample), n_samples
+        self.rows: list[dict[str, list[int]]] = []
+        self.header, self.params = header, Record.of(params[0])
+        self.links = [
+            TwinLink(k, Record.of(row), Record.of(link_states[k]), link_hooks[k], Random(seed, k))
+            for k, row in enumerate(links)
+        ]
+        self.flows: list[TwinFlow] = []
+        way = iter(np.asarray(routes).tolist())
+        for k, row in enumerate(flows):
+            given, random = Record.of(row), Random(seed, 2**32 + k)
+            forward = [self.links[next(way)] for _ in range(given.n_forward)]
+            reverse = [self.links[next(way)] for _ in range(given.n_reverse)]
+            state, rate, window = Record.of(flow_states[k]), given.rate, given.window
+            self.flows.append(TwinFlow(k, given, state, flow_hooks[k], random, forward, reverse, rate, window))
+            self.set_timer(Kind.START, k, given.start)
+            if given.stop >= 0:
+                self.set_timer(Kind.STOP, k, given.stop)
+        offsets = {offset: name for name, (_, offset, *_) in (flow_states.dtype.fields or {}).items()}
+        self.bottlenecks = [offsets.get(flow.given.bottleneck) for flow in self.flows][:n_sampled]
+
+    def advance(self, until: float, max_events: int | None = None) -> str:
+        """Run all events up to and at a time; slices never change the result.
+
+        Parameters
+            until : float, s. max_events : int or None, events to run at most.
+        Returns
+            "until", "max_events" or "idle", as ecc.native.Engine.
+        Raises
+            NativeError: a hook failed or left a bad value.
+        """
+        end = to_ps(until)
+        if not self.begun:
+            self.begun = True
+            for link in self.links:
+                self.begin(link)
+        while self.heap and self.heap[0][0] <= end:
+            time, kind, entity, _, packet = self.heap[0]
+            if packet is None and self.timers.get((kind, entity)) != time:
+                heapq.heappop(self.heap)  # set again or cancelled
+                continue
+            if kind >= 0 and max_events is not None:
+                if max_events == 0:
+                    return "max_events"
+                max_events -= 1
+            heapq.heappop(self.heap)
+            self.take_samples(time - 1)
+            self.now = time
+            if packet is None:
+                del self.timers[kind, entity]
+            self.happen(kind, entity, packet)
+        self.take_samples(end)
+        self.now = end
+        pending = any(packet is not None or self.timers.get((k, e)) == t for t, k, e, _, packet in self.heap)
+        return "until" if pending else "idle"
+
+    def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
+        """Count, hash and trace an event, and let it happen to its packet, link or flow."""
+        subject: Any = packet or (self.links if kind == Kind.INTERVAL else self.flows)[entity]
+        if kind >= 0:
+            self.events += 1
+            word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
+            self.digest = (((self.digest ^ word) & WORD) * STEP) & WORD
+            self.digest ^= self.digest >> 29
+            value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(kind, "offset" if packet else "in_flight")
+            self.trace(kind, entity, getattr(subject, value))
+        actions: dict[Kind, Callable[[Any], None]] = {
+            Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
+            Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.tick,
+            Kind.START: self.start, Kind.STOP: self.stop, Kind.TIMER: self.timer, Kind.TIMEOUT: self.check_timeout,
+        }  # fmt: skip
+        actions[kind](subject)
+
+    def trace(self, kind: Kind, entity: int, value: int) -> None:
+        self.traced.append((self.now, kind, entity, value))
+
+    def put(self, wait: int, kind: Kind, entity: int, packet: Packet) -> None:
+        """Let something happen to a packet, `wait` ps from now."""
+        if self.now + wait < NEVER:
+            self.serial += 1
+            heapq.heappush(self.heap, (self.now + wait, kind, entity, self.serial, packet))
+
+    def set_timer(self, kind: Kind, entity: int, time: int | None) -> None:
+        """Set a timer to a time instead of the one it had; None or NEVER: cancel it."""
+        self.timers.pop((kind, entity), None)
+        if time is not None and time < NEVER:
+            self.timers[kind, entity] = time
+            self.serial += 1
+            heapq.heappush(self.heap, (time, kind, entity, self.serial, None))
+
+    # ---- links -----------------------------------------------------------------------------------------------
+
+    def begin(self, link: TwinLink) -> None:
+        self.ask_link(link, "on_start")
+        if link.given.first_interval >= 0:
+            self.set_timer(Kind.INTERVAL, link.index, link.given.first_interval)
+        else:
+            self.set_clock(link)
+
+    def set_clock(self, link: TwinLink) -> None:
+        if link.next_interval > 0.0:
+            self.set_timer(Kind.INTERVAL, link.index, self.now + max(1, to_ps(link.next_interval)))
+
+    def tick(self, link: TwinLink) -> None:
+        self.ask_link(link, "on_interval")
+        link.queue_low = link.queue
+        self.set_clock(link)
+
+    def arrive(self, packet: Packet) -> None:
+        """A packet arrives at its link: it is dropped, or its last bit leaves once all before it has been sent."""
+        link, size = packet.link, packet.wire_size
+        link.arrived += size
+        unwanted = self.ask_link(link, "on_arrival", packet)
+        if unwanted or (link.given.buffer >= 0 and link.queue + size > link.given.buffer):
+            link.dropped += 1
+            link.dropped_bytes += size
+            self.in_flight -= 1
+            self.trace(Kind.DROP, link.index, packet.offset)
+            self.ask_link(link, "on_drop", packet)
+            return
+        link.queue += size
+        link.queue_peak = max(link.queue_peak, link.queue)
+        link.flow_queue[packet.flow.index, packet.is_ack] += size
+        link.free_at = min(NEVER, max(self.now, link.free_at) + transmission(size, link.given.capacity))
+        kind = Kind.DEPARTURE if "on_departure" in link.hooks else Kind.LEAVE
+        self.put(link.free_at - self.now, kind, link.index, packet)
+
+    def leave(self, packet: Packet) -> None:
+        """The last bit of a packet leaves the queue for the wire."""
+        link, flow, size = packet.link, packet.flow, packet.wire_size
+        link.queue -= size
+        link.queue_low = min(link.queue_low, link.queue)
+        link.flow_queue[flow.index, packet.is_ack] -= size
+        link.departed += size
+        self.ask_link(link, "on_departure", packet)
+        if not packet.is_at_last_link:
+            self.put(link.given.delay, Kind.HOP, link.index, packet)
+        elif packet.is_ack:
+            self.put(link.given.delay + flow.given.ack_delay, Kind.ACK, flow.index, packet)
+        elif "on_receive" in flow.hooks or flow.reverse:
+            self.put(link.given.delay, Kind.HOP, link.index, packet)
+        else:
+            self.put(link.given.delay, Kind.RECEIVE, flow.index, packet)
+
+    def hop(self, packet: Packet) -> None:
+        """A packet reaches the end of a wire: the next link, or the receiver."""
+        if packet.is_at_last_link:
+            self.receive(packet)
+        else:
+            packet.place += 1
+            self.arrive(packet)
+
+    # ---- flows -----------------------------------------------------------------------------------------------
+
+    def start(self, flow: TwinFlow) -> None:
+        flow.started = flow.active = True
+        self.ask_flow(flow, "on_start")
+        self.go(flow)
+
+    def send(self, flow: TwinFlow) -> None:
+        self.emit(flow)
+        self.go(flow)
+
+    def timer(self, flow: TwinFlow) -> None:
+        self.ask_flow(flow, "on_timer")
+        self.go(flow)
+
+    def go(self, flow: TwinFlow) -> None:
+        """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
+        while flow.active:
+            size = flow.next_size
+            full = flow.window > 0.0 and flow.in_flight + size > flow.window
+            if size <= 0 or full or flow.window == flow.rate == 0.0:
+                self.set_timer(Kind.SEND, flow.index, None)
+                return
+            if flow.rate > 0.0:
+                due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
+                self.set_timer(Kind.SEND, flow.index, max(self.now, due))
+                return
+            self.emit(flow)
+
+    def emit(self, flow: TwinFlow) -> None:
+        """One packet leaves the sender."""
+        packet = Packet(flow, flow.next_size, flow.sent, self.now, Record(self.header), flow.forward)
+        self.in_flight += 1
+        flow.last_time, flow.last_size = self.now, packet.size
+        self.ask_flow(flow, "on_send", packet)
+        if flow.in_flight == 0:
+            flow.heard = self.now
+        flow.sent += packet.size
+        if (Kind.TIMEOUT, flow.index) not in self.timers:
+            self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout)
+        if flow.given.access_delay > 0:
+            self.put(flow.given.access_delay, Kind.ACCESS, flow.index, packet)
+        else:
+            self.arrive(packet)
+
+    def receive(self, packet: Packet) -> None:
+        """The receiver turns a packet into its ACK."""
+        flow = packet.flow
+        flow.received += packet.size
+        self.data_packets += 1
+        self.ask_flow(flow, "on_receive", packet)
+        packet.is_ack, packet.route, packet.place = True, flow.reverse, 0
+        if flow.reverse:
+            self.arrive(packet)
+        else:
+            self.put(flow.given.ack_delay, Kind.ACK, flow.index, packet)
+
+    def ack(self, packet: Packet) -> None:
+        """An ACK reaches the sender: it measures the RTT, finds gaps, and makes room."""
+        flow = packet.flow
+        self.in_flight -= 1
+        first = flow.srtt == 0.0
+        flow.rtt = to_seconds(self.now - packet.sent)
+        flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
+        flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
+        flow.heard = self.now
+        if packet.offset > flow.expected:
+            flow.lost += packet.offset - flow.expected
+            flow.expected = packet.offset
+            if flow.active:
+                self.ask_flow(flow, "on_loss")
+        if packet.offset >= flow.expected:  # else it had been given up
+            flow.expected = packet.offset + packet.size
+        if flow.active:
+            self.ask_flow(flow, "on_ack", packet)
+            if 0 <= flow.given.size <= flow.delivered:
+                flow.completed = True
+                self.stop(flow)
+        self.go(flow)
+
+    def stop(self, flow: TwinFlow) -> None:
+        """A flow stops sending; its ACKs and timeouts still count what drains."""
+        if flow.active:
+            flow.active = False
+            flow.finish = self.now
+            for kind in (Kind.SEND, Kind.TIMER, Kind.STOP):
+                self.set_timer(kind, flow.index, None)
+            self.ask_flow(flow, "on_stop")
+
+    def check_timeout(self, flow: TwinFlow) -> None:
+        deadline = flow.heard + flow.timeout
+        if flow.in_flight == 0:
+            return
+        if deadline > self.now:
+            self.set_timer(Kind.TIMEOUT, flow.index, deadline)
+            return
+        flow.lost += flow.in_flight
+        flow.expected = flow.sent
+        flow.heard = self.now
+        if flow.active:
+            self.ask_flow(flow, "on_loss", kind=1)
+        self.go(flow)
+
+    # ---- hooks -----------------------------------------------------------------------------------------------
+
+    def ask_link(self, link: TwinLink, name: str, packet: Packet | None = None) -> bool:
+        """Call a hook of a link, if there is one, and take over what it wrote; True: it does not want the packet."""
+        if name not in link.hooks:
+            return False
+        given = link.given
+        env: Any = Record(LINK_ENV, {
+            "now": to_seconds(self.now), "capacity": given.capacity, "buffer": given.buffer,
+            "queue": link.queue, "queue_low": link.queue_low, "link": link.index,
+            "packet_size": packet.wire_size if packet else 0,
+            "kind": int(packet.is_ack) if packet else 0,
+            "flow": packet.flow.index if packet else -1,
+            "flow_queue": link.flow_queue[packet.flow.index, packet.is_ack] if packet and given.wants_flow_queue else 0,
+            "random": link.random.next() if given.wants_random else 0.0,
+            "drop": 0, "next_interval": link.next_interval,
+        })  # fmt: skip
+        self.call(link, name, packet, env)
+        if math.isnan(env.next_interval):
+            raise self.error(link, name, "next interval must not be NaN s", env.next_interval)
+        link.next_interval = env.next_interval
+        return bool(env.drop != 0)
+
+    def ask_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> None:
+        """Call a hook of a flow, if there is one, and take over what it wrote."""
+        if name not in flow.hooks:
+            return
+        env: Any = Record(FLOW_ENV, {
+            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.given.packet_size,
+            "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
+            "in_flight": flow.in_flight, "delivered": flow.delivered, "lost": flow.lost,
+            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
+            "random": flow.random.next() if flow.given.wants_random else 0.0,
+        })  # fmt: skip
+        self.call(flow, name, packet, env)
+        if name in ("on_receive", "on_stop"):
+            return
+        for quantity, unit in (("rate", "bit/s"), ("window", "bytes")):
+            value = getattr(env, quantity)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise self.error(flow, name, f"{quantity} must be finite and >= 0 {unit}", value)
+            setattr(flow, quantity, value)
+        if math.isnan(env.timer):
+            raise self.error(flow, name, "timer must not be NaN s", env.timer)
+        if env.timer >= 0.0:
+            self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
+
+    def call(self, entity: TwinLink | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
+        header = packet.header if packet else Record(self.header)
+        try:
+            entity.hooks[name](entity.state, header, self.params, env)
+        except Exception as error:
+            raise self.error(entity, name, "a hook failed", 1.0) from error
+
+    def error(self, entity: TwinLink | TwinFlow, name: str, text: str, value: float) -> NativeError:
+        of = "link" if isinstance(entity, TwinLink) else "flow"
+        when = f"t = {to_seconds(self.now):.12g} s"
+        return NativeError(f"{text}, got {value:.12g} ({of} {entity.index}, {name}, {when})")
+
+    # ---- what comes out --------------------------------------------------------------------------------------
+
+    def take_samples(self, until: int) -> None:
+        """Take the samples up to and at a time."""
+        while len(self.rows) < self.n_samples and (len(self.rows) + 1) * self.period <= until:
+            flows = self.flows[: len(self.bottlenecks)]
+            names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
+            self.rows.append({
+                "sent": [flow.sent for flow in flows],
+                "received": [flow.received for flow in flows],
+                "bottleneck": [getattr(flow.state, n) if n else -1 for n, flow in zip(names, flows, strict=True)],
+                "queue": [link.queue for link in self.links],
+                "queue_peak": [link.queue_peak for link in self.links],
+                "arrived": [link.arrived for link in self.links],
+                "dropped": [link.dropped for link in self.links],
+            })  # fmt: skip
+            for link in self.links:
+                link.queue_peak = link.queue
+
+    @property
+    def samples(self) -> dict[str, NDArray[np.int64]]:
+        """The samples, time first: totals since the start, but for `queue`, `queue_peak` and `bottleneck`."""
+        return {name: np.array([row[name] for row in self.rows], np.int64) for name in (self.rows or [{}])[0]}
+
+    @property
+    def events_traced(self) -> NDArray[np.void]:
+        """All events, dtype EVENT."""
+        return np.array(self.traced, EVENT)
+
+    @property
+    def states(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """The records of the links and of the flows."""
+        return [link.state.values() for link in self.links], [flow.state.values() for flow in self.flows]
+
+    @property
+    def link_results(self) -> NDArray[np.void]:
+        """Shape (n_links,), dtype LINK_RESULT."""
+        rows = [(k.arrived, k.departed, k.dropped, k.dropped_bytes, k.queue) for k in self.links]
+        return np.array(rows, LINK_RESULT)
+
+    @property
+    def flow_results(self) -> NDArray[np.void]:
+        """Shape (n_flows,), dtype FLOW_RESULT."""
+        rows = []
+        for f in self.flows:
+            again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
+            counts = (f.sent, f.received, f.delivered, f.lost, again)
+            rows.append((f.finish, f.completed, *counts, f.rate, f.window, f.srtt))
+        return np.array(rows, FLOW_RESULT)
+
+
+def build_twin(setup: Setup, **options: Any) -> Twin:
+    """Return the twin of a prepared run.
+
+    Parameters
+        setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled).
+    """
+    link_hooks, flow_hooks = setup.protocol.link_hooks(), setup.protocol.flow_hooks()
+    return Twin(
+        setup.links, setup.flows, setup.routes, setup.link_states, setup.flow_states, setup.params, setup.header,
+        [link_hooks] * len(setup.links), [flow_hooks] * len(setup.flows), **options,
+    )  # fmt: skip

@@ -1,0 +1,540 @@
+"""The C engine against its twin in plain Python: the same networks, hooks and seeds, equal event by event.
+
+`ECC_TWIN_CASES=10000 pytest -m slow tests/packet/test_twin.py` draws 10,000 networks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ecc
+from ecc.errors import NativeError
+from ecc.models import all_protocols
+from ecc.native import (
+    FLOW_ENV,
+    FLOW_HOOKS,
+    LINK_ENV,
+    LINK_HOOKS,
+    Engine,
+    addresses,
+    new_flows,
+    new_links,
+    picoseconds,
+)
+from ecc.native.compile import CompiledHooks, compile_hooks
+from ecc.network import Flow, Link, Network
+from ecc.packet.prepare import prepare, record_dtype
+from ecc.packet.simulation import build_engine
+from ecc.packet.twin import NEVER, Kind, Record, Twin, build_twin, to_ps, transmission
+from ecc.scenario import Scenario
+
+CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+
+# A protocol that uses all there is -----------------------------------------------------------------------------------
+# `mix` gathers all that a hook sees, so that one wrong bit anywhere shows in the final states.
+
+
+@dataclass
+class Header:
+    rate: float = 0.0
+    rtt: float = 0.0
+    link: int = 0
+    hops: int = 0
+
+
+@dataclass
+class LinkState:
+    R: float = 0.0
+    mix: float = 0.0
+    arrived: int = 0
+    dropped: int = 0
+    ticks: int = 0
+
+
+@dataclass
+class FlowState:
+    mode: int = 0
+    mix: float = 0.0
+    acks: int = 0
+    losses: int = 0
+    bottleneck: int = -1
+
+
+PARAMS = {"drop": 0.02, "gain": 0.4, "interval": 0.01}
+
+
+def seen_by_link(link: Any, env: Any) -> float:
+    return (
+        0.5 * link.mix + env.now + 1e-6 * env.capacity + 0.001 * env.queue + 0.002 * env.queue_low + env.random
+        + 0.01 * env.flow_queue + 0.1 * env.packet_size + env.kind + 3.0 * env.flow + env.link + 1e-5 * env.buffer
+    )  # fmt: skip
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env)
+    link.R = 0.3 * env.capacity
+    env.next_interval = p.interval * (1.0 + env.link)
+    header.hops = 5  # a scratch header: nobody sees it
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.hops
+    link.arrived += env.packet_size
+    if env.random > 0.0 and env.random < p.drop:
+        env.drop = 1
+    if link.arrived % 7 == 0:
+        env.next_interval = 0.004
+
+
+def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.rtt
+    header.hops += 1
+    if env.kind == 0 and (header.rate == 0.0 or link.R < header.rate):
+        header.rate = link.R
+        header.link = env.link
+    env.drop = 1  # only heeded on arrival
+
+
+def link_on_drop(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.hops
+    link.dropped += 1
+
+
+def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.hops
+    link.ticks += 1
+    y = 8.0 * link.arrived / env.now if env.now > 0.0 else 0.0
+    link.R = min(max(link.R * (1.0 + p.gain * (env.capacity - y) / env.capacity), 8e3), env.capacity)
+    if link.ticks % 5 == 0:
+        env.next_interval = p.interval * math.exp(-env.random)
+    if link.ticks == 40:
+        env.next_interval = 0.0
+
+
+def seen_by_flow(flow: Any, env: Any) -> float:
+    return (
+        0.5 * flow.mix + env.now + 0.001 * env.packet_size + env.rtt + 2.0 * env.srtt + 3.0 * env.min_rtt + env.kind
+        + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
+        + 1e-7 * env.rate + 1e-4 * env.window
+    )  # fmt: skip
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    if flow.mode == 0:
+        env.rate = 8e5
+    elif flow.mode == 1:
+        env.window = 4.0 * env.packet_size
+    elif flow.mode == 2:
+        env.rate = 4e6
+        env.window = 5000.0
+    else:
+        env.timer = 0.02
+
+
+def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env) + header.rate
+    header.rtt = env.rtt
+    header.link = -1
+    if flow.mode == 3 and env.random > 0.9:
+        env.rate = min(1.1 * env.rate, 1e7)
+
+
+def flow_on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
+    header.rate = 0.5 * header.rate + env.random + env.now
+    env.rate = -1.0  # not heeded
+    env.timer = 0.5  # neither
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env) + header.rate + header.rtt + header.hops
+    flow.acks += 1
+    flow.bottleneck = header.link
+    if flow.mode == 0:
+        env.rate = min(max(header.rate, 1e5), 3e6)
+    elif flow.mode == 1:
+        env.window = min(env.window + 1000.0 * env.packet_size / max(env.window, 1000.0), 30000.0)
+    elif flow.mode == 2:
+        if flow.acks % 13 == 0:
+            env.timer = 0.015
+            env.rate = 0.0
+        env.window = 5000.0 + 10.0 * flow.acks
+    else:
+        env.timer = 0.05
+        env.rate = min(1.01 * env.rate, 1e7)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    flow.losses += 1
+    env.rate = 0.5 * env.rate
+    env.window = 0.5 * env.window if env.window > 3000.0 else env.window
+    if env.kind == 1:
+        env.rate = 2e5
+
+
+def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    env.rate = min(max(2.0 * env.rate, 1e5), 8e6) if flow.mode == 2 else 6e5
+    if flow.losses == 3:
+        flow.losses += 1
+        env.timer = 0.0
+
+
+def flow_on_stop(flow: Any, header: Any, p: Any, env: Any) -> None:
+    flow.mix = seen_by_flow(flow, env)
+    env.rate = -5.0  # not heeded
+
+
+LINK_TABLE = {name: globals()[f"link_{name}"] for name in LINK_HOOKS}
+FLOW_TABLE = {name: globals()[f"flow_{name}"] for name in FLOW_HOOKS}
+DTYPES = {record: record_dtype(record) for record in (Header, LinkState, FlowState)}
+PARAMS_DTYPE = np.dtype([(name, "f8") for name in PARAMS])
+
+
+@pytest.fixture(scope="module")
+def compiled() -> tuple[CompiledHooks, CompiledHooks]:
+    return (
+        compile_hooks(LINK_TABLE, DTYPES[LinkState], DTYPES[Header], PARAMS_DTYPE, LINK_ENV),
+        compile_hooks(FLOW_TABLE, DTYPES[FlowState], DTYPES[Header], PARAMS_DTYPE, FLOW_ENV),
+    )
+
+
+# Networks ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """What both engines get."""
+
+    links: np.ndarray
+    flows: np.ndarray
+    routes: list[int]
+    link_hooks: list[list[str]]
+    flow_hooks: list[list[str]]
+    modes: list[int]
+    drop: float
+    seed: int
+    duration: float
+    sample: float
+    n_sampled: int
+    max_events: int
+
+    def __repr__(self) -> str:
+        tables = [[dict(zip(a.dtype.names, r.item(), strict=True)) for r in a] for a in (self.links, self.flows)]
+        return f"Case({tables[0]}, {tables[1]}, " + ", ".join(
+            f"{name}={getattr(self, name)!r}" for name in list(self.__dataclass_fields__)[2:]
+        )
+
+
+# A clock on which many things happen at the same instant, and one on which they do not.
+TIMES = st.one_of(st.sampled_from([0.0, 0.001, 0.002, 0.004, 0.01]), st.floats(0.0, 0.03))
+CAPACITIES = st.one_of(st.sampled_from([1e6, 2e6, 4e6, 8e6]), st.floats(1e6, 2e7))
+SIZES = st.sampled_from([40, 250, 500, 1000, 1000, 1500])
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    n_links, n_flows = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    links, flows = new_links(n_links), new_flows(n_flows)
+    for link in links:
+        link["capacity"] = draw(CAPACITIES)
+        link["delay"] = picoseconds(draw(TIMES))
+        link["buffer"] = draw(st.sampled_from([-1, -1, 0, 1500, 3000, 6000, 20000]))
+        link["first_interval"] = draw(st.sampled_from([-1, 0, 10**10, 12345678901]))
+        link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
+    routes: list[int] = []
+    ways = st.permutations(range(n_links))
+    for flow in flows:
+        forward = draw(ways)[: draw(st.integers(1, n_links))]
+        reverse = draw(ways)[: draw(st.integers(0, n_links))] if draw(st.booleans()) else []
+        routes += [*forward, *reverse]
+        flow["n_forward"], flow["n_reverse"] = len(forward), len(reverse)
+        flow["start"] = picoseconds(10 * draw(TIMES))
+        if draw(st.booleans()):
+            flow["stop"] = flow["start"] + max(1, picoseconds(20 * draw(TIMES)))
+        if draw(st.booleans()):
+            flow["size"] = draw(st.integers(1, 60000))
+        flow["packet_size"], flow["ack_size"] = draw(SIZES), draw(st.sampled_from([40, 40, 1000]))
+        flow["access_delay"], flow["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
+        flow["rate"] = draw(st.sampled_from([0.0, 5e5, 2e6]))
+        flow["window"] = draw(st.sampled_from([0.0, 0.0, 1500.0, 6000.0]))
+        flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
+        flow["wants_random"] = draw(st.booleans())
+    some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
+    others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
+    return Case(
+        links, flows, routes, [draw(some) for _ in links], [draw(others) for _ in flows],
+        [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
+        draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
+        draw(st.integers(0, n_flows)),
+        draw(st.integers(1, 500)),
+    )  # fmt: skip
+
+
+def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.ndarray]:
+    """Both engines, and the records that the C engine writes."""
+    link_states = np.zeros(len(case.links), DTYPES[LinkState])
+    flow_states = np.zeros(len(case.flows), DTYPES[FlowState])
+    flow_states["mode"], flow_states["bottleneck"] = case.modes, -1
+    params = np.array([tuple((PARAMS | {"drop": case.drop}).values())], PARAMS_DTYPE)
+    n_samples = int(case.duration / case.sample)
+    options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
+    twin = Twin(
+        case.links, case.flows, case.routes, link_states, flow_states, params, DTYPES[Header],
+        [{name: LINK_TABLE[name] for name in names} for names in case.link_hooks],
+        [{name: FLOW_TABLE[name] for name in names} for names in case.flow_hooks],
+        **options,
+    )  # fmt: skip
+    links, flows = case.links.copy(), case.flows.copy()
+    for rows, chosen, table, states in (
+        (links, case.link_hooks, compiled[0], link_states),
+        (flows, case.flow_hooks, compiled[1], flow_states),
+    ):
+        rows["state"], rows["params"] = addresses(states), addresses(params)[0]
+        for row, names in zip(rows, chosen, strict=True):
+            for name in names:
+                row[name] = table[name]
+    engine = Engine(
+        links, flows, case.routes, header_size=DTYPES[Header].itemsize, trace=1_000_000,
+        keep=(link_states, flow_states, params, compiled), **options,
+    )  # fmt: skip
+    return engine, twin, link_states, flow_states
+
+
+def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.ndarray]:
+    """Both engines at the end of a case, the C engine in slices."""
+    engine, twin, *states = both_engines(case, compiled)
+    while engine.advance(case.duration, case.max_events) == "max_events":
+        engine.verify()
+    engine.verify()
+    twin.advance(case.duration)
+    return engine, twin, *states
+
+
+def assert_equal(engine: Engine, twin: Twin, link_states: Any, flow_states: Any) -> None:
+    expected, found = engine.trace, twin.events_traced
+    assert len(expected) == engine.stats.trace, "room in the trace"
+    for k, (c, p) in enumerate(zip(expected.tolist(), found.tolist(), strict=False)):
+        assert c == p, f"record {k} of C: {c} {Kind(c[1]).name}, of the twin: {p} {Kind(p[1]).name}"
+    assert len(expected) == len(found)
+    stats = engine.stats
+    assert (stats.digest, stats.events) == (twin.digest, twin.events)
+    assert (stats.data_packets, stats.in_flight) == (twin.data_packets, twin.in_flight)
+    for states, records in zip((link_states, flow_states), twin.states, strict=True):
+        assert states.tobytes() == np.array(records, states.dtype).tobytes(), (states, records)
+    for name in ("link_results", "flow_results"):
+        c, p = getattr(engine, name), getattr(twin, name)
+        assert c.tobytes() == p.tobytes(), f"{name} of C: {c}, of the twin: {p}"
+    assert stats.samples == len(twin.rows)
+    for name, totals in twin.samples.items():
+        if len(totals):
+            counted = name in ("sent", "received", "arrived", "dropped")
+            values = np.diff(totals, axis=0, prepend=0) if counted else totals
+            np.testing.assert_array_equal(engine.samples[name], values, err_msg=name)
+
+
+@pytest.mark.property
+@FEW
+@given(case=cases())
+def test_any_network_with_any_hooks(case: Case, compiled: tuple[CompiledHooks, CompiledHooks]) -> None:
+    assert_equal(*run_both(case, compiled))
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@MANY
+@given(case=cases())
+def test_many_networks_with_any_hooks(case: Case, compiled: tuple[CompiledHooks, CompiledHooks]) -> None:
+    assert_equal(*run_both(case, compiled))
+
+
+# The protocols of the project ----------------------------------------------------------------------------------------
+
+PROTOCOLS = {
+    **{name: cls for name, cls in all_protocols().items()},
+    "RCP-2": partial(ecc.models.RCP, rtt="max"),
+    "PIQI-RCP-ACK": partial(ecc.models.PIQIRCP, update="ack"),
+    "PIQI-RCP-RTT": partial(ecc.models.PIQIRCP, update="rtt"),
+}
+START_TIMES = st.sampled_from([0.0, 0.0, 0.05, 0.1, 0.123])
+
+
+@st.composite
+def scenarios(draw: Any) -> Scenario:
+    n_links = draw(st.integers(1, 3))
+    links = [Link(draw(CAPACITIES), draw(TIMES), draw(st.sampled_from([None, 4000, 20000]))) for _ in range(n_links)]
+    flows = []
+    for _ in range(draw(st.integers(1, 5))):
+        way = draw(st.permutations(range(n_links)))
+        cut = draw(st.integers(1, n_links))
+        start = draw(START_TIMES)
+        flows.append(Flow(
+            way[:cut], start=start, stop=draw(st.sampled_from([None, start + 0.1, start + 0.333])),
+            size=draw(st.sampled_from([None, 700, 30000])), access_delay=draw(TIMES),
+            packet_size=draw(st.sampled_from([500, 1000, 1500])),
+            reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
+        ))  # fmt: skip
+    protocol = PROTOCOLS[draw(st.sampled_from(sorted(PROTOCOLS)))]()
+    return Scenario(Network(links, flows), protocol, draw(st.floats(0.2, 1.0)), seed=draw(st.integers(0, 99)))
+
+
+def compare_protocol(scenario: Scenario) -> None:
+    setup = prepare(scenario)
+    options = {"sample": 0.05, "n_samples": int(scenario.duration / 0.05)}
+    twin = build_twin(setup, seed=scenario.seed, n_sampled=scenario.network.n_flows, **options)
+    engine = build_engine(setup, scenario, trace=1_000_000, **options)
+    engine.advance(scenario.duration)
+    twin.advance(scenario.duration)
+    assert_equal(engine, twin, setup.link_states, setup.flow_states)
+
+
+@pytest.mark.property
+@FEW
+@given(scenario=scenarios())
+def test_any_small_network_with_a_protocol(scenario: Scenario) -> None:
+    compare_protocol(scenario)
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@MANY
+@given(scenario=scenarios())
+def test_many_small_networks_with_a_protocol(scenario: Scenario) -> None:
+    compare_protocol(scenario)
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_every_protocol_on_a_loaded_bottleneck(name: str) -> None:
+    network = Network.dumbbell("10 Mb/s", rtts=[0.02, 0.02, 0.05], buffer=15000, starts=[0.0, 0.0, 0.3])
+    compare_protocol(Scenario(network, PROTOCOLS[name](), duration=1.0))
+
+
+# One at a time -------------------------------------------------------------------------------------------------------
+
+
+def one_flow(**values: Any) -> Case:
+    """One link of 8 Mb/s, one flow of 1000-byte packets, no hooks, no delays: a packet takes 1 ms."""
+    links, flows = new_links(1), new_flows(1)
+    links["capacity"], flows["n_forward"] = 8e6, 1
+    fields: dict[str, Any] = {
+        "link_hooks": [[]], "flow_hooks": [[]], "modes": [0], "drop": 0.0, "seed": 1, "duration": 0.1, "sample": 0.01,
+        "n_sampled": 1, "max_events": 10**6,
+    }  # fmt: skip
+    for name, value in values.items():
+        if name in fields:
+            fields[name] = value
+        else:
+            (links if name in links.dtype.names else flows)[name] = value
+    return Case(links, flows, [0], **fields)
+
+
+def test_packets_of_a_paced_flow_by_hand(compiled: Any) -> None:
+    case = one_flow(rate=4e6, size=2500, delay=picoseconds(0.01), ack_delay=picoseconds(0.02))
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    ms = 10**9
+    assert twin.traced == [
+        (0, Kind.START, 0, 0),
+        (0, Kind.SEND, 0, 0),
+        (2 * ms, Kind.SEND, 0, 1000),  # a packet of 8000 bits at 4 Mb/s
+        (4 * ms, Kind.SEND, 0, 2000),
+        (31 * ms, Kind.ACK, 0, 0),  # 1 ms on the link, 10 on the wire, 20 back
+        (33 * ms, Kind.ACK, 0, 1000),
+        (34 * ms + ms // 2, Kind.ACK, 0, 2000),
+    ]
+    assert twin.flow_results["finish"] == 34 * ms + ms // 2 and twin.flow_results["completed"] == 1
+    np.testing.assert_array_equal(twin.samples["received"][:3, 0], [0, 2500, 2500])
+
+
+def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any) -> None:
+    case = one_flow(window=6000.0, buffer=3000, delay=picoseconds(0.01), duration=3.0)
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    drops = [event for event in twin.traced if event[1] == Kind.DROP]
+    assert drops[:3] == [(0, Kind.DROP, 0, 3000), (0, Kind.DROP, 0, 4000), (0, Kind.DROP, 0, 5000)]
+    assert twin.flows[0].lost > 0 and twin.links[0].queue <= 3000
+
+
+def raising_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    if env.delivered >= 3000:
+        flow.mix = 1.0 / (env.delivered - 3000.0)
+
+
+def rate_gone_wrong(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.rate = math.nan if env.delivered >= 3000 else env.rate
+
+
+def window_gone_wrong(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.window = -2.5 if env.delivered >= 3000 else env.window
+
+
+def timer_gone_wrong(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.timer = math.nan
+
+
+def interval_gone_wrong(link: Any, header: Any, p: Any, env: Any) -> None:
+    env.next_interval = math.nan if env.now > 0.005 else 0.002
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "hook", "message"),
+    [
+        ("flow", "on_ack", raising_on_ack, r"a hook failed, got 1 \(flow 0, on_ack, t = 0.005 s\)"),
+        ("flow", "on_ack", rate_gone_wrong, r"rate must be finite and >= 0 bit/s, got nan \(flow 0, on_ack, t = 0.005"),
+        ("flow", "on_ack", window_gone_wrong, r"window must be .* bytes, got -2.5 \(flow 0, on_ack, t = 0.005 s\)"),
+        ("flow", "on_send", timer_gone_wrong, r"timer must not be NaN s, got nan \(flow 0, on_send, t = 0 s\)"),
+        (
+            "link",
+            "on_interval",
+            interval_gone_wrong,
+            r"next interval must not be NaN s, got nan \(link 0, on_interval, ",
+        ),
+    ],
+)
+def test_both_stop_at_the_same_place_with_the_same_words(
+    table: str, name: str, hook: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks, header = {name: hook}, DTYPES[Header]
+    monkeypatch.setitem(LINK_TABLE if table == "link" else FLOW_TABLE, name, hook)
+    if table == "link":
+        compiled = (compile_hooks(hooks, DTYPES[LinkState], header, PARAMS_DTYPE, LINK_ENV), {})
+    else:
+        compiled = ({}, compile_hooks(hooks, DTYPES[FlowState], header, PARAMS_DTYPE, FLOW_ENV))
+    case = one_flow(rate=4e6, first_interval=picoseconds(0.01), **{f"{table}_hooks": [[name]]})
+    engine, twin, *_ = both_engines(case, compiled)
+    with pytest.raises(NativeError, match=message):
+        engine.advance(case.duration)
+    with pytest.raises(NativeError, match=message):
+        twin.advance(case.duration)
+    assert engine.trace.tolist() == twin.events_traced.tolist()
+
+
+def test_records_of_the_twin_hold_what_compiled_hooks_would_find() -> None:
+    record = Record(np.dtype([("R", "f8"), ("n", "i8")]), {"R": 1, "n": 2})
+    assert isinstance(record.R, float) and record.n == 2
+    record.n = True
+    assert record.values() == (1.0, 1)
+    with pytest.raises(TypeError, match=r"field n is an int, got 0\.5"):
+        record.n = 0.5
+    with pytest.raises(AttributeError, match="there is no field 'y'"):
+        record.y = 1.0
+    with pytest.raises(AttributeError, match="'y'"):
+        _ = record.y
+
+
+def test_times_beyond_the_clock_never_come() -> None:
+    assert to_ps(3.9e6) == 39 * 10**17 and to_ps(4e6) == to_ps(math.inf) == NEVER
+    assert transmission(1, 1e30) == 1 and transmission(1500, 1e-300) == transmission(1500, 1e-3) == NEVER
+    assert transmission(1000, 8e6) == 10**9
