@@ -1,6 +1,5 @@
 #include "calendar.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "errors.h"
@@ -14,35 +13,6 @@ static unsigned
 lowest_bit(uint64_t word)
 {
     return (unsigned) __builtin_ctzll(word);
-}
-
-static uint32_t
-bucket_of(const ecc_calendar_t *self, ecc_ps_t time)
-{
-    return (uint32_t) (time >> self->shift) & (self->n_buckets - 1);
-}
-
-static bool
-before(ecc_ps_t time, uint32_t node, ecc_ps_t other_time, uint32_t other)
-{
-    return time < other_time || (time == other_time && node < other);
-}
-
-static void
-mark(ecc_calendar_t *self, uint32_t bucket)
-{
-    self->occupied[bucket >> 6] |= UINT64_C(1) << (bucket & 63);
-    self->summary[bucket >> 12] |= UINT64_C(1) << ((bucket >> 6) & 63);
-}
-
-static void
-unmark(ecc_calendar_t *self, uint32_t bucket)
-{
-    self->buckets[bucket].head = ECC_NO_NODE;
-    self->occupied[bucket >> 6] &= ~(UINT64_C(1) << (bucket & 63));
-    if (self->occupied[bucket >> 6] == 0) {
-        self->summary[bucket >> 12] &= ~(UINT64_C(1) << ((bucket >> 6) & 63));
-    }
 }
 
 /* The first occupied bucket from this one on, without turning around; n_buckets if there is none. */
@@ -149,31 +119,22 @@ ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory)
 }
 
 void
-ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
+ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id, ecc_ps_t time)
 {
     ecc_node_t *nodes = self->nodes;
     ecc_node_t *node = &nodes[id];
-    uint32_t index = bucket_of(self, time);
-    ecc_bucket_t *bucket = &self->buckets[index];
 
-    assert(time >= self->clock && node->time == ECC_IDLE);
     node->time = time;
-    node->next = ECC_NO_NODE;
-    node->prev = ECC_NO_NODE;
-    if (bucket->head == ECC_NO_NODE) {
-        bucket->head = id;
-        bucket->tail = id;
-        bucket->time = time;
-        mark(self, index);
-    } else if (before(time, id, bucket->time, bucket->head)) {
+    if (ecc_calendar_before(time, id, bucket->time, bucket->head)) {
         node->next = bucket->head;
+        node->prev = ECC_NO_NODE;
         nodes[bucket->head].prev = id;
         bucket->head = id;
         bucket->time = time;
     } else {
         /* from the tail: events set for the same far time come in their order */
         uint32_t prev = bucket->tail;
-        while (before(time, id, nodes[prev].time, prev)) {
+        while (ecc_calendar_before(time, id, nodes[prev].time, prev)) {
             prev = nodes[prev].prev;
             self->effort++;
         }
@@ -186,11 +147,6 @@ ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
             nodes[node->next].prev = id;
         }
     }
-    self->n_pending++;
-    if (self->first != ECC_NO_NODE && before(time, id, self->first_time, self->first)) {
-        self->first = id;
-        self->first_time = time;
-    }
 }
 
 void
@@ -198,7 +154,7 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
 {
     ecc_node_t *nodes = self->nodes;
     ecc_node_t *node = &nodes[id];
-    uint32_t index = bucket_of(self, node->time);
+    uint32_t index = ecc_calendar_bucket(self, node->time);
     ecc_bucket_t *bucket = &self->buckets[index];
 
     if (node->next != ECC_NO_NODE) {
@@ -212,10 +168,9 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
         bucket->head = node->next;
         bucket->time = nodes[node->next].time;
     } else {
-        unmark(self, index);
+        ecc_calendar_unmark(self, index);
     }
     node->time = ECC_IDLE;
-    self->n_pending--;
     if (self->first == id) {
         self->first = ECC_NO_NODE;
         self->first_time = ECC_NEVER;
@@ -223,7 +178,7 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
 }
 
 /* Puts every node into the bucket that a new width asks for. */
-static void
+ECC_RARE static void
 set_shift(ecc_calendar_t *self, int shift)
 {
     uint32_t chain = ECC_NO_NODE;
@@ -237,10 +192,9 @@ set_shift(ecc_calendar_t *self, int shift)
             self->nodes[last].next = self->buckets[index].head;
         }
         last = self->buckets[index].tail;
-        unmark(self, index);
+        ecc_calendar_unmark(self, index);
     }
     self->shift = shift;
-    self->n_pending = 0;
     self->first = ECC_NO_NODE;
     self->first_time = ECC_NEVER;
     while (chain != ECC_NO_NODE) {
@@ -253,7 +207,7 @@ set_shift(ecc_calendar_t *self, int shift)
 }
 
 /* Looks at the width: days should be as long as the mean time between events, within a factor of four. */
-static void
+ECC_RARE static void
 adapt(ecc_calendar_t *self)
 {
     ecc_ps_t gap = (self->clock - self->epoch) / (self->n_taken + 1);
@@ -272,12 +226,12 @@ adapt(ecc_calendar_t *self)
 }
 
 /* The first node of all, where the days of a whole year are empty: every bucket's head is looked at. */
-static void
+ECC_RARE static void
 find_beyond_year(ecc_calendar_t *self)
 {
     for (uint32_t i = next_occupied(self, 0); i < self->n_buckets; i = next_occupied(self, i + 1)) {
         const ecc_bucket_t *bucket = &self->buckets[i];
-        if (self->first == ECC_NO_NODE || before(bucket->time, bucket->head, self->first_time, self->first)) {
+        if (self->first == ECC_NO_NODE || ecc_calendar_before(bucket->time, bucket->head, self->first_time, self->first)) {
             self->first = bucket->head;
             self->first_time = bucket->time;
         }
@@ -285,22 +239,10 @@ find_beyond_year(ecc_calendar_t *self)
     }
 }
 
-void
-ecc_calendar_find(ecc_calendar_t *self)
+/* The first node at or after a day of a year, then in the year after it, then anywhere. */
+ECC_RARE static void
+search_far(ecc_calendar_t *self, uint64_t year, uint32_t start)
 {
-    uint64_t day;
-    uint64_t year; /* first day of the year */
-    uint32_t start;
-
-    if (self->first != ECC_NO_NODE || self->n_pending == 0) {
-        return;
-    }
-    if (self->effort > 4 * self->patience || self->n_taken >= self->patience) {
-        adapt(self);
-    }
-    day = (uint64_t) self->clock >> self->shift;
-    start = (uint32_t) day & (self->n_buckets - 1);
-    year = day - start;
     for (int turn = 0; turn < 2; turn++, year += self->n_buckets) {
         for (uint32_t i = next_occupied(self, start); i < self->n_buckets; i = next_occupied(self, i + 1)) {
             const ecc_bucket_t *bucket = &self->buckets[i];
@@ -314,38 +256,34 @@ ecc_calendar_find(ecc_calendar_t *self)
         start = 0;
     }
     find_beyond_year(self);
+    if (self->first == ECC_NO_NODE) {
+        self->first = ECC_NOTHING_LEFT;
+    }
 }
 
-uint32_t
-ecc_calendar_take(ecc_calendar_t *self)
+void
+ecc_calendar_search(ecc_calendar_t *self)
 {
-    uint32_t id = self->first;
-    ecc_node_t *nodes = self->nodes;
-    ecc_node_t *node = &nodes[id];
-    uint32_t index = bucket_of(self, node->time);
-    ecc_bucket_t *bucket = &self->buckets[index];
-    ecc_ps_t time = node->time;
+    uint64_t day;
+    uint32_t start;
+    uint64_t bits;
 
-    assert(id == bucket->head);
-    node->time = ECC_IDLE;
-    self->n_pending--;
-    self->n_taken++;
-    self->clock = time;
-    self->first = ECC_NO_NODE;
-    self->first_time = ECC_NEVER;
-    if (node->next == ECC_NO_NODE) {
-        unmark(self, index);
-    } else {
-        uint32_t next = node->next;
-        nodes[next].prev = ECC_NO_NODE;
-        bucket->head = next;
-        bucket->time = nodes[next].time;
-        if (bucket->time >> self->shift == time >> self->shift && self->n_taken < self->patience) {
-            self->first = next;
+    if (self->effort > 4 * self->patience || self->n_taken >= self->patience) {
+        adapt(self);
+    }
+    day = (uint64_t) self->clock >> self->shift;
+    start = (uint32_t) day & (self->n_buckets - 1);
+    bits = self->occupied[start >> 6] >> (start & 63);
+    if (bits != 0) {
+        uint32_t wait = lowest_bit(bits);
+        const ecc_bucket_t *bucket = &self->buckets[start + wait];
+        if ((uint64_t) bucket->time >> self->shift == day + wait) {
+            self->first = bucket->head;
             self->first_time = bucket->time;
+            return;
         }
     }
-    return id;
+    search_far(self, day - start, start);
 }
 
 int
@@ -363,10 +301,10 @@ ecc_calendar_verify(const ecc_calendar_t *self)
         }
         for (uint32_t id = bucket->head; id != ECC_NO_NODE; id = self->nodes[id].next) {
             const ecc_node_t *node = &self->nodes[id];
-            if (node->prev != prev || bucket_of(self, node->time) != index || node->time < self->clock) {
+            if (node->prev != prev || ecc_calendar_bucket(self, node->time) != index || node->time < self->clock) {
                 return ECC_ERR_BROKEN;
             }
-            if (prev != ECC_NO_NODE && !before(self->nodes[prev].time, prev, node->time, id)) {
+            if (prev != ECC_NO_NODE && !ecc_calendar_before(self->nodes[prev].time, prev, node->time, id)) {
                 return ECC_ERR_BROKEN;
             }
             prev = id;
@@ -385,5 +323,5 @@ ecc_calendar_verify(const ecc_calendar_t *self)
     for (uint32_t id = 0; id < self->n_nodes; id++) {
         n_pending += self->nodes[id].time != ECC_IDLE;
     }
-    return n_listed == self->n_pending && n_pending == self->n_pending ? 0 : ECC_ERR_BROKEN;
+    return n_listed == n_pending ? 0 : ECC_ERR_BROKEN;
 }

@@ -9,11 +9,13 @@
  * taken at the start: nothing can fail later.
  */
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include "memory.h"
 
 #define ECC_NO_NODE UINT32_MAX
+#define ECC_NOTHING_LEFT (UINT32_MAX - 1)
 #define ECC_IDLE INT64_C(-1)
 
 typedef struct {
@@ -29,8 +31,8 @@ typedef struct {
 } ecc_bucket_t;
 
 typedef struct {
-    ecc_ps_t first_time; /* ECC_NEVER if first is ECC_NO_NODE */
-    uint32_t first;      /* the next node if known, else ECC_NO_NODE */
+    ecc_ps_t first_time; /* ECC_NEVER if first is no node */
+    uint32_t first;      /* the next node; ECC_NO_NODE: not known, ECC_NOTHING_LEFT: known to be none */
     int shift;
     ecc_node_t *nodes;
     ecc_bucket_t *buckets;
@@ -40,7 +42,6 @@ typedef struct {
     ecc_ps_t epoch;     /* clock at the last look at the width */
     uint32_t n_buckets; /* a power of two */
     uint32_t n_nodes;
-    uint32_t n_pending;
     uint32_t n_taken; /* since the epoch */
     uint32_t effort;  /* nodes walked over and buckets looked at in vain, since the epoch */
     uint32_t patience;
@@ -50,15 +51,109 @@ ECC_MUST_CHECK int ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory,
 void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 ECC_MUST_CHECK int ecc_calendar_verify(const ecc_calendar_t *self);
 
-/* Times are never before the last node taken. */
-void ecc_calendar_insert(ecc_calendar_t *self, uint32_t node, ecc_ps_t time);
 void ecc_calendar_remove(ecc_calendar_t *self, uint32_t node);
 
+/* The rare ends of what follows. */
+void ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t node, ecc_ps_t time);
+void ecc_calendar_search(ecc_calendar_t *self);
+
+static inline uint32_t
+ecc_calendar_bucket(const ecc_calendar_t *self, ecc_ps_t time)
+{
+    return (uint32_t) (time >> self->shift) & (self->n_buckets - 1);
+}
+
+static inline bool
+ecc_calendar_before(ecc_ps_t time, uint32_t node, ecc_ps_t other_time, uint32_t other)
+{
+    return time < other_time || (time == other_time && node < other);
+}
+
+/* Notes that a bucket holds something. */
+static inline void
+ecc_calendar_mark(ecc_calendar_t *self, uint32_t bucket)
+{
+    uint64_t *word = &self->occupied[bucket >> 6];
+
+    if (*word == 0) {
+        self->summary[bucket >> 12] |= UINT64_C(1) << ((bucket >> 6) & 63);
+    }
+    *word |= UINT64_C(1) << (bucket & 63);
+}
+
+/* Empties a bucket. */
+static inline void
+ecc_calendar_unmark(ecc_calendar_t *self, uint32_t bucket)
+{
+    uint64_t *word = &self->occupied[bucket >> 6];
+
+    self->buckets[bucket].head = ECC_NO_NODE;
+    *word &= ~(UINT64_C(1) << (bucket & 63));
+    if (*word == 0) {
+        self->summary[bucket >> 12] &= ~(UINT64_C(1) << ((bucket >> 6) & 63));
+    }
+}
+
+/* Times are never before the last node taken. */
+static inline void
+ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
+{
+    uint32_t index = ecc_calendar_bucket(self, time);
+    ecc_bucket_t *bucket = &self->buckets[index];
+
+    assert(time >= self->clock && self->nodes[id].time == ECC_IDLE);
+    if (bucket->head == ECC_NO_NODE) {
+        self->nodes[id] = (ecc_node_t) { time, ECC_NO_NODE, ECC_NO_NODE };
+        *bucket = (ecc_bucket_t) { time, id, id };
+        ecc_calendar_mark(self, index);
+    } else {
+        ecc_calendar_insert_into(self, bucket, id, time);
+    }
+    if (self->first != ECC_NO_NODE && ecc_calendar_before(time, id, self->first_time, self->first)) {
+        self->first = id;
+        self->first_time = time;
+    }
+}
+
 /* Finds the first node: `first` and `first_time` hold it until the next change. */
-void ecc_calendar_find(ecc_calendar_t *self);
+static inline void
+ecc_calendar_find(ecc_calendar_t *self)
+{
+    if (self->first == ECC_NO_NODE) {
+        ecc_calendar_search(self);
+    }
+}
 
 /* Takes the first node, which must have been found. */
-uint32_t ecc_calendar_take(ecc_calendar_t *self);
+static inline uint32_t
+ecc_calendar_take(ecc_calendar_t *self)
+{
+    uint32_t id = self->first;
+    ecc_ps_t time = self->first_time;
+    uint32_t index = ecc_calendar_bucket(self, time);
+    ecc_bucket_t *bucket = &self->buckets[index];
+    uint32_t next = self->nodes[id].next;
+
+    assert(id == bucket->head && self->nodes[id].time == time);
+    self->nodes[id].time = ECC_IDLE;
+    self->n_taken++;
+    self->clock = time;
+    self->first = ECC_NO_NODE;
+    self->first_time = ECC_NEVER;
+    if (next == ECC_NO_NODE) {
+        ecc_calendar_unmark(self, index);
+    } else {
+        self->nodes[next].prev = ECC_NO_NODE;
+        bucket->head = next;
+        bucket->time = self->nodes[next].time;
+        /* the next of the same day is the next of all; now and then the width must be looked at */
+        if ((bucket->time ^ time) >> self->shift == 0 && self->n_taken < self->patience) {
+            self->first = next;
+            self->first_time = bucket->time;
+        }
+    }
+    return id;
+}
 
 static inline bool
 ecc_calendar_pending(const ecc_calendar_t *self, uint32_t node)

@@ -138,7 +138,13 @@ links_size(const ecc_engine_t *self)
 static size_t
 flows_size(const ecc_engine_t *self)
 {
-    return (self->n_flows + (size_t) 1) * sizeof(*self->flows);
+    return self->n_flows * sizeof(*self->flows) + ECC_CACHE_LINE;
+}
+
+static size_t
+flow_specs_size(const ecc_engine_t *self)
+{
+    return (self->n_flows + (size_t) 1) * sizeof(*self->flow_specs);
 }
 
 static size_t
@@ -217,7 +223,17 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     if (ret != 0) {
         return ret;
     }
-    self->flows = block;
+    self->flows_block = block;
+    self->flows = (void *) (((uintptr_t) block + ECC_CACHE_LINE - 1) / ECC_CACHE_LINE * ECC_CACHE_LINE);
+    block = NULL;
+    ret = take(self, flow_specs_size(self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->flow_specs = block;
+    if (n_flows > 0) {
+        memcpy(self->flow_specs, config->flows, n_flows * sizeof(*self->flow_specs));
+    }
     block = NULL;
     ret = take(self, hops_size(self), &block);
     if (ret != 0) {
@@ -257,7 +273,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     }
     ret = lay_routes(self, config);
     for (uint32_t i = 0; i < n_flows && ret == 0; i++) {
-        ecc_flow_init(self, i, &config->flows[i], config->seed);
+        ecc_flow_init(self, i, config->seed);
     }
     return ret;
 }
@@ -314,7 +330,8 @@ ecc_engine_free(ecc_engine_t *self)
     ecc_calendar_free(&self->fast, &self->memory);
     ecc_calendar_free(&self->slow, &self->memory);
     release(self, links_size(self), self->links);
-    release(self, flows_size(self), self->flows);
+    release(self, flows_size(self), self->flows_block);
+    release(self, flow_specs_size(self), self->flow_specs);
     release(self, hops_size(self), self->hops);
     release(self, flow_queues_size(self), self->flow_queues);
     release(self, self->header_size + 8, self->scratch);
@@ -332,13 +349,13 @@ sample(ecc_engine_t *self)
 
     self->now = self->next_sample;
     for (int64_t i = 0; i < samples->n_flows; i++) {
-        ecc_flow_state_t *flow = &self->flows[i];
-        ecc_flow_catch_up(self, flow);
+        const ecc_flow_state_t *flow = &self->flows[i];
+        ecc_flow_catch_up(self, (uint32_t) i);
         samples->sent[row + i] = flow->sent;
         samples->received[row + i] = flow->received;
         samples->bottleneck[row + i] = -1;
-        if (flow->is.bottleneck >= 0 && flow->phase != ECC_WAITING) {
-            memcpy(&samples->bottleneck[row + i], (const char *) flow->is.state + flow->is.bottleneck, sizeof(int64_t));
+        if (flow->is->bottleneck >= 0 && flow->started) {
+            memcpy(&samples->bottleneck[row + i], (const char *) flow->state + flow->is->bottleneck, sizeof(int64_t));
         }
     }
     row = self->n_sampled * self->n_links;
@@ -366,11 +383,32 @@ hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
     self->n_events++;
 }
 
+/* Starts to fetch what the next event will touch while this one runs. */
+static inline void
+look_ahead(ecc_engine_t *self)
+{
+    uint32_t id = self->fast.first;
+    const char *flow;
+
+    if (id < self->base[ECC_ACCESS] || id >= ECC_NOTHING_LEFT) {
+        return;
+    }
+    id -= id >= self->base[ECC_SEND] ? self->base[ECC_SEND]
+        : id >= self->base[ECC_ACK] ? self->base[ECC_ACK] : self->base[ECC_ACCESS];
+    flow = (const char *) &self->flows[id];
+    __builtin_prefetch(flow);
+    __builtin_prefetch(flow + ECC_CACHE_LINE);
+    __builtin_prefetch(flow + 2 * ECC_CACHE_LINE);
+}
+
 static int
 run_fast(ecc_engine_t *self)
 {
     const uint32_t *base = self->base;
     uint32_t id = ecc_calendar_take(&self->fast);
+
+    ecc_calendar_find(&self->fast);
+    look_ahead(self);
 
     if (id >= base[ECC_SEND]) {
         hash(self, ECC_SEND, id - base[ECC_SEND]);
@@ -433,6 +471,7 @@ int
 ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
     int64_t last_event = max_events < 0 ? INT64_MAX : self->n_events + max_events;
+    ecc_ps_t limit = self->next_sample < until ? self->next_sample : until;
     int ret = 0;
 
     if (self->stop == ECC_STOP_ERROR) {
@@ -454,17 +493,14 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
         fast = self->fast.first_time;
         slow = self->slow.first_time;
         next = fast <= slow ? fast : slow;
-        if (next > self->next_sample && self->next_sample <= until) {
-            sample(self);
-            continue;
-        }
-        if (next > until) {
-            if (self->now < until) {
-                self->now = until;
+        if (next > limit) {
+            if (limit < until || self->next_sample == until) {
+                sample(self);
+                limit = self->next_sample < until ? self->next_sample : until;
+                continue;
             }
-            if (next >= ECC_NEVER) {
-                self->stop = ECC_STOP_IDLE;
-            }
+            self->now = until;
+            self->stop = next >= ECC_NEVER ? ECC_STOP_IDLE : ECC_STOP_UNTIL;
             break;
         }
         if (self->n_events == last_event) {
@@ -492,7 +528,7 @@ static void
 catch_up(ecc_engine_t *self)
 {
     for (uint32_t i = 0; i < self->n_flows; i++) {
-        ecc_flow_catch_up(self, &self->flows[i]);
+        ecc_flow_catch_up(self, i);
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_catch_up(self, &self->links[i]);
@@ -530,7 +566,7 @@ ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results)
             .received = flow->received,
             .delivered = flow->expected - flow->lost,
             .lost = flow->lost,
-            .retransmitted = flow->is.size >= 0 && flow->sent > flow->is.size ? flow->sent - flow->is.size : 0,
+            .retransmitted = flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0,
             .rate = flow->rate,
             .window = flow->window,
             .srtt = flow->srtt,
@@ -554,16 +590,18 @@ ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
     }
 }
 
+/* Packets in a list whose first leaves at `time`; clears in_order where one leaves before its predecessor. */
 static uint32_t
-length(const ecc_engine_t *self, const ecc_fifo_t *fifo, bool *in_order)
+length(const ecc_engine_t *self, const ecc_fifo_t *fifo, ecc_ps_t time, bool *in_order)
 {
     uint32_t n = 0;
-    ecc_ps_t time = 0;
 
-    for (uint32_t id = fifo->head; id != ECC_NO_PACKET; id = ecc_packets_at(&self->packets, id)->next) {
-        *in_order = *in_order && ecc_packets_at(&self->packets, id)->time >= time;
-        time = ecc_packets_at(&self->packets, id)->time;
-        n++;
+    *in_order = *in_order && (fifo->head == ECC_NO_PACKET) == (time == ECC_IDLE);
+    for (uint32_t id = fifo->head; id != ECC_NO_PACKET; n++) {
+        const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+        *in_order = *in_order && time >= self->now && (packet->next == ECC_NO_PACKET || packet->next_time >= time);
+        time = packet->next_time;
+        id = packet->next;
     }
     return n;
 }
@@ -571,6 +609,7 @@ length(const ecc_engine_t *self, const ecc_fifo_t *fifo, bool *in_order)
 int
 ecc_engine_verify(const ecc_engine_t *self)
 {
+    const ecc_node_t *nodes = self->fast.nodes;
     uint32_t n_packets = 0;
     bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0;
 
@@ -583,11 +622,13 @@ ecc_engine_verify(const ecc_engine_t *self)
         }
         fine = fine && queue == link->queue && link->queue_low <= queue && link->queue_peak >= queue;
         fine = fine && (link->is.buffer < 0 || queue <= link->is.buffer);
-        n_packets += length(self, &link->wire, &fine) + (link->is.on_departure != NULL ? link->ring.count : 0);
+        n_packets += length(self, &link->wire, nodes[self->base[ECC_HOP] + i].time, &fine);
+        n_packets += link->is.on_departure != NULL ? link->ring.count : 0;
     }
     for (uint32_t i = 0; i < self->n_flows; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
-        n_packets += length(self, &flow->acks, &fine) + length(self, &flow->access, &fine);
+        n_packets += length(self, &flow->acks, nodes[self->base[ECC_ACK] + i].time, &fine);
+        n_packets += length(self, &flow->access, nodes[self->base[ECC_ACCESS] + i].time, &fine);
         fine = fine && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         fine = fine && flow->received <= flow->sent;
     }

@@ -8,18 +8,29 @@
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
 
 void
-ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint64_t seed)
+ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_t *is = &self->flow_specs[index];
 
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
-    flow->uncounted = ECC_NO_PACKET;
+    flow->counted = ECC_NO_PACKET;
+    flow->echoes = is->on_receive == NULL && is->n_reverse == 0;
     flow->rate = is->rate;
     flow->window = is->window;
+    flow->state = is->state;
+    flow->params = is->params;
+    flow->on_send = is->on_send;
+    flow->on_ack = is->on_ack;
+    flow->access_delay = is->access_delay;
+    flow->ack_delay = is->ack_delay;
+    flow->size = is->size;
+    flow->packet_size = (int32_t) is->packet_size;
+    flow->wants_random = is->wants_random != 0;
+    flow->is = is;
     flow->finish = -1;
     flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
-    flow->is = *is;
     ecc_calendar_insert(&self->slow, self->base[ECC_START] + index, is->start);
     if (is->stop >= 0) {
         ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + index, is->stop < ECC_NEVER ? is->stop : ECC_NEVER);
@@ -60,8 +71,8 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void 
     env->timer = -1.0;
     env->kind = kind;
     env->flow = index;
-    env->random = flow->is.wants_random ? ecc_random_next(&flow->random) : 0.0;
-    ret = hook(flow->is.state, header, flow->is.params, env);
+    env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
+    ret = hook(flow->state, header, flow->params, env);
     if (ret != 0) {
         return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
     }
@@ -90,14 +101,14 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *
         }
         flow->rate = env->rate;
         flow->gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
-        flow->changed = 1;
+        flow->changed = true;
     }
     if (env->window != flow->window) {
         if (!(env->window >= 0.0 && isfinite(env->window))) {
             return ecc_state_fail(self, ECC_ERR_WINDOW, ECC_OF_FLOW, index, hook_number, env->window);
         }
         flow->window = env->window;
-        flow->changed = 1;
+        flow->changed = true;
     }
     if (!(env->timer < 0.0)) {
         ecc_ps_t wait;
@@ -115,7 +126,7 @@ static int
 ask_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
 {
     memset(self->scratch, 0, self->header_size);
-    return ask(self, index, hook_number, hook, self->scratch, self->flows[index].is.packet_size, kind);
+    return ask(self, index, hook_number, hook, self->scratch, self->flows[index].packet_size, kind);
 }
 
 /* Bytes of the next packet; 0 if nothing is owed. */
@@ -124,19 +135,19 @@ next_size(const ecc_flow_state_t *flow)
 {
     int64_t owed;
 
-    if (flow->is.size < 0) {
-        return flow->is.packet_size;
+    if (flow->size < 0) {
+        return flow->packet_size;
     }
-    owed = flow->is.size - (flow->sent - flow->lost);
-    return owed < flow->is.packet_size ? owed : flow->is.packet_size;
+    owed = flow->size - (flow->sent - flow->lost);
+    return owed < flow->packet_size ? owed : flow->packet_size;
 }
 
 static int
 emit(ecc_engine_t *self, uint32_t index, int64_t size)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t timeout_node = self->base[ECC_TIMEOUT] + index;
     ecc_packet_t *packet;
+    ecc_ps_t due;
     uint32_t id;
     int ret = ecc_packets_take(&self->packets, &self->memory, &id);
 
@@ -155,7 +166,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->last_size = (int32_t) size;
         flow->gap = flow->rate > 0.0 ? ecc_state_tx(size, flow->rate) : 0;
     }
-    ret = ask(self, index, ECC_FLOW_ON_SEND, flow->is.on_send, ecc_packets_header(packet), size, 0);
+    ret = ask(self, index, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_header(packet), size, 0);
     if (ret != 0) {
         return ret;
     }
@@ -163,34 +174,32 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->heard = self->now;
     }
     flow->sent += size;
-    if (!ecc_calendar_pending(&self->slow, timeout_node)) {
-        ecc_calendar_insert(&self->slow, timeout_node, ecc_state_add(self->now, timeout(flow)));
+    if (!flow->timed) {
+        flow->timed = true;
+        ecc_calendar_insert(
+            &self->slow, self->base[ECC_TIMEOUT] + index, ecc_state_add(self->now, timeout(flow)));
     }
-    if (flow->is.access_delay == 0) {
+    if (flow->access_delay == 0) {
         return ecc_link_arrive(self, id);
     }
-    packet->time = ecc_state_add(self->now, flow->is.access_delay);
-    if (flow->access.head == ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, packet->time);
+    due = ecc_state_add(self->now, flow->access_delay);
+    if (ecc_packets_append(&self->packets, &flow->access, id, due)) {
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, due);
     }
-    ecc_packets_append(&self->packets, &flow->access, id);
     return 0;
 }
 
-/* GO of the text. */
-static int
-go(ecc_engine_t *self, uint32_t index)
+/* GO of the text, where it is not clear that nothing changes. */
+ECC_RARE static int
+go_on(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t send_node = self->base[ECC_SEND] + index;
 
-    if (flow->phase != ECC_ACTIVE || (!flow->changed && ecc_calendar_pending(&self->fast, send_node))) {
-        return 0;
-    }
     for (;;) {
         int64_t size = next_size(flow);
         int ret;
-        flow->changed = 0;
+        flow->changed = false;
         if (size <= 0 || (flow->window > 0.0 && (double) (in_flight(flow) + size) > flow->window)
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
@@ -209,21 +218,33 @@ go(ecc_engine_t *self, uint32_t index)
     }
 }
 
+/* GO of the text. */
+static inline int
+go(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index))) {
+        return 0;
+    }
+    return go_on(self, index);
+}
+
 static int
 end(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
-    flow->phase = ECC_ENDED;
+    flow->active = false;
     flow->finish = self->now;
     ecc_calendar_cancel(&self->fast, self->base[ECC_SEND] + index);
     ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
     ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
-    if (flow->is.on_stop == NULL) {
+    if (flow->is->on_stop == NULL) {
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, ECC_FLOW_ON_STOP, flow->is.on_stop, self->scratch, flow->is.packet_size, 0);
+    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, flow->packet_size, 0);
 }
 
 int
@@ -233,8 +254,9 @@ ecc_flow_start(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace(self, ECC_START, index, in_flight(flow));
-    flow->phase = ECC_ACTIVE;
-    ret = ask_without_packet(self, index, ECC_FLOW_ON_START, flow->is.on_start, 0);
+    flow->active = true;
+    flow->started = true;
+    ret = ask_without_packet(self, index, ECC_FLOW_ON_START, flow->is->on_start, 0);
     return ret != 0 ? ret : go(self, index);
 }
 
@@ -244,7 +266,7 @@ ecc_flow_stop(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
 
     ecc_state_trace(self, ECC_STOP, index, in_flight(flow));
-    return flow->phase == ECC_ACTIVE ? end(self, index) : 0;
+    return flow->active ? end(self, index) : 0;
 }
 
 int
@@ -255,7 +277,15 @@ ecc_flow_send(ecc_engine_t *self, uint32_t index)
 
     ecc_state_trace(self, ECC_SEND, index, flow->sent);
     ret = emit(self, index, next_size(flow));
-    return ret != 0 ? ret : go(self, index);
+    if (ret != 0) {
+        return ret;
+    }
+    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0) { /* GO, made short for the commonest flows */
+        flow->changed = false;
+        ecc_calendar_insert(&self->fast, self->base[ECC_SEND] + index, ecc_state_add(flow->last, flow->gap));
+        return 0;
+    }
+    return go_on(self, index);
 }
 
 int
@@ -268,45 +298,44 @@ ecc_flow_access(ecc_engine_t *self, uint32_t index)
     ecc_state_trace(self, ECC_ACCESS, index, packet->offset);
     flow->access.head = packet->next;
     if (flow->access.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(
-            &self->fast, self->base[ECC_ACCESS] + index, ecc_packets_at(&self->packets, packet->next)->time);
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, packet->next_time);
     }
     return ecc_link_arrive(self, id);
 }
 
 void
-ecc_flow_return(ecc_engine_t *self, uint32_t id, ecc_ps_t time, bool echoed)
+ecc_flow_return(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
 {
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    ecc_flow_state_t *flow = &self->flows[packet->flow];
+    uint32_t index = ecc_packets_at(&self->packets, id)->flow;
+    ecc_flow_state_t *flow = &self->flows[index];
 
-    packet->time = ecc_state_add(time, flow->is.ack_delay);
-    if (flow->acks.head == ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + packet->flow, packet->time);
+    time = ecc_state_add(time, flow->ack_delay);
+    if (ecc_packets_append(&self->packets, &flow->acks, id, time)) {
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, time);
     }
-    ecc_packets_append(&self->packets, &flow->acks, id);
-    if (echoed && flow->uncounted == ECC_NO_PACKET) {
-        flow->uncounted = id;
-    }
-}
-
-/* The first uncounted packet has reached the receiver. */
-static void
-count_received(ecc_engine_t *self, ecc_flow_state_t *flow)
-{
-    const ecc_packet_t *packet = ecc_packets_at(&self->packets, flow->uncounted);
-
-    flow->received += packet->size;
-    self->n_received++;
-    flow->uncounted = packet->next;
 }
 
 void
-ecc_flow_catch_up(ecc_engine_t *self, ecc_flow_state_t *flow)
+ecc_flow_catch_up(ecc_engine_t *self, uint32_t index)
 {
-    while (flow->uncounted != ECC_NO_PACKET
-           && ecc_packets_at(&self->packets, flow->uncounted)->time - flow->is.ack_delay <= self->now) {
-        count_received(self, flow);
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t id = flow->acks.head;
+    ecc_ps_t time = self->fast.nodes[self->base[ECC_ACK] + index].time;
+
+    if (!flow->echoes || id == ECC_NO_PACKET) {
+        return;
+    }
+    if (flow->counted != ECC_NO_PACKET) {
+        id = ecc_packets_at(&self->packets, flow->counted)->next;
+        time = ecc_packets_at(&self->packets, flow->counted)->next_time;
+    }
+    while (id != ECC_NO_PACKET && time - flow->ack_delay <= self->now) {
+        const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+        flow->received += packet->size;
+        flow->counted = id;
+        self->n_received++;
+        id = packet->next;
+        time = packet->next_time;
     }
 }
 
@@ -318,18 +347,18 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
 
     flow->received += packet->size;
     self->n_received++;
-    if (flow->is.on_receive != NULL) {
-        int ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, flow->is.on_receive, ecc_packets_header(packet),
+    if (flow->is->on_receive != NULL) {
+        int ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, flow->is->on_receive, ecc_packets_header(packet),
             packet->size, 0);
         if (ret != 0) {
             return ret;
         }
     }
-    if (flow->is.n_reverse > 0) {
+    if (flow->is->n_reverse > 0) {
         packet->position++;
         return ecc_link_arrive(self, id);
     }
-    ecc_flow_return(self, id, self->now, false);
+    ecc_flow_return(self, id, self->now);
     return 0;
 }
 
@@ -342,13 +371,15 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     int ret = 0;
 
     ecc_state_trace(self, ECC_ACK, index, packet->offset);
-    if (flow->uncounted == id) {
-        count_received(self, flow);
-    }
     flow->acks.head = packet->next;
     if (flow->acks.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(
-            &self->fast, self->base[ECC_ACK] + index, ecc_packets_at(&self->packets, packet->next)->time);
+        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, packet->next_time);
+    }
+    if (flow->counted == id) {
+        flow->counted = ECC_NO_PACKET;
+    } else if (flow->echoes && flow->counted == ECC_NO_PACKET) {
+        flow->received += packet->size;
+        self->n_received++;
     }
     flow->rtt = ecc_state_seconds(self->now - packet->sent);
     if (flow->srtt == 0.0) {
@@ -362,22 +393,22 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     if (packet->offset > flow->expected) {
         flow->lost += packet->offset - flow->expected;
         flow->expected = packet->offset;
-        if (flow->phase == ECC_ACTIVE) {
-            ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is.on_loss, 0);
+        if (flow->active) {
+            ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
         }
     }
     if (packet->offset >= flow->expected) {
         flow->expected = packet->offset + packet->size;
     }
-    if (ret == 0 && flow->phase == ECC_ACTIVE) {
-        ret = ask(self, index, ECC_FLOW_ON_ACK, flow->is.on_ack, ecc_packets_header(packet), packet->size, 0);
+    if (ret == 0 && flow->active) {
+        ret = ask(self, index, ECC_FLOW_ON_ACK, flow->on_ack, ecc_packets_header(packet), packet->size, 0);
     }
     ecc_packets_give_back(&self->packets, id);
     if (ret != 0) {
         return ret;
     }
-    if (flow->phase == ECC_ACTIVE && flow->is.size >= 0 && flow->expected - flow->lost >= flow->is.size) {
-        flow->completed = 1;
+    if (flow->active && flow->size >= 0 && flow->expected - flow->lost >= flow->size) {
+        flow->completed = true;
         return end(self, index);
     }
     return go(self, index);
@@ -390,7 +421,7 @@ ecc_flow_timer(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace(self, ECC_TIMER, index, in_flight(flow));
-    ret = ask_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->is.on_timer, 0);
+    ret = ask_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->is->on_timer, 0);
     return ret != 0 ? ret : go(self, index);
 }
 
@@ -402,18 +433,20 @@ ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
     int ret = 0;
 
     ecc_state_trace(self, ECC_TIMEOUT, index, in_flight(flow));
+    flow->timed = false;
     if (in_flight(flow) == 0) {
         return 0;
     }
     if (deadline > self->now) {
+        flow->timed = true;
         ecc_calendar_insert(&self->slow, self->base[ECC_TIMEOUT] + index, deadline);
         return 0;
     }
     flow->lost += in_flight(flow);
     flow->expected = flow->sent;
     flow->heard = self->now;
-    if (flow->phase == ECC_ACTIVE) {
-        ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is.on_loss, 1);
+    if (flow->active) {
+        ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 1);
     }
     return ret != 0 ? ret : go(self, index);
 }

@@ -5,7 +5,8 @@
 
 #include "state.h"
 
-void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint64_t seed);
+/* Sets up a flow from its specification. */
+void ecc_flow_init(ecc_engine_t *self, uint32_t flow, uint64_t seed);
 
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
@@ -19,9 +20,9 @@ ECC_MUST_CHECK int ecc_flow_timeout(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
 
 /* A packet will reach its sender, as an ACK, ack_delay after `time`. */
-void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, bool echoed);
+void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 
 /* Counts what has silently reached the receiver by now. */
-void ecc_flow_catch_up(ecc_engine_t *self, ecc_flow_state_t *flow);
+void ecc_flow_catch_up(ecc_engine_t *self, uint32_t flow);
 
 #endif

@@ -149,14 +149,12 @@ put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
     uint32_t end = self->hops[packet->position] & ECC_HOP_END;
 
     if (end == ECC_END_ECHO || end == ECC_END_SENDER) {
-        ecc_flow_return(self, id, time, end == ECC_END_ECHO);
+        ecc_flow_return(self, id, time);
         return;
     }
-    packet->time = time;
-    if (link->wire.head == ECC_NO_PACKET) {
+    if (ecc_packets_append(&self->packets, &link->wire, id, time)) {
         ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), time);
     }
-    ecc_packets_append(&self->packets, &link->wire, id);
 }
 
 static int
@@ -187,7 +185,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     uint32_t index = hop >> ECC_HOP_LINK;
     int kind = (hop & ECC_HOP_IS_ACK) != 0;
     ecc_link_state_t *link = &self->links[index];
-    int64_t size = kind == 0 ? packet->size : self->flows[packet->flow].is.ack_size;
+    int64_t size = kind == 0 ? packet->size : self->flows[packet->flow].is->ack_size;
     int ret;
 
     ecc_link_catch_up(self, link);
@@ -267,7 +265,7 @@ ecc_link_hop(ecc_engine_t *self, uint32_t index)
     ecc_state_trace(self, ECC_HOP, index, packet->offset);
     link->wire.head = packet->next;
     if (link->wire.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), ecc_packets_at(&self->packets, packet->next)->time);
+        ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), packet->next_time);
     }
     if (end == ECC_END_RECEIVER) {
         return ecc_flow_receive(self, id);

@@ -7,6 +7,13 @@
 
 #include "engine.h"
 
+/* Keeps what seldom runs out of the way of what always does. */
+#if defined(__GNUC__)
+#define ECC_RARE __attribute__((noinline, cold))
+#else
+#define ECC_RARE
+#endif
+
 typedef struct {
     ecc_allocator_t allocator;
     size_t bytes;

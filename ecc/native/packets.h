@@ -1,17 +1,24 @@
 #ifndef ECC_PACKETS_H
 #define ECC_PACKETS_H
 
-/* The pool of packets in flight, and first-in-first-out lists of them: each packet is in one list at most. */
+/*
+ * The pool of packets in flight, and first-in-first-out lists of them: each packet is in one list at most.
+ *
+ * A packet knows when the next one leaves the list, so that taking the first does not touch the second; the time of the
+ * first is that of the node in the calendar that waits for it.
+ */
+
+#include <stdbool.h>
 
 #include "memory.h"
 
 #define ECC_NO_PACKET UINT32_MAX
 
 typedef struct {
-    ecc_ps_t sent;     /* when it left the sender */
-    ecc_ps_t time;     /* when it leaves the list it is in */
-    int64_t offset;    /* bytes that its flow had sent before it */
-    uint32_t next;     /* in its list */
+    ecc_ps_t sent;      /* when it left the sender */
+    int64_t offset;     /* bytes that its flow had sent before it */
+    ecc_ps_t next_time; /* when the next one leaves their list */
+    uint32_t next;      /* in their list */
     uint32_t flow;
     int32_t size;      /* bytes of data, also once it is an ACK */
     uint32_t position; /* in the table of hops */
@@ -75,16 +82,22 @@ ecc_packets_give_back(ecc_packets_t *self, uint32_t packet)
     self->n_used--;
 }
 
-static inline void
-ecc_packets_append(ecc_packets_t *self, ecc_fifo_t *fifo, uint32_t packet)
+/* The packet leaves the list at `time`; true if it is the first. */
+static inline bool
+ecc_packets_append(ecc_packets_t *self, ecc_fifo_t *fifo, uint32_t packet, ecc_ps_t time)
 {
+    bool first = fifo->head == ECC_NO_PACKET;
+
     ecc_packets_at(self, packet)->next = ECC_NO_PACKET;
-    if (fifo->head == ECC_NO_PACKET) {
+    if (first) {
         fifo->head = packet;
     } else {
-        ecc_packets_at(self, fifo->tail)->next = packet;
+        ecc_packet_t *tail = ecc_packets_at(self, fifo->tail);
+        tail->next = packet;
+        tail->next_time = time;
     }
     fifo->tail = packet;
+    return first;
 }
 
 #endif

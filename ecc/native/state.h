@@ -27,6 +27,8 @@ enum ecc_kind {
     ECC_DROP = ECC_N_KINDS
 };
 
+#define ECC_CACHE_LINE 64
+
 /* What awaits a packet at the end of a link's wire; the lowest bits of an entry in the table of hops. */
 enum ecc_wire_end {
     ECC_END_LINK,     /* another link */
@@ -49,8 +51,6 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_STOP
 };
 
-enum ecc_phase { ECC_WAITING, ECC_ACTIVE, ECC_ENDED };
-
 typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;
@@ -68,21 +68,22 @@ typedef struct {
     ecc_link_t is;
 } ecc_link_state_t;
 
+/* Four cache lines; a packet touches the first three. */
 typedef struct {
-    /* touched by every packet */
-    ecc_fifo_t acks;
+    _Alignas(ECC_CACHE_LINE) ecc_fifo_t acks;
     ecc_fifo_t access;
     int64_t sent;
     int64_t expected;
     int64_t lost;
     ecc_ps_t last;
     ecc_ps_t gap;
-    uint32_t uncounted; /* first packet among the ACKs that a sample has not seen at the receiver */
-    uint8_t phase;
-    uint8_t changed; /* rate or window, since the last look at what may be sent */
-    uint16_t unused;
-    /* */
-    double rate;
+    uint32_t counted; /* last packet among `acks` that is counted as received; ECC_NO_PACKET: none of them is */
+    bool active;
+    bool changed; /* rate or window, since the last look at what may be sent */
+    bool timed;   /* a TIMEOUT is pending */
+    bool echoes;  /* the receiver silently sends ACKs straight back */
+
+    _Alignas(ECC_CACHE_LINE) double rate;
     double window;
     double rtt;
     double srtt;
@@ -91,11 +92,22 @@ typedef struct {
     int64_t received;
     int32_t last_size;
     uint32_t position; /* of the first link, in the table of hops */
-    /* */
+
+    _Alignas(ECC_CACHE_LINE) void *state;
+    void *params;
+    ecc_hook_t on_send;
+    ecc_hook_t on_ack;
+    ecc_ps_t access_delay;
+    ecc_ps_t ack_delay;
+    int64_t size;
+    int32_t packet_size;
+    bool wants_random;
+    bool started;
+    bool completed;
+
+    _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;
     ecc_ps_t finish;
-    int64_t completed;
     uint64_t random;
-    ecc_flow_t is;
 } ecc_flow_state_t;
 
 struct ecc_engine {
@@ -106,6 +118,8 @@ struct ecc_engine {
     ecc_packets_t packets;
     ecc_link_state_t *links;
     ecc_flow_state_t *flows;
+    void *flows_block; /* the memory of flows, not aligned */
+    ecc_flow_t *flow_specs;
     uint32_t *hops; /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues; /* bytes queued at every position, NULL if nobody asked */
     void *scratch; /* header for hooks that have no packet */
