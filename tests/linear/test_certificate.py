@@ -17,7 +17,7 @@ def spread_system(seed, size=1, largest=25):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, largest))
     delays = np.exp(rng.uniform(np.log(0.01), np.log(3.0), count))
-    gain = rng.uniform(0.1, 4.0) / delays.mean() / count
+    gain = rng.uniform(0.1, 15.0) / delays.mean() / count
     matrices = -gain * rng.uniform(0.2, 1.8, (count, 1, 1)) * np.eye(size)
     if size > 1:
         matrices = matrices + 0.4 * gain * rng.normal(size=(count, size, size))

@@ -1,0 +1,184 @@
+"""Speed and trust of `ecc.linear`, with the peer's figure and the ratio from the same run.
+
+    python benchmarks/linear.py [--systems 300]
+
+Peers: numpy.roots, python-control, and tdcpy where it is installed (`pip install tdcpy`). Times are wall time on one
+thread, the best of a few runs. A dash: the peer cannot do it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable
+from math import pi
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread for everybody
+
+import control
+import numpy as np
+
+from ecc.linear import DelaySystem, SampledSystem, first_loss
+
+try:
+    from tdcpy.rdde import RDDE
+    from tdcpy.roots import roots as tdcpy_roots
+except ImportError:
+    RDDE = None
+
+
+def best(function: Callable[[], Any], runs: int = 5) -> float:
+    """Seconds of the fastest of some runs."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def row(what: str, ours: float, peer: str = "-", theirs: float | None = None) -> None:
+    """One line of the table, in milliseconds."""
+    if theirs is None:
+        print(f"{what:58s} {1e3 * ours:10.2f} ms   {peer}")
+    else:
+        print(f"{what:58s} {1e3 * ours:10.2f} ms   {peer} {1e3 * theirs:.2f} ms   ratio {theirs / ours:.1f}")
+
+
+def polynomial(steps: int, gain: float) -> np.ndarray:
+    """z^steps - z^(steps - 1) + gain."""
+    out = np.zeros(steps + 1)
+    out[[0, 1, -1]] = 1.0, -1.0, gain
+    return out
+
+
+def sampled() -> None:
+    """Radius of one long delay, and of many."""
+    for steps in (100, 400, 10_000):
+        gain = 1.5 / steps
+        ours = best(lambda g=gain, s=steps: SampledSystem([1.0, -g], [0, s - 1]).spectral_radius)
+        if steps <= 400:
+            peer = best(lambda s=steps, g=gain: np.abs(np.roots(polynomial(s, g))).max(), 2)
+            row(f"spectral radius, degree {steps}", ours, "numpy.roots", peer)
+        else:
+            row(f"spectral radius, degree {steps}", ours, "numpy.roots: - (companion matrix of 800 MB)")
+    delays = np.sort(np.random.default_rng(1).choice(np.arange(10, 10_000), 1000, replace=False))
+    weights = np.r_[1.0, np.full(1000, -1.2e-3 / delays.mean())]
+    many = SampledSystem(weights, np.r_[0, delays])
+    row("spectral radius, degree 10000, 1000 delays", best(lambda: many.spectral_radius, 2))
+    system = SampledSystem([1.0, -0.01], [0, 99], dt=1.0, opened=SampledSystem([1.0], [0]))
+    loop = control.tf([0.01], np.r_[1.0, -1.0, np.zeros(99)], 1.0)
+    row("margins, degree 100", best(system.margins), "python-control", best(lambda: control.stability_margins(loop), 3))
+
+
+def gains() -> None:
+    """Critical gains."""
+    for low, high in ((0.02, 0.4), (0.01, 3.0)):
+        tau = np.random.default_rng(2).uniform(low, high, 1000)
+        family = lambda a, tau=tau: DelaySystem(np.full(1000, -a / 1000.0), tau)  # noqa: E731
+        loss = first_loss(family)
+        s = 1j * loss.frequency
+        error = abs(s + loss.value * np.exp(-s * tau).mean()) / loss.frequency
+        name = f"critical gain, 1000 delays in {low} to {high} s (residual {error:.0e})"
+        row(name, best(lambda f=family: first_loss(f)))
+    steps = 10_000
+    loss = first_loss(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))
+    error = abs(loss.value / (2 * steps * np.sin(pi / (2 * (2 * steps - 1)))) - 1)
+    row(
+        f"critical gain, degree 10000, {len(loss.crossings)} crossings (error {error:.0e})",
+        best(lambda: first_loss(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))),
+    )
+    family = lambda a: SampledSystem([1.0, -a / 10], [0, 9])  # noqa: E731
+    row("critical gain with proof, D = 10", best(lambda: first_loss(family, certify=True)))
+
+
+def tdcpy_unstable(system: DelaySystem) -> int:
+    """Number of roots in the right half plane that tdcpy finds."""
+    matrices, delays = np.moveaxis(system.matrices, 0, -1), system.delays
+    if delays[0] > 0.0:  # tdcpy asks for a term without delay, and drops those below 1e-8
+        matrices, delays = np.insert(matrices, 0, -1e-7 * np.eye(system.size), axis=-1), np.insert(delays, 0, 0.0)
+    tds = RDDE(matrices, delays)
+    found = np.atleast_1d(tdcpy_roots(tds, r=0.0)[0])
+    found = found[found.real > 0.0]
+    return int(np.where(np.abs(found.imag) > 1e-9, 2, 1)[found.imag >= 0.0].sum())
+
+
+def counts() -> None:
+    """Certified counts at the size of the papers' systems."""
+    systems = {
+        "one delay": DelaySystem([-1.0], [1.0]),
+        "one state, four delays": DelaySystem([-1.0, 0.4, -0.5, 0.2], [1.0, 1.1, 0.3, 0.4]),
+        "two states, queue term": DelaySystem([[[0, 1], [0, 0]], [[0, 0], [-0.3, -0.4]]], [0.0, 1.0]),
+    }
+    for name, system in systems.items():
+
+        def fresh(s: DelaySystem = system) -> DelaySystem:
+            return DelaySystem(s.matrices, s.delays)
+
+        row(f"verdict, {name}", best(lambda f=fresh: f().is_stable, 50))
+        ours = best(lambda f=fresh: f().certify(), 50)
+        if RDDE:
+            row(f"certified count, {name}", ours, "tdcpy (no proof)", best(lambda f=fresh: tdcpy_unstable(f()), 5))
+        else:
+            row(f"certified count, {name}", ours)
+    row("certified count, D = {10, 20}", best(lambda: SampledSystem([1.0, -0.06, -0.06], [0, 9, 19]).certify(), 50))
+
+
+def trust(number: int) -> None:
+    """Verdicts on random systems whose delays spread over a factor 300, and who was right by certificate."""
+    rng = np.random.default_rng(3)
+    ours_wrong = undecided = theirs_wrong = failed = unstable = 0
+    spent = dict(verdict=0.0, proof=0.0, tdcpy=0.0)
+    for _ in range(number):
+        count = int(rng.integers(1, 25))
+        tau = np.exp(rng.uniform(np.log(0.01), np.log(3.0), count))
+        gain = rng.uniform(0.1, 15.0) / tau.mean() / count
+        system = DelaySystem(-gain * rng.uniform(0.2, 1.8, count), tau)
+        start = time.perf_counter()
+        verdict = system.is_stable
+        middle = time.perf_counter()
+        proof = system.certify()
+        spent["verdict"] += middle - start
+        spent["proof"] += time.perf_counter() - middle
+        unstable += proof.stable is False
+        undecided += proof.stable is None
+        ours_wrong += proof.stable is not None and verdict is not proof.stable
+        if RDDE:
+            start = time.perf_counter()
+            try:
+                theirs_wrong += tdcpy_unstable(system) != proof.unstable
+            except Exception:  # a peer's failure of any kind is counted, not hidden
+                failed += 1
+            spent["tdcpy"] += time.perf_counter() - start
+    each = {name: 1e3 * seconds / number for name, seconds in spent.items()}
+    print(f"\n{number} random systems, delays over a factor 300: {unstable} unstable, {undecided} not decided by proof")
+    print(f"  is_stable against the proof: {ours_wrong} disagreements, {each['verdict']:.2f} ms a system")
+    print(f"  proof: {each['proof']:.2f} ms a system")
+    if RDDE:
+        print(
+            f"  tdcpy's count against the proof: {theirs_wrong} disagreements, {failed} failures, "
+            f"{each['tdcpy']:.2f} ms a system, ratio {each['tdcpy'] / each['proof']:.1f}"
+        )
+
+
+def main() -> None:
+    """Run everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", type=int, default=300, help="random systems for the comparison of verdicts")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    if RDDE is None:
+        print("tdcpy is not installed: its figures are left out")
+    sampled()
+    gains()
+    counts()
+    trust(options.systems)
+
+
+if __name__ == "__main__":
+    main()
