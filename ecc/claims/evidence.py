@@ -17,7 +17,7 @@ from ecc.errors import ConvergenceError
 from ecc.linear import Loss
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
-from ecc.stability import MeasuredBoundary, PushedRun, critical_gain, measured_boundary, pushed_run
+from ecc.stability import MeasuredBoundary, PushedRun, RunVerdict, critical_gain, measured_boundary, pushed_run
 
 __all__ = [
     "TIMES",
@@ -109,8 +109,7 @@ def run_evidence(
                     Measure(
                         f"{engine} run {label}",
                         run.verdict.status,
-                        note=f"alpha = {edge * factor:.4f}, growth {run.verdict.growth_rate:+.4f} "
-                        f"+- {run.verdict.error:.4f} 1/s",
+                        note=f"alpha = {edge * factor:.4f}, {_growth(run.verdict)}",
                     )
                 )
     measured, reason = None, ""
@@ -124,6 +123,12 @@ def run_evidence(
         note = f"+- {measured.error:.4f}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
         measures.append(Measure("boundary of packet runs", measured.value, note=note))
     return RunEvidence(measured, reason, runs, measures)
+
+
+def _growth(verdict: RunVerdict) -> str:
+    if np.isfinite(verdict.error):
+        return f"growth {verdict.growth_rate:+.4f} +- {verdict.error:.4f} 1/s"
+    return f"growth beyond {verdict.growth_rate:+.2f} 1/s"
 
 
 def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
@@ -143,7 +148,7 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
     return Picture.of(
         plot.envelope_figure(curves, fits, title=f"{engine} runs from a disturbed equilibrium"),
         f"Growth and decay in {engine} runs",
-        "Amplitude of the arrival rate's deviation from the equilibrium over windows of one period, with the fitted "
+        "Amplitude of the arrival rate's deviation from the equilibrium over windows of two periods, with the fitted "
         "exponentials that decide the verdicts.",
     )
 
@@ -195,7 +200,7 @@ def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, Meas
         {f"published, {time}": values for time, values in found.bounds.items()},
         points,
         x_title="RTT of both flows [s]",
-        y_title="critical alpha",
+        y_title="critical α",
         title=title,
     )
     return Picture.of(
@@ -216,7 +221,7 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
     curves = {}
     for gain in gains:
         response = linearize(replace(protocol, **{"alpha": gain}), network, time).nyquist()
-        curves[f"alpha = {gain:.4g}"] = (response.omega, response.response)
+        curves[f"α = {gain:.4g}"] = (response.omega, response.response)
     unit = "rad/s" if time == "continuous" else "rad/step"
     title = f"Nyquist curves, {time} model"
     return Picture.of(

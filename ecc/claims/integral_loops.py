@@ -95,7 +95,7 @@ def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list
 # ---- QI-RCP ------------------------------------------------------------------------------------------------
 
 
-@check("qi-3")
+@check("qi-3", cost=30)
 def qi_3(claim: Claim) -> Finding:
     """Equal RTTs, continuous: the exact boundary is pi/2 at every RTT."""
     protocol, network = QIRCP(), _equal(0.12)
@@ -190,13 +190,13 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it for T -> 0."
 
 
-@check("qi-4")
+@check("qi-4", cost=12)
 def qi_4(claim: Claim) -> Finding:
     """Any RTTs, continuous: pi d/(2 D) is sufficient."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "continuous", "sufficient")
 
 
-@check("qi-5")
+@check("qi-5", cost=6)
 def qi_5(claim: Claim) -> Finding:
     """No delay, discrete: stable iff alpha < 2."""
     protocol, network = QIRCP(), _equal(QIRCP().interval)
@@ -248,7 +248,7 @@ def qi_6(claim: Claim) -> Finding:
     )
 
 
-@check("qi-7")
+@check("qi-7", cost=15)
 def qi_7(claim: Claim) -> Finding:
     """Equal delays, discrete: 2 D sin(pi/(2(2D-1))) is the boundary."""
     protocol, network = QIRCP(), _equal(0.1)
@@ -284,7 +284,7 @@ def qi_7(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("qi-8")
+@check("qi-8", cost=12)
 def qi_8(claim: Claim) -> Finding:
     """Any delays, discrete: sufficient; D = {10, 20} as the paper has it."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "discrete", "1.2080; unstable from 1.896")
@@ -477,7 +477,7 @@ def _figure(rtts: list[float], gains: tuple[float, float]) -> tuple[list[Measure
     return measures, pictures, words, as_reported
 
 
-@check("piqi-9")
+@check("piqi-9", cost=25)
 def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
@@ -504,7 +504,7 @@ def piqi_9(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-10")
+@check("piqi-10", cost=20)
 def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
@@ -561,7 +561,7 @@ def piqi_w(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-D")
+@check("piqi-D", cost=8)
 def piqi_D(claim: Claim) -> Finding:
     """The router given the largest RTT: exact boundaries over RTT mixes against pi/4."""
 
@@ -628,13 +628,13 @@ def piqi_11(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-12")
+@check("piqi-12", cost=12)
 def piqi_12(claim: Claim) -> Finding:
     """Equal delays, discrete."""
     return _theorem_of_limit(claim, "discrete", "necessary and sufficient")[0]
 
 
-@check("piqi-13")
+@check("piqi-13", cost=15)
 def piqi_13(claim: Claim) -> Finding:
     """Any delays, discrete."""
     return _sufficient(claim, PIQIRCP(), [0.1, 0.2], "discrete", "sufficient")

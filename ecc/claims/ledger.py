@@ -107,16 +107,17 @@ Check = Callable[[Claim], Finding]
 _CHECKS: dict[str, Check] = {}
 
 
-def check(claim_id: str) -> Callable[[Check], Check]:
+def check(claim_id: str, cost: float = 1.0) -> Callable[[Check], Check]:
     """Register the function that checks a claim.
 
     Parameters
-        claim_id : id in the ledger.
+        claim_id : id in the ledger. cost : about how many seconds it takes; the slowest are started first.
     """
 
     def register(function: Check) -> Check:
         if claim_id not in claims():
             raise ValueError(f"claim must be in the ledger, got {claim_id!r}")
+        function.cost = cost  # type: ignore[attr-defined]
         _CHECKS[claim_id] = function
         return function
 

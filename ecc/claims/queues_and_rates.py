@@ -11,6 +11,7 @@ import numpy as np
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
+from ecc.linear import SampledSystem
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -86,7 +87,7 @@ GAINS_ASSUMED = (
 )
 
 
-@check("th-f4")
+@check("th-f4", cost=45)
 def th_f4(claim: Claim) -> Finding:
     """RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
     measures, pictures, states = [], [], {}
@@ -165,7 +166,7 @@ def _onset_words(*onsets: list[tuple[float, float]]) -> str:
     return f"With beta = 1 it oscillates {' and '.join(parts)}."
 
 
-@check("th-f9")
+@check("th-f9", cost=10)
 def th_f9(claim: Claim) -> Finding:
     """RCP-1 in T_u, RCP-2 in T_u with tenfold delays."""
     measures, pictures, settles = [], [], []
@@ -177,7 +178,9 @@ def th_f9(claim: Claim) -> Finding:
             measures.append(_measure(f"{name}, alpha = {alpha}", tail, "settles"))
             settles.append((f"{name} at alpha = {alpha}", tail.state == "settles"))
             pictures.append(_picture(f"{name} in T_u, alpha = {alpha}", tail.run, f"Gains of THESIS {where}."))
-        measures.append(Measure(f"standing queue at l3, RCP-1, alpha = {alpha}", first.queues[2], "packets", "> 0"))
+        measures.append(
+            Measure(f"standing queue at l3, RCP-1, alpha = {alpha}", float(round(first.queues[2])), "packets", "> 0")
+        )
         standing = max(standing, first.queues[2])
     failed = [name for name, ok in settles if not ok]
     if not failed and standing > 10.0:
@@ -190,7 +193,7 @@ def th_f9(claim: Claim) -> Finding:
     return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED])
 
 
-@check("th-f11")
+@check("th-f11", cost=3)
 def th_f11(claim: Claim) -> Finding:
     """Fifty flows join one at 15 s."""
     network = Network.dumbbell("100 Mb/s", rtts=[0.12] * 51, delay=0.05, starts=[0.0] + [15.0] * 50)
@@ -221,7 +224,7 @@ def th_f11(claim: Claim) -> Finding:
         "ms, the RTT "
         f"and the interval until the router reacts. Settled after {np.mean(settled):.1f} s.",
         [
-            Measure("peak queue", mean, "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
+            Measure("peak queue", float(round(mean)), "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
             Measure("time to settle", float(np.mean(settled)), "s", 7.5,
                     "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
         ],
@@ -230,7 +233,7 @@ def th_f11(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("th-f16")
+@check("th-f16", cost=3)
 def th_f16(claim: Claim) -> Finding:
     """QI-RCP and PIQI-RCP in T_u."""
     measures, pictures, states = [], [], []
@@ -245,10 +248,12 @@ def th_f16(claim: Claim) -> Finding:
             float(rates[through] @ network.rtts[through] / rates[through].sum()) for through in network.incidence.T
         ]
         for what, mean_rtt in (("flow", None), ("packet", by_packet)):
-            radius = float(linearize(protocol, network, "hybrid", mean_rtt=mean_rtt).spectral_radius)
-            note = "< 1: stable" + (
-                "" if mean_rtt is None else f"; d at l1 is {1e3 * by_packet[0]:.0f} ms, as routers measure it"
-            )
+            system = linearize(protocol, network, "hybrid", mean_rtt=mean_rtt)
+            assert isinstance(system, SampledSystem)
+            radius = system.spectral_radius
+            d = network.rtts.mean() if mean_rtt is None else by_packet[0]
+            note = f"{'stable' if radius < 1.0 else 'unstable'}: d at l1 {1e3 * d:.0f} ms"
+            note += "" if mean_rtt is None else ", which is what routers measure"
             measures.append(
                 Measure(f"{name}, spectral radius of the hybrid model, RTTs averaged by {what}", radius, note=note)
             )

@@ -152,7 +152,7 @@ def check_number(protocol: Any, **allowed: float | None) -> None:
         object.__setattr__(protocol, name, number)
 
 
-def check_choice(protocol: Any, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
     """Check that a parameter is one of the named variants.
 
     Parameters

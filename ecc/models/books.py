@@ -144,7 +144,8 @@ def listen(flow: Any, header: Any, env: Any) -> None:
 
 def least_rate(p: Any, env: Any) -> float:
     """A host sends a packet an RTT whatever it is told, or it would not hear of better times."""
-    return p.floor * 8.0 * env.packet_size / env.rtt
+    least: float = p.floor * 8.0 * env.packet_size / env.rtt
+    return least
 
 
 def follow(flow: Any, header: Any, p: Any, env: Any) -> None:

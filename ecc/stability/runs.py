@@ -41,7 +41,7 @@ def pushed_run(
     push: float = 0.02,
     seed: int = 1,
     floor: float = 2e-3,
-    ceiling: float = 0.2,
+    ceiling: float = 0.06,
     assignment: Any = None,
     **options: Any,
 ) -> PushedRun:
@@ -49,7 +49,7 @@ def pushed_run(
 
     Parameters
         protocol : Protocol. network : Network.
-        period : float, s. Of the expected oscillation: sets samples (period/24), windows (one period), horizon.
+        period : float, s. Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
         periods : float. Length of the run. engine : "packet" or "fluid".
         push : float. Relative disturbance of all rates. seed : int.
         floor, ceiling : amplitudes between which the envelope is fitted (noise of packets; no longer small).
@@ -134,7 +134,7 @@ def measured_boundary(
     gains = np.array(sorted(found))
     rates = np.array([found[g].growth_rate for g in gains])
     errors = np.array([found[g].error for g in gains])
-    near = np.flatnonzero((gains >= 0.9 * stable) & (gains <= 1.1 * unstable) & np.isfinite(rates))
+    near = np.flatnonzero((gains >= 0.97 * stable) & (gains <= 1.03 * unstable) & np.isfinite(rates + errors))
     value, error = _zero(gains[near], rates[near], errors[near])
     return MeasuredBoundary(value, error, gains, rates, errors)
 

@@ -10,19 +10,19 @@ TIME = np.arange(1, 4001) * 0.01
 def test_growth_rate_of_a_noisy_oscillation(rate):
     noise = np.random.default_rng(1).normal(0.0, 1e-4, len(TIME))
     wave = 0.01 * np.exp(rate * TIME) * np.cos(11.0 * TIME) + 0.003 + 1e-4 * TIME + noise
-    found = judge(TIME, wave, window=1.2, floor=5e-4, ceiling=0.5)
+    found = judge(TIME, wave, period=0.57, floor=5e-4, ceiling=0.5)
     assert found.growth_rate == pytest.approx(rate, abs=0.01)
     assert found.status == ("stable" if rate < 0 else "unstable")
 
 
 def test_noise_alone_is_undecided():
     noise = np.random.default_rng(2).normal(0.0, 1e-3, len(TIME))
-    assert judge(TIME, noise, window=1.2).status == "undecided"
-    assert judge(TIME, noise, window=1.2, floor=0.1).status == "undecided"
+    assert judge(TIME, noise, period=0.57).status == "undecided"
+    assert judge(TIME, noise, period=0.57, floor=0.1).status == "undecided"
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match="time and deviation must have one shape"):
-        judge(TIME, TIME[:-1], window=1.0)
-    with pytest.raises(ValueError, match="window must hold at least 4 samples"):
-        judge(TIME, TIME, window=0.02)
+        judge(TIME, TIME[:-1], period=1.0)
+    with pytest.raises(ValueError, match="period must hold at least 4 samples"):
+        judge(TIME, TIME, period=0.02)

@@ -1,0 +1,55 @@
+"""The three engines against each other: boundaries and growth rates measured on runs equal those of the linear models."""
+
+from dataclasses import replace
+from math import log, pi
+
+import pytest
+
+from ecc.closed_loop import linearize
+from ecc.errors import ConvergenceError
+from ecc.models import PIQIRCP, QIRCP
+from ecc.network import Network
+from ecc.stability import critical_gain, measured_boundary, pushed_run
+
+ROOMY = QIRCP(gamma=0.8)
+FAST = Network.dumbbell("1 Gb/s", rtts=[0.04, 0.04])
+
+
+def test_packets_lose_stability_where_the_hybrid_model_does():
+    hybrid = critical_gain(ROOMY, FAST, "alpha", "hybrid")
+    period = 2 * pi / hybrid.frequency * ROOMY.interval
+    found = measured_boundary(ROOMY, FAST, "alpha", 0.9 * hybrid.value, 1.1 * hybrid.value, period)
+    assert found.value == pytest.approx(hybrid.value, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "rtts"), [(ROOMY, [0.12, 0.12]), (ROOMY, [0.06, 0.15]), (PIQIRCP(gamma=0.8), [0.12, 0.12])]
+)
+@pytest.mark.parametrize("factor", [0.97, 1.03])
+def test_packets_grow_and_decay_as_fast_as_the_hybrid_model(protocol, rtts, factor):
+    network = Network.dumbbell("500 Mb/s", rtts=rtts)
+    hybrid = critical_gain(protocol, network, "alpha", "hybrid")
+    moved = replace(protocol, alpha=factor * hybrid.value)
+    run = pushed_run(moved, network, 2 * pi / hybrid.frequency * protocol.interval, periods=60.0)
+    expected = log(linearize(moved, network, "hybrid").spectral_radius) / protocol.interval
+    assert run.verdict.status == ("stable" if factor < 1 else "unstable")
+    assert run.verdict.growth_rate == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("factor", [0.97, 1.03])
+def test_fluid_grows_and_decays_as_fast_as_the_continuous_model(factor):
+    protocol, network = QIRCP(alpha=factor * pi / 2, gamma=0.8), Network.dumbbell("1 Gb/s", rtts=[0.12, 0.12])
+    run = pushed_run(protocol, network, 0.48, engine="fluid", floor=2e-4)
+    expected = linearize(protocol, network).spectral_abscissa
+    assert run.verdict.growth_rate == pytest.approx(expected, rel=0.05)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="engine must be one of packet, fluid, got 'ns-2'"):
+        pushed_run(ROOMY, FAST, 0.2, engine="ns-2")
+    with pytest.raises(ConvergenceError, match="no loss of stability found for gamma"):
+        measured_boundary(QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, periods=20.0)
+    with pytest.raises(
+        ValueError, match="parameter must be one of alpha, interval, gamma, initial, floor, rtt_gain, got"
+    ):
+        critical_gain(ROOMY, FAST, "beta")
