@@ -9,16 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numba.extending
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-__all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry_point", "shifted", "unpacker"]
+__all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry_point", "pointer_at", "shifted", "unpacker"]
+
+types: Any = numba.types
+intrinsic: Callable[[Callable[..., Any]], Any] = numba.extending.intrinsic
 
 FLOATS = types.CPointer(types.float64)
 INTEGERS = types.CPointer(types.int64)
 
-# int32_t function(double at[], double y[], double lag[], double out[], double numbers[], int64_t indices[], int64_t held[])
+# int32_t f(double at[], double y[], double lag[], double out[], double numbers[], int64_t indices[], int64_t held[])
 SIGNATURE = types.int32(*[FLOATS] * 5, INTEGERS, INTEGERS)
 
 
@@ -46,7 +48,7 @@ def entry_point(function: Callable[..., Any]) -> Any:
         return numba.cfunc(SIGNATURE, error_model="numpy")(function)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def call(typing_context: Any, address: Any, pointers: Any) -> Any:
     """Call the C function at an address with a tuple of pointers; returns its int32."""
 
@@ -58,7 +60,7 @@ def call(typing_context: Any, address: Any, pointers: Any) -> Any:
     return types.int32(types.int64, pointers), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
     """Return the pointer, so many elements on."""
 
@@ -68,18 +70,32 @@ def shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
     return pointer(pointer, types.int64), generate
 
 
+@intrinsic
+def pointer_at(typing_context: Any, address: Any) -> Any:
+    """Return the pointer to int64 at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(INTEGERS))
+
+    return INTEGERS(address), generate
+
+
 def unpacker(kinds: str) -> Any:
-    """Return a compiled function that turns an array of addresses into a tuple of pointers.
+    """Return a compiled function that turns addresses, in an array or behind a pointer, into a tuple of pointers.
 
     Parameters
         kinds : "f" (to float64) or "i" (to int64) for each.
     """
     fields = types.Tuple([FLOATS if kind == "f" else INTEGERS for kind in kinds])
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def unpack(typing_context: Any, table: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = context.make_array(table)(context, builder, arguments[0]).data
+            data = (
+                arguments[0]
+                if isinstance(table, types.CPointer)
+                else context.make_array(table)(context, builder, arguments[0]).data
+            )
             places = [builder.gep(data, [ir.Constant(ir.IntType(64), i)]) for i in range(len(kinds))]
             values = [
                 builder.inttoptr(builder.load(place), context.get_value_type(field))

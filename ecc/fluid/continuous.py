@@ -3,14 +3,17 @@
 For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the control interval:
 
     R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T) - R_l(t)]/T     within the router's range
-    q_l' = y_l(t) - C_l                                                         within 0 and the buffer; the rest is lost
+    q_l' = y_l(t) - C_l                                                        within 0 and the buffer; the rest is lost
     x_i' = [source_law(x_i(t - T), R_i(t), R_i(t - T)) - x_i(t - T)]/T          with memory
     x_i  = source_law(R_i(t))                                                   without
-    y_l(t) = sum of x_i(t - forward delay),  R_i(t) = min over its route of R_l(t - backward delay)
+    y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
 
-Delays are those of propagation. d_l is the mean, weighted by rates as packets weight it, of the RTTs of the flows that
-arrive at l (or the largest of them, where the protocol says so), queues on their routes included. A router without any
-arrival yet waits; a flow sends from the moment its first feedback is back, one RTT after its start.
+Fluid takes the propagation delays and waits in the queues on its way, first in, first out; a busy link passes it on at
+its capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs that what arrives at l
+carries (those its senders measured last), weighted by rates as packets weight it, or the largest of them where the
+protocol says so. A router that nothing has come to yet waits; a flow sends from the moment its first feedback is back,
+one RTT after its start. Where a protocol has a `floor`, no router announces and no flow sends less than so many packets
+an RTT.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from numpy.typing import NDArray
 
 from ecc.fluid import core
 from ecc.fluid.integration import Integration, breaking_points
-from ecc.fluid.laws import CompiledLaws
+from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Protocol
@@ -31,6 +34,7 @@ from ecc.models.base import Protocol
 __all__ = ["run_continuous"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 _SLICE = 20_000  # steps between two reports of progress
 
@@ -41,14 +45,14 @@ def run_continuous(
     start: tuple[FloatArray, FloatArray] | None,
     samples: FloatArray,
     rtol: float,
-    progress: Callable[[float], None] | None,
+    progress: Callable[[float], None],
 ) -> Outcome:
     """Integrate the equations of a network.
 
     Parameters
         protocol : Protocol. fluid : FluidNetwork.
         start : (rates of the groups, fair rates of the links) that were there for ever, or None: an empty network.
-        samples : increasing, s. rtol : relative tolerance. progress : called with the time reached.
+        samples : increasing, s. rtol : relative tolerance. progress : called with the share done.
     Returns
         Outcome.
     """
@@ -58,40 +62,42 @@ def run_continuous(
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
     memory = laws.has_memory
-    offsets, lags, places = _lags(fluid, T, laws)
-    span = np.array([protocol.rate_range(float(C)) for C in fluid.capacity])
-    least, most = np.maximum(span[:, 0], LEAST * fluid.capacity), span[:, 1]
+    least, most = fluid.announced(protocol)
+    floor = fluid.floor(protocol)
     opens = fluid.start + fluid.rtt if start is None else np.full(G, -np.inf)
-    numbers, indices = rates.packed(
+    rates_before = np.zeros(G) if start is None else start[0]
+    crossings = sum(map(len, fluid.routes))
+    numbers, indices = _packed(
         {
             "links": L, "groups": G, "memory": memory, "lagged_arrivals": "y_prev" in laws.wants["router"],
             "lagged_feedback": "R_prev" in laws.wants["source"], "router": laws.router, "source": laws.source,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
         },
         {
-            "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "rtt": fluid.rtt,
-            "members": fluid.members, "forward": np.concatenate(fluid.forward), "record": np.zeros(10),
-            "params": laws.params, "arrival": np.zeros(L), "before": np.zeros(L), "weighted": np.zeros(L),
-            "loss": np.zeros(L), "crossing_rate": np.zeros(sum(map(len, fluid.routes))), "path_rtt": np.zeros(G),
+            "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
+            "members": fluid.members, "wire": fluid.wire, "rate_before": rates_before,
+            "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
+            "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L), "before": np.zeros(L),
+            "weighted": np.zeros(L), "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
             "bottleneck": np.full(G, -1.0),
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
-            "heard": np.cumsum([0, *map(len, fluid.heard)]), "heard_link": np.concatenate(fluid.heard), **places,
+            "listens": np.concatenate(fluid.listens),
         },
     )  # fmt: skip
-    place = rates.offsets()
+    place = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
     size = 4 * L + (4 if memory else 3) * G
     y = np.zeros(size)
     fair = np.array([protocol.params()["initial"]] * L) * fluid.capacity if start is None else start[1]
     y[:L] = np.clip(fair, least, most)
-    if memory and start is not None:
-        y[4 * L + 3 * G :] = start[0]
+    if memory:
+        y[4 * L + 3 * G :] = floor / fluid.rtt if start is None else start[0]
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     lower[:L], upper[:L] = least, most
     lower[L : 2 * L], upper[L : 2 * L] = 0.0, fluid.buffer
     upper[4 * L : 4 * L + G] = fluid.size
-    stopping = np.zeros(size)
+    stopping = np.zeros(size, dtype=np.int64)
     stopping[4 * L : 4 * L + G] = 1
     absolute = np.full(size, np.inf)
     absolute[:L] = rtol * least
@@ -101,12 +107,13 @@ def run_continuous(
         absolute[4 * L + 3 * G :] = rtol * LEAST * np.array([fluid.capacity[list(r)].max() for r in fluid.routes])
     end = float(samples[-1])
     gates = _gates(fluid, opens, T)
+    loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
     run = Integration(
         y,
         (0.0, end),
         rates.network_rates.address,
-        offsets,
-        lags,
+        np.empty(0),
+        [],
         rtol,
         absolute,
         numbers=numbers,
@@ -114,26 +121,33 @@ def run_continuous(
         lower=lower,
         upper=upper,
         stopping=stopping,
-        breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), offsets, end, generations=3, most=2000),
+        breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, most=2000),
         samples=samples,
         peaked=np.arange(L, 2 * L),
-        watched=indices[place["bottleneck"]] + np.arange(G),
+        watched=place["bottleneck"] + np.arange(G),
         max_step=end / 10.0,
-        reach=float(offsets.max()),
+        reach=2.0 * (float(fluid.rtt.max()) + T),
+        hints=rates.HINTS_PER_CROSSING * crossings,
     )
     w = run.work
-    stops = w.numbers[indices[place["stops"]] :][:G]
+    w.indices[rates.TABLE] = run.table.ctypes.data
+    stops = w.numbers[place["stops"] :][:G]
     finished = fluid.stop.copy()
     status = core.PAUSED
-    while status in (core.PAUSED, core.CAUGHT):
-        status = run.advance(_SLICE)
-        if status == core.CAUGHT:
-            g = run.counted(core.COMPONENT) - 4 * L
-            stops[g] = finished[g] = run.now
-            _add_breaks(run, np.concatenate([run.now + fluid.forward[g], run.now + fluid.forward[g] + T]))
-            run.work.count[core.FRESH] = 1
-        if progress is not None:
-            progress(run.now)
+    stopped = "completed"
+    try:
+        while status in (core.PAUSED, core.CAUGHT):
+            status = run.advance(_SLICE)
+            if status == core.CAUGHT:
+                g = run.counted(core.COMPONENT) - 4 * L
+                stops[g] = finished[g] = run.now
+                _add_breaks(run, np.concatenate([run.now + fluid.forward[g], run.now + fluid.forward[g] + T]))
+                run.work.count[core.FRESH] = 1
+            progress(run.now / end)
+        if status != core.DONE:
+            stopped = run.trouble(status)
+    except KeyboardInterrupt:
+        stopped = "interrupted"
     rows = run.counted(core.SAMPLE)
     w = run.work
     states = w.sampled[:rows]
@@ -159,55 +173,24 @@ def run_continuous(
             "evaluations": run.counted(core.CALLS),
             "switches": run.counted(core.EVENTS),
         },
-        stopped="completed" if status == core.DONE else run.trouble(status),
+        stopped=stopped,
     )
 
 
-def _lags(fluid: FluidNetwork, T: float, laws: CompiledLaws) -> tuple[FloatArray, list[list[int]], dict[str, Any]]:
-    """Delays, the components wanted at each, and where the right-hand side finds them among the lags."""
-    L, G = fluid.n_links, fluid.n_groups
-    own = 4 * L + 3 * G
-    feedback_twice = "R_prev" in laws.wants["source"]
-    pairs: dict[tuple[float, int], int] = {}  # (delay, component) -> provisional number
-    lags: list[int] = []
+def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[FloatArray, IntArray]:
+    """(numbers, indices) that hold whole numbers and arrays where the header of `rates` says."""
+    from ecc.fluid.rates import HEADER
 
-    def want(delay: float, component: int) -> None:
-        lags.append(pairs.setdefault((round(delay, 15), component), len(pairs)))
-
-    def listen(g: int, delay: float) -> int:
-        """Feedback that a flow of g heard `delay` ago, and T before that."""
-        begin = len(lags)
-        for extra in (0.0, T) if feedback_twice else (0.0,):
-            for link, back in zip(fluid.heard[g], fluid.backward[g], strict=True):
-                want(delay + back + extra, link)
-        return begin
-
-    def rate(g: int, delay: float) -> int:
-        if not laws.has_memory:
-            return listen(g, delay)
-        want(delay, own + g)
-        return len(lags) - 1
-
-    crossings = [(g, float(f)) for g in range(G) for f in fluid.forward[g]]
-    echo = [rate(g, 0.0) for g in range(G)] + [rate(g, f) for g, f in crossings]
-    if "y_prev" in laws.wants["router"]:
-        echo += [rate(g, f + T) for g, f in crossings]
-    hearing = [listen(g, 0.0) for g in range(G)]
-    own_lag = []
-    if laws.has_memory:
-        for g in range(G):
-            want(T, own + g)
-            own_lag.append(lags[-1])
-    order = sorted(pairs, key=lambda pair: pair)
-    final = np.zeros(len(pairs), dtype=np.int64)
-    for place, pair in enumerate(order):
-        final[pairs[pair]] = place
-    delays = sorted({delay for delay, _ in order})
-    wanted: dict[float, list[int]] = {delay: [] for delay in delays}
-    for delay, component in order:
-        wanted[delay].append(component)
-    places = {"echo": echo, "hearing": hearing, "own": final[own_lag], "lags": final[lags]}
-    return np.array(delays), list(wanted.values()), places
+    header = np.zeros(len(HEADER), dtype=np.int64)
+    for name, value in whole.items():
+        header[HEADER.index(name)] = value
+    for arrays, at in ((floats, 0), (integers, len(HEADER))):
+        for name, array in arrays.items():
+            header[HEADER.index(name)] = at
+            at += np.size(array)
+    numbers = np.concatenate([np.ravel(np.asarray(array, dtype=float)) for array in floats.values()])
+    indices = np.concatenate([header, *[np.ravel(np.asarray(array, dtype=np.int64)) for array in integers.values()]])
+    return numbers, indices
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:

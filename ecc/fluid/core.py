@@ -18,22 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecc.fluid.compiled import call, compiled, shifted, unpacker
+from ecc.fluid.compiled import call, compiled, pointer_at, shifted, unpacker
 
-__all__ = ["Fields", "advance"]
+__all__ = ["Fields", "advance", "fields_at", "segment_at", "slope_at", "value_at"]
 
 # status of `advance`
 DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER = -1, -2, -3, -4, -5
 
 # places in Fields.clock
-START, NOW, END, STEP, MAX_STEP, REACH, RELATIVE, FAILED_AT = range(8)
+START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT = range(9)
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
-SIZE, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, KEEP = range(3, 13)
+SIZE, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, KEEP = range(3, 14)
 # ... and counters
-SEGMENTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(13, 24)
+SEGMENTS, USABLE, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(14, 26)
 
 
 class Fields(NamedTuple):
@@ -74,7 +74,7 @@ class Fields(NamedTuple):
     peaked: Any  # components whose largest value between samples is written out
     watched: Any  # numbers written out with each sample, as the derivative left them
     held: Any  # (n,): -1 or 1 at a bound
-    hint: Any  # (n_delays,): segment where a delay was found last
+    hint: Any  # (n_hints,): segment where a delay, or a function that looks back by itself, was last
 
 
 _WHOLE = Fields._fields.index("count")
@@ -117,10 +117,79 @@ def _value(w: Any, j: int, i: int, theta: float) -> Any:
 
 
 @compiled
+def fields_at(address: int) -> Any:
+    """Return the fields of an integration, for functions that look back by themselves.
+
+    Parameters
+        address : of the table of addresses.
+    """
+    return Fields(*_unpack(pointer_at(address)))
+
+
+@compiled
+def segment_at(w: Any, s: float, slot: int) -> Any:
+    """Return the usable segment in which s lies, noting it as the hint of a slot.
+
+    Parameters
+        w : Fields. s : time. slot : place in w.hint.
+    """
+    segments = w.count[USABLE]
+    j = min(w.hint[slot], segments - 1)
+    while j > 0 and s < w.begun[j]:
+        j -= 1
+    while j + 1 < segments and s >= w.begun[j + 1]:
+        j += 1
+    w.hint[slot] = j
+    return j
+
+
+@compiled
+def value_at(w: Any, y: Any, i: int, s: float, slot: int) -> Any:
+    """Return component i at time s, with a constant history, for a function called at (w.at[0], y).
+
+    Parameters
+        w : Fields. y : state now. i : component. s : time. slot : place in w.hint.
+    """
+    if s >= w.at[0]:
+        return y[i]
+    if s <= w.clock[START]:
+        return w.past[i]
+    w.clock[OLDEST] = min(w.clock[OLDEST], s)
+    if s > w.clock[NOW]:
+        w.count[INSIDE] = 1
+        if w.count[USABLE] == 0:
+            return w.y[i] + (s - w.clock[NOW]) * w.rates[i]
+    j = segment_at(w, s, slot)
+    return _value(w, j, i, (s - w.begun[j]) / w.width[j])
+
+
+@compiled
+def slope_at(w: Any, i: int, s: float, slot: int) -> Any:
+    """Return the derivative of component i at time s, 0 before the start.
+
+    Parameters
+        w : Fields. i : component. s : time. slot : place in w.hint.
+    """
+    if s <= w.clock[START]:
+        return 0.0
+    if s > w.clock[NOW]:
+        w.count[INSIDE] = 1
+        if w.count[USABLE] == 0:
+            return w.rates[i]
+    j = segment_at(w, s, slot)
+    theta = (s - w.begun[j]) / w.width[j]
+    k = (j * w.count[SIZE] + i) * 5
+    c = w.curve
+    slope = c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
+    return slope / w.width[j]
+
+
+@compiled
 def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
     """Fill the lags at t from the first `segments` segments; 0 or a status."""
     start, now = w.clock[START], w.clock[NOW]
     w.at[0] = t
+    w.count[USABLE] = segments
     if w.count[DELAY_OF] != 0:
         if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
             return FAILED
@@ -154,12 +223,7 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
                     c = w.component[i]
                     w.lag[i] = w.y[c] + (s - now) * w.rates[c]
                 continue
-        j = min(w.hint[k], segments - 1)
-        while j > 0 and s < w.begun[j]:
-            j -= 1
-        while j + 1 < segments and s >= w.begun[j + 1]:
-            j += 1
-        w.hint[k] = j
+        j = segment_at(w, s, k)
         theta = (s - w.begun[j]) / w.width[j]
         for i in range(a, b):
             w.lag[i] = _value(w, j, w.component[i], theta)
@@ -229,7 +293,7 @@ def _draw(w: Any, j: int, t: float, h: float) -> None:
 
 
 @compiled
-def _norm(w: Any, a: Any, b: Any, error: Any) -> float:
+def _norm(w: Any, a: Any, b: Any, error: Any) -> Any:
     """Root mean square of the error, in units of the tolerance."""
     total = 0.0
     for m in range(w.count[MEASURED]):
@@ -263,6 +327,7 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
     """Try a step of h; its segment lies after the last one. (status, error norm)."""
     j, n = w.count[SEGMENTS], w.count[SIZE]
     w.count[INSIDE] = 0
+    w.clock[OLDEST] = np.inf
     status = _stages(w, h, j, tiny)
     if status != 0:
         return status, np.inf
@@ -421,7 +486,7 @@ def _climb(w: Any, j: int, low: float, high: float) -> None:
 def _forget(w: Any) -> None:
     """Drop segments that no delay reaches any more."""
     segments = w.count[SEGMENTS]
-    oldest = w.clock[NOW] - w.clock[REACH] * (1.0 + 1e-9)
+    oldest = min(w.clock[OLDEST], w.clock[NOW]) - w.clock[REACH] * (1.0 + 1e-9)
     drop = 0
     while drop + 1 < segments and w.begun[drop + 1] <= oldest:
         drop += 1
@@ -434,7 +499,7 @@ def _forget(w: Any) -> None:
     for k in range((segments - drop) * row):
         w.curve[k] = w.curve[k + drop * row]
     w.count[SEGMENTS] = segments - drop
-    for k in range(w.count[DELAYS]):
+    for k in range(w.count[HINTS]):
         w.hint[k] = max(0, w.hint[k] - drop)
 
 

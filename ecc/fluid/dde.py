@@ -96,11 +96,12 @@ def solve_dde(
     on the breaking points (sums of constant delays from the start, five deep) and may be longer than a delay.
 
     Parameters
-        f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It is
-            compiled where Numba can (a plain function of numbers and arrays); give it fixed values by closure.
+        f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It
+            is compiled where Numba can (a plain function of numbers and arrays); give it fixed values by closure.
         t_span : (start, end), start < end.
         history : callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
-        delays : shape (n_delays,), >= 0; or a callable (t, y) -> shape (n_delays,), which may vanish but not be negative.
+        delays : shape (n_delays,), >= 0; or a callable (t, y) -> shape (n_delays,), which may vanish but not be
+            negative.
         t_eval : increasing, within t_span: where to return y; None: at the ends of the steps.
         dense_output : return `sol`.
         events : callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and
@@ -189,8 +190,8 @@ def solve_dde(
     if status == core.FAILED and callbacks["f"].is_compiled:
         f(float(run.work.clock[core.FAILED_AT]), run.work.stage.copy(), run.work.lag.reshape(count, n).copy())
     reached = found[0] if status == 1 and found else run.now
-    segments = tuple(part.copy() for part in run.segments()) if grid is None or dense_output else None
-    sol = DdeSolution(segments, before) if segments is not None and len(segments[0]) else None
+    whole = grid is None or dense_output
+    sol = DdeSolution(run.segments(), before) if whole and run.counted(core.SEGMENTS) else None
     t, y = _points(run, grid, sol, first, start, reached)
     return DdeResult(
         t=t,
@@ -252,10 +253,11 @@ def _step_events(run: Integration, watch: list[_Event], before: float) -> float 
     from scipy.optimize import brentq
 
     now = run.now
-    segments = tuple(part[-1:] for part in run.segments())
+    begun, width, curve = (part[-1:] for part in run.segments())
 
     def state(t: float) -> FloatArray:
-        return run.work.y.copy() if t == now else curve_values(*segments, np.array([t]))[0]
+        value: FloatArray = run.work.y.copy() if t == now else curve_values(begun, width, curve, np.array([t]))[0]
+        return value
 
     crossed = []
     for event in watch:

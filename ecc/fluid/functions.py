@@ -61,7 +61,7 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
             return None
     if key in _compiled:
         return _compiled[key]
-    carray = numba.carray
+    carray: Any = numba.carray  # type: ignore[attr-defined]
     if len(shapes) == 0:
 
         def evaluate(at: Any, y: Any, lag: Any) -> Any:
@@ -118,7 +118,7 @@ def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ..
             count = int(np.prod(shape))
             if len(views) > 100:
                 views.clear()
-            views[key] = np.frombuffer((ctypes.c_double * count).from_address(address)).reshape(shape)
+            views[key] = np.ctypeslib.as_array((ctypes.c_double * count).from_address(address)).reshape(shape)
         return views[key]
 
     def entry(at: int, y: int, lag: int, out: int, numbers: int, indices: int, held: int) -> int:

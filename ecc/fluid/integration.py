@@ -78,7 +78,8 @@ class Integration:
         delays : shape (n_delays,), s. reach : float, s, longest delay, inf to keep everything.
         lags : for each delay the components that are wanted at it.
         relative, absolute : tolerances; absolute inf takes a component out of error control.
-        keep : keep all interpolants. Others as in `core.Fields`.
+        keep : keep all interpolants. hints : places for functions that look back by themselves.
+        Others as in `core.Fields`.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Integration:
         first_step: float = 0.0,
         reach: float = np.inf,
         keep: bool = False,
+        hints: int = 0,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -114,7 +116,7 @@ class Integration:
         wanted = [np.atleast_1d(np.asarray(lag, dtype=np.int64)) for lag in lags]
         grid = np.empty(0) if samples is None else samples
         floats: dict[str, Any] = {
-            "clock": np.zeros(8),
+            "clock": np.zeros(9),
             "numbers": np.zeros(1) if numbers is None else numbers,
             "past": initial if past is None else past,
             "lower": bounds[0],
@@ -137,7 +139,7 @@ class Integration:
             "seen": np.zeros((len(grid), np.size(watched))),
         }
         integers: dict[str, Any] = {
-            "count": np.zeros(24),
+            "count": np.zeros(26),
             "indices": np.zeros(1) if indices is None else indices,
             "first": np.cumsum([0, *map(len, wanted)]),
             "component": np.concatenate([*wanted, np.empty(0)]),
@@ -147,7 +149,7 @@ class Integration:
             "peaked": peaked,
             "watched": watched,
             "held": np.zeros(n),
-            "hint": np.zeros(len(delays)),
+            "hint": np.zeros(max(hints, len(delays))),
         }
         self.work = core.Fields(
             **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
@@ -164,11 +166,12 @@ class Integration:
         sizes = {
             core.SIZE: n, core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded), core.MEASURED: len(w.measured),
             core.BREAKS: len(w.breaks), core.SAMPLES: len(grid), core.PEAKED: len(w.peaked),
-            core.WATCHED: len(w.watched), core.CAPACITY: _SEGMENTS,
+            core.WATCHED: len(w.watched), core.CAPACITY: _SEGMENTS, core.HINTS: len(w.hint),
         }  # fmt: skip
         w.count[list(sizes)] = list(sizes.values())
         w.count[core.KEEP] = keep or not np.isfinite(reach)
         w.count[core.FRESH] = 1
+        self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:
         """Put other arrays in the place of some; their sizes are the caller's to set.
@@ -177,6 +180,7 @@ class Integration:
             arrays : field of `core.Fields` -> array.
         """
         self.work = self.work._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        self.table[:] = [array.ctypes.data for array in self.work]
 
     def advance(self, steps: int = 1 << 62) -> int:
         """Go on for at most `steps` steps; return a status of `core`.
@@ -185,8 +189,7 @@ class Integration:
             steps : int.
         """
         while True:
-            table = np.array([array.ctypes.data for array in self.work], dtype=np.int64)
-            status = int(core.advance(table, steps))
+            status = int(core.advance(self.table, steps))
             if status != core.FULL:
                 return status
             grown = {}

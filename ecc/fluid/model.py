@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.models.base import Protocol
 from ecc.scenario import Scenario
 
 __all__ = ["LEAST", "FluidNetwork"]
@@ -22,18 +23,19 @@ class FluidNetwork:
     """Flows that are alike move alike, so one stands for all of its group.
 
     `members` (n_groups,): flows in the group; `group_of` (n_flows,). For each group g: `routes[g]` the links it
-    crosses, `heard[g]` the links it listens to (its route, or the assigned link), `forward[g]`, `backward[g]` (delays to
-    each link of the route, and from each link heard), `rtt`, `start`, `stop` (inf), `size` [bit] (inf),
-    `packet_size` [bytes].
+    crosses and `listens[g]` which of them it listens to; `forward[g]` and `backward[g]` the delays from the sender to
+    the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
+    `size` [bit] (inf), `packet_size` [bytes].
     """
 
     members: FloatArray
     group_of: IntArray
     routes: list[tuple[int, ...]]
-    heard: list[tuple[int, ...]]
+    listens: list[NDArray[np.bool_]]
     forward: list[FloatArray]
     backward: list[FloatArray]
     rtt: FloatArray
+    wire: FloatArray
     start: FloatArray
     stop: FloatArray
     size: FloatArray
@@ -49,21 +51,20 @@ class FluidNetwork:
             scenario : Scenario.
         """
         network = scenario.network
-        listens = scenario.assignment
+        followed = scenario.assignment
         keys: dict[tuple[object, ...], int] = {}
         first: list[int] = []
         group_of = np.zeros(network.n_flows, dtype=np.int64)
         for i, flow in enumerate(network.flows):
             delays = tuple(network.forward_delays[i, list(flow.route)])
             key = (flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size, flow.packet_size,
-                   None if listens is None else listens[i])  # fmt: skip
+                   None if followed is None else followed[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
             group_of[i] = keys[key]
         flows = [network.flows[i] for i in first]
         routes = [tuple(flow.route) for flow in flows]
-        heard = routes if listens is None else [(listens[i],) for i in first]
 
         def or_inf(values: list[float | None], factor: float = 1.0) -> FloatArray:
             return np.array([np.inf if value is None else factor * value for value in values])
@@ -72,10 +73,14 @@ class FluidNetwork:
             members=np.bincount(group_of).astype(float),
             group_of=group_of,
             routes=routes,
-            heard=heard,
+            listens=[
+                np.full(len(route), True) if followed is None else np.array(route) == followed[i]
+                for i, route in zip(first, routes, strict=True)
+            ],
             forward=[network.forward_delays[i, list(route)] for i, route in zip(first, routes, strict=True)],
-            backward=[network.backward_delays[i, list(links)] for i, links in zip(first, heard, strict=True)],
+            backward=[network.backward_delays[i, list(route)] for i, route in zip(first, routes, strict=True)],
             rtt=network.rtts[first],
+            wire=np.array([network.links[route[-1]].delay for route in routes]),
             start=np.array([flow.start for flow in flows]),
             stop=or_inf([flow.stop for flow in flows]),
             size=or_inf([flow.size for flow in flows], 8.0),
@@ -93,6 +98,28 @@ class FluidNetwork:
     def n_links(self) -> int:
         """Number of links."""
         return len(self.capacity)
+
+    def floor(self, protocol: Protocol) -> FloatArray:
+        """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.
+
+        Parameters
+            protocol : Protocol.
+        """
+        return protocol.params().get("floor", 0.0) * 8.0 * self.packet_size
+
+    def announced(self, protocol: Protocol) -> tuple[FloatArray, FloatArray]:
+        """Return the least and the largest fair rate of the links: the protocol's range, from its `floor` upwards.
+
+        Parameters
+            protocol : Protocol.
+        """
+        span = np.array([protocol.rate_range(float(C)) for C in self.capacity])
+        crosses = np.array([[link in route for link in range(self.n_links)] for route in self.routes], dtype=float)
+        through = self.members @ crosses
+        floors = self.members * self.floor(protocol) / np.maximum(self.rtt, 1e-300) @ crosses
+        per_flow = np.divide(floors, through, out=np.zeros(self.n_links), where=through > 0.0)
+        least = np.maximum(np.maximum(span[:, 0], per_flow), LEAST * self.capacity)
+        return np.minimum(least, span[:, 1]), span[:, 1]
 
     def spread(self, values: NDArray[np.float64]) -> FloatArray:
         """Return what belongs to groups, in the last axis, for every flow.

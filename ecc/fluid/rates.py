@@ -2,51 +2,157 @@
 
 State: R (links), q (links), then cumulative arrivals and drops (links), then of each group cumulative sent, delivered
 and lost, then x (groups, where the source law has memory). Rates are bit/s, queues and sums bits.
+
+Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
+back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ecc.fluid.compiled import call, compiled, entry_point, shifted
+from ecc.fluid.core import OLDEST, SIZE, START, USABLE, fields_at, slope_at, value_at
+from ecc.fluid.laws import ARGUMENTS
 
-__all__ = ["HEADER", "network_rates", "offsets", "packed"]
+__all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 
 HEADER = (
-    "links", "groups", "memory", "lagged_arrivals", "lagged_feedback", "router", "source", "combine", "longest",
+    "table", "links", "groups", "memory", "lagged_arrivals", "lagged_feedback", "router", "source", "combine",
+    "longest",
     # arrays in numbers
-    "capacity", "interval", "opens", "stops", "rtt", "members", "forward", "record", "params", "arrival", "before",
-    "weighted", "loss", "crossing_rate", "path_rtt", "bottleneck",
+    "capacity", "interval", "opens", "stops", "least", "members", "wire", "rate_before", "forward", "backward",
+    "record", "params", "arrival", "before", "weighted", "loss", "share", "round_trip", "bottleneck",
     # arrays in indices
-    "crossings", "crossing_link", "heard", "heard_link", "echo", "hearing", "own", "lags",
+    "crossings", "crossing_link", "listens",
 )  # fmt: skip
 """What the first indices are: whole numbers, then where arrays begin in `numbers` and in `indices`."""
 
 (
-    LINKS, GROUPS, MEMORY, LAGGED_ARRIVALS, LAGGED_FEEDBACK, ROUTER, SOURCE, COMBINE, LONGEST,
-    CAPACITY, INTERVAL, OPENS, STOPS, RTT, MEMBERS, FORWARD, RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, LOSS,
-    CROSSING_RATE, PATH_RTT, BOTTLENECK,
-    CROSSINGS, CROSSING_LINK, HEARD, HEARD_LINK, ECHO, HEARING, OWN, LAGS,
+    TABLE, LINKS, GROUPS, MEMORY, LAGGED_ARRIVALS, LAGGED_FEEDBACK, ROUTER, SOURCE, COMBINE, LONGEST,
+    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, WIRE, RATE_BEFORE, FORWARD, BACKWARD,
+    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, LOSS, SHARE, ROUND_TRIP, BOTTLENECK,
+    CROSSINGS, CROSSING_LINK, LISTENS,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
-_R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(10)
+_R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(len(ARGUMENTS))
+# purposes of looking back: each has its own hints at every crossing
+_ARRIVING, _EARLIER, _RECEIVED, _OWN = 0, 4, 8, 9
+_PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
+_FAR = 13  # where fluid entered a queue is far from where it left
+HINTS_PER_CROSSING = 2 * _FAR
 
 
 @compiled
-def _combined(lag: Any, indices: Any, at: int, count: int) -> Any:
-    """(feedback of a path, place of the link that gave it): of the lags that indices[at:at + count] name."""
+def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
+    """When what leaves a link at u entered its queue."""
+    i = indices[LINKS] + link
+    C = numbers[indices[CAPACITY] + link]
+    queue = value_at(w, y, i, u, slot)
+    if queue <= 0.0:
+        return u
+    start = w.clock[START]
+    if start + w.past[i] / C >= u:
+        return u - w.past[i] / C
+    if w.count[USABLE] == 0:
+        return max(start, u - queue / C)
+    n5 = 5 * w.count[SIZE]
+    c = w.curve
+    far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
+    j = min(w.hint[far], w.count[USABLE] - 1)
+    while j > 0 and w.begun[j] + c[j * n5 + 5 * i] / C > u:
+        j -= 1
+    while j + 1 < w.count[USABLE] and w.begun[j + 1] + c[(j + 1) * n5 + 5 * i] / C <= u:
+        j += 1
+    w.hint[far] = j
+    k = j * n5 + 5 * i
+    begun, width = w.begun[j], w.width[j]
+    w.clock[OLDEST] = min(w.clock[OLDEST], begun)
+    low, high = 0.0, (u - begun) / width
+    if j + 1 < w.count[USABLE]:
+        high = min(high, 1.0)
+    theta = high
+    for _ in range(60):
+        value = c[k] + theta * (c[k + 1] + theta * (c[k + 2] + theta * (c[k + 3] + theta * c[k + 4])))
+        slope = c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
+        excess = begun + theta * width + value / C - u
+        if excess > 0.0:
+            high = theta
+        else:
+            low = theta
+        rise = width + slope / C
+        following = theta - excess / rise if rise > 0.0 else 0.5 * (low + high)
+        if not (following > low and following < high):
+            following = 0.5 * (low + high)
+        if abs(following - theta) <= 1e-14 * (1.0 + abs(theta)):
+            break
+        theta = following
+    return begun + theta * width
+
+
+@compiled
+def _passed(w: Any, e: float, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
+    """Rate with which fluid leaves a link at u, as a share of the rate with which it entered at e."""
+    links = indices[LINKS]
+    if e >= u:
+        return 1.0
+    far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
+    swelling = 1.0 + slope_at(w, links + link, e, far) / numbers[indices[CAPACITY] + link]
+    kept = 1.0
+    dropped = slope_at(w, 3 * links + link, e, far)
+    if dropped > 0.0:
+        kept = max(0.0, 1.0 - dropped / slope_at(w, 2 * links + link, e, far))
+    return kept / max(swelling, 1e-9)
+
+
+@compiled
+def _back_to_sender(
+    w: Any, y: Any, v: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any
+) -> Any:
+    """When what reaches the queue of a crossing at v was sent, and its rate there as a share of its rate then."""
+    first = indices[indices[CROSSINGS] + group]
+    total = indices[indices[CROSSINGS] + indices[GROUPS]]
+    forward = indices[FORWARD]
+    share = 1.0
+    p = crossing
+    while p > first:
+        u = v - (numbers[forward + p] - numbers[forward + p - 1])
+        p -= 1
+        link = indices[indices[CROSSING_LINK] + p]
+        slot = purpose * total + p
+        v = _entered(w, y, u, link, slot, numbers, indices)
+        share *= _passed(w, v, u, link, slot, numbers, indices)
+    return v - numbers[forward + first], share
+
+
+@compiled
+def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
+    """What a sender hears at a time: (feedback of its path, crossing that gave it, round-trip time)."""
+    first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
+    total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
-    best, which = lag[indices[at]], 0
-    for k in range(1, count):
-        value = lag[indices[at + k]]
-        if how == SUM:
-            best += value
-        elif (how == MINIMUM and value < best) or (how == MAXIMUM and value > best):
-            best, which = value, k
-    return best, which
+    forward = indices[FORWARD]
+    best, which = 0.0, -1
+    u = sigma - numbers[indices[BACKWARD] + last]
+    sent = u
+    for p in range(last, first - 1, -1):
+        link = indices[indices[CROSSING_LINK] + p]
+        slot = purpose * total + p
+        if indices[indices[LISTENS] + p] != 0:
+            value = value_at(w, y, link, u, slot)
+            if which < 0:
+                best, which = value, p
+            elif how == SUM:
+                best += value
+            elif (how == MINIMUM and value <= best) or (how == MAXIMUM and value >= best):
+                best, which = value, p
+        e = _entered(w, y, u, link, slot, numbers, indices)
+        if p > first:
+            u = e - (numbers[forward + p] - numbers[forward + p - 1])
+        else:
+            sent = e - numbers[forward + p]
+    return best, which, sigma - sent
 
 
 @compiled
@@ -62,32 +168,33 @@ def _source(numbers: Any, indices: Any, x: float, R: float, R_prev: float) -> An
 
 
 @compiled
-def _sent(t: float, delay: float, group: int, echo: int, lag: Any, numbers: Any, indices: Any) -> Any:
-    """(status, rate that a flow of a group sent `delay` ago)."""
-    then = t - delay
-    if then < numbers[indices[OPENS] + group] or then >= numbers[indices[STOPS] + group]:
-        return 0, 0.0
-    at = indices[LAGS] + indices[indices[ECHO] + echo]
+def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
+    """What a flow of a group sends at a time: (status, rate, round-trip time it knows, crossing it follows)."""
+    R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+    if sigma < numbers[indices[OPENS] + group] or sigma >= numbers[indices[STOPS] + group]:
+        return 0, 0.0, rtt, which
+    total = indices[indices[CROSSINGS] + indices[GROUPS]]
+    least = numbers[indices[LEAST] + group] / rtt
     if indices[MEMORY] != 0:
-        return 0, lag[indices[at]]
-    count = indices[indices[HEARD] + group + 1] - indices[indices[HEARD] + group]
-    R, _ = _combined(lag, indices, at, count)
+        own = 4 * indices[LINKS] + 3 * indices[GROUPS] + group
+        return 0, max(least, value_at(w, y, own, sigma, (purpose + _RATE) * total + crossing)), rtt, which
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
-        R_prev, _ = _combined(lag, indices, at + count, count)
-    return _source(numbers, indices, 0.0, R, R_prev)
+        earlier = sigma - numbers[indices[INTERVAL]]
+        R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+    status, rate = _source(numbers, indices, 0.0, R, R_prev)
+    return status, max(least, rate), rtt, which
 
 
 @compiled
 def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
     """RTT at a link that nothing arrives at: over the flows that it has seen, 0 before any."""
-    groups = indices[GROUPS]
     total, many = 0.0, 0.0
-    for g in range(groups):
+    for g in range(indices[GROUPS]):
         for p in range(indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1]):
             if indices[indices[CROSSING_LINK] + p] == link:
                 if t >= numbers[indices[OPENS] + g] + numbers[indices[FORWARD] + p]:
-                    rtt = numbers[indices[PATH_RTT] + g]
+                    rtt = numbers[indices[ROUND_TRIP] + g]
                     if indices[LONGEST] != 0:
                         total = max(total, rtt)
                         many = 1.0
@@ -101,13 +208,14 @@ def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
 def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
     """Write the derivative of the state of a network; 0, or what a law returned."""
     t = at[0]
+    w = fields_at(indices[TABLE])
     links, groups = indices[LINKS], indices[GROUPS]
     crossings = indices[CROSSINGS]
-    total = indices[crossings + groups]
-    arrival, before = indices[ARRIVAL], indices[BEFORE]
+    arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
     weighted, loss, capacity = indices[WEIGHTED], indices[LOSS], indices[CAPACITY]
     arrived, dropped = 2 * links, 3 * links
     sent, delivered, lost, own_rate = 4 * links, 4 * links + groups, 4 * links + 2 * groups, 4 * links + 3 * groups
+    T = numbers[indices[INTERVAL]]
     for link in range(links):
         numbers[arrival + link] = 0.0
         numbers[before + link] = 0.0
@@ -115,20 +223,15 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
 
     # what arrives at the links, and the RTTs that it carries
     for g in range(groups):
-        a, b = indices[crossings + g], indices[crossings + g + 1]
-        rtt = numbers[indices[RTT] + g]
-        for p in range(a, b):
-            link = indices[indices[CROSSING_LINK] + p]
-            rtt += y[links + link] / numbers[capacity + link]
-        numbers[indices[PATH_RTT] + g] = rtt
         many = numbers[indices[MEMBERS] + g]
-        for p in range(a, b):
+        for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
-            delay = numbers[indices[FORWARD] + p]
-            status, rate = _sent(t, delay, g, groups + p, lag, numbers, indices)
+            sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
+            status, rate, rtt, _ = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
             if status != 0:
                 return status
-            numbers[indices[CROSSING_RATE] + p] = rate
+            rate *= part
+            numbers[share + p] = rate
             numbers[arrival + link] += many * rate
             if indices[LONGEST] != 0:
                 if rate > 0.0:
@@ -136,16 +239,15 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             else:
                 numbers[weighted + link] += many * rate * rtt
             if indices[LAGGED_ARRIVALS] != 0:
-                earlier = delay + numbers[indices[INTERVAL]]
-                status, rate = _sent(t, earlier, g, groups + total + p, lag, numbers, indices)
+                sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
+                status, rate, rtt, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
-                numbers[before + link] += many * rate
+                numbers[before + link] += many * rate * part
 
     # routers and queues
     record = indices[RECORD]
     pointer = shifted(numbers, record)
-    T = numbers[indices[INTERVAL]]
     for link in range(links):
         rate, C = numbers[arrival + link], numbers[capacity + link]
         out[links + link] = rate - C
@@ -153,7 +255,6 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         overflow = rate - C if held[links + link] > 0 and rate > C else 0.0
         out[dropped + link] = overflow
         numbers[loss + link] = overflow / rate if overflow > 0.0 else 0.0
-        d = 0.0
         if rate > 0.0:
             d = numbers[weighted + link] if indices[LONGEST] != 0 else numbers[weighted + link] / rate
         else:
@@ -172,65 +273,42 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 return status
             out[link] = (numbers[record + _RESULT] - y[link]) / T
 
-    # sources
+    # sources and receivers
+    total = indices[crossings + groups]
     for g in range(groups):
+        first, last = indices[crossings + g], indices[crossings + g + 1] - 1
+        status, rate, rtt, which = _sent(w, y, t, g, first, _OWN, numbers, indices)
+        if status != 0:
+            return status
         opened = t >= numbers[indices[OPENS] + g]
-        count = indices[indices[HEARD] + g + 1] - indices[indices[HEARD] + g]
-        here = indices[LAGS] + indices[indices[HEARING] + g]
-        R, which = _combined(lag, indices, here, count)
-        link = indices[indices[HEARD_LINK] + indices[indices[HEARD] + g] + which]
-        numbers[indices[BOTTLENECK] + g] = link if opened else -1.0
-        rate = 0.0
+        numbers[indices[ROUND_TRIP] + g] = rtt
+        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if opened else -1.0
+        out[sent + g] = rate
         if indices[MEMORY] != 0:
             out[own_rate + g] = 0.0
             if opened and t < numbers[indices[STOPS] + g]:
-                rate = y[own_rate + g]
+                R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
                 R_prev = R
                 if indices[LAGGED_FEEDBACK] != 0:
-                    R_prev, _ = _combined(lag, indices, here + count, count)
-                x = lag[indices[indices[OWN] + g]]
+                    R_prev, _, _ = _heard(w, y, t - T, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+                x = value_at(w, y, own_rate + g, t - T, _OWN * total + first)
                 status, following = _source(numbers, indices, x, R, R_prev)
                 if status != 0:
                     return status
                 out[own_rate + g] = (following - x) / T
+        gone = 0.0
+        for p in range(first, last + 1):
+            gone += numbers[share + p] * numbers[loss + indices[indices[CROSSING_LINK] + p]]
+        out[lost + g] = gone
+        link = indices[indices[CROSSING_LINK] + last]
+        slot = _RECEIVED * total + last
+        u = t - numbers[indices[WIRE] + g]
+        e = _entered(w, y, u, link, slot, numbers, indices)
+        part = _passed(w, e, u, link, slot, numbers, indices)
+        sigma, passed = _back_to_sender(w, y, e, g, last, _RECEIVED, numbers, indices)
+        if sigma <= w.clock[START]:
+            rate = numbers[indices[RATE_BEFORE] + g]
         else:
-            status, rate = _sent(t, 0.0, g, g, lag, numbers, indices)
-            if status != 0:
-                return status
-        out[sent + g] = rate
-        kept = 1.0
-        a, b = indices[crossings + g], indices[crossings + g + 1]
-        for p in range(a, b):
-            kept *= 1.0 - numbers[loss + indices[indices[CROSSING_LINK] + p]]
-        rate = numbers[indices[CROSSING_RATE] + b - 1]
-        out[delivered + g] = rate * kept
-        out[lost + g] = rate * (1.0 - kept)
+            rate = slope_at(w, sent + g, sigma, _RECEIVED * total + first)
+        out[delivered + g] = max(0.0, rate) * part * passed
     return 0
-
-
-def offsets() -> dict[str, int]:
-    """Return the place of each name of `HEADER` in the indices."""
-    return {name: place for place, name in enumerate(HEADER)}
-
-
-def packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[Any, Any]:
-    """Return (numbers, indices) that hold whole numbers and arrays where the header says.
-
-    Parameters
-        whole : name -> int. floats, integers : name -> array; names are those of `HEADER`.
-    """
-    place = offsets()
-    header = np.zeros(len(HEADER), dtype=np.int64)
-    for name, value in whole.items():
-        header[place[name]] = value
-    at = 0
-    for name, array in floats.items():
-        header[place[name]] = at
-        at += np.size(array)
-    at = len(HEADER)
-    for name, array in integers.items():
-        header[place[name]] = at
-        at += np.size(array)
-    numbers = np.concatenate([np.ravel(np.asarray(array, dtype=float)) for array in floats.values()])
-    indices = np.concatenate([header, *[np.ravel(np.asarray(array, dtype=np.int64)) for array in integers.values()]])
-    return numbers, indices.astype(np.int64)

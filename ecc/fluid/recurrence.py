@@ -7,7 +7,8 @@ x_il the rate of flow i as it reaches link l, and n counting intervals:
     q_l[n]  = q_l[n - 1] + T (y_l[n] - C_l)     within 0 and the buffer; the rest is lost
     R_l[n]  = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T)     within the router's range
 
-d_l is as in `ecc.fluid.continuous`, over RTTs rounded up. Rates are constant within an interval.
+d_l is the mean of the RTTs that arrive, weighted by rates (or the largest): those rounded up to intervals, and the
+waits that senders measured last. Rates are constant within an interval; waiting changes d_l but no delay D.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import steps_of
-from ecc.fluid.compiled import call, compiled, shifted, unpacker
+from ecc.fluid.compiled import call, compiled, unpacker
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
-from ecc.fluid.model import LEAST, FluidNetwork
+from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Protocol
 
@@ -31,10 +32,11 @@ __all__ = ["run_recurrence"]
 FloatArray = NDArray[np.float64]
 
 _SLICE = 4096  # steps between two reports of progress
+_MEMORY = 1 << 16  # steps: what a queue can hold
 _R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(len(ARGUMENTS))
 # places in Fields.count
-STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, LONGEST, COMBINE, ROUTER, SOURCE, BASE, DEPTH, CAPACITY, STATUS = range(14)
-FINE, LAW_FAILED, NOT_FINITE = range(3)
+STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, LONGEST, COMBINE, ROUTER, SOURCE, BASE, DEPTH, CAPACITY, MEMORY = range(14)
+FINE, LAW_FAILED, NOT_FINITE, TOO_LONG, INTERRUPTED = range(5)
 
 
 class Fields(NamedTuple):
@@ -47,6 +49,9 @@ class Fields(NamedTuple):
     least: Any  # range of R
     most: Any
     R: Any  # (n_links, capacity of the history)
+    wait: Any  # (n_links, capacity): how long what left at the end of a step had waited [s]
+    volume: Any  # (n_links, memory): accepted in a step, by step modulo memory
+    left: Any  # (n_links,): of the volume of the step that is being served
     queue: Any  # (n_links,)
     arrival: Any
     before: Any  # arrival one step ago
@@ -58,11 +63,13 @@ class Fields(NamedTuple):
     peak: Any
     rtt: Any  # (n_groups,)
     members: Any
+    floor: Any  # least rate, as bits an RTT
     size: Any
     delivered: Any
     lost: Any
     finished: Any  # step in which all of a group's size was sent
-    x: Any  # (P,): rate at the crossing
+    x: Any  # (P,): what the source law remembers
+    rate: Any  # (P,): at the crossing
     total: Any  # (P,): cumulative
     samples: Any  # times, in steps
     out_links: Any  # (n_samples, 4, n_links): cumulative arrived and dropped, queue, peak
@@ -72,10 +79,10 @@ class Fields(NamedTuple):
     crossing_link: Any  # (P,)
     opens: Any  # (P,): active after this step ...
     stops: Any  # ... until this one
-    heard: Any  # (n_groups + 1,)
-    heard_link: Any
+    listens: Any  # (P,): 1 where the flow heeds the link
     first_lag: Any  # (P,): where the lags of a crossing begin in `lag`
-    lag: Any  # steps from a link heard to a crossing
+    lag: Any  # steps from each link of the route to a crossing
+    head: Any  # (n_links,): step whose arrivals are being served
     bottleneck: Any  # (n_groups,)
 
 
@@ -84,20 +91,49 @@ _unpack = unpacker("f" * Fields._fields.index("count") + "i" * (len(Fields._fiel
 
 @compiled
 def _heard(w: Any, g: int, p: int, back: int) -> Any:
-    """(feedback that crossing p acts on, `back` steps before the running one; link it comes from)."""
+    """What crossing p acts on, `back` steps before the running one: (feedback, link it comes from, RTT)."""
     c = w.count
     best, which = 0.0, -1
-    for k in range(w.heard[g], w.heard[g + 1]):
-        link = w.heard_link[k]
-        lag = w.lag[w.first_lag[p] + k - w.heard[g]]
-        value = w.R[link * c[CAPACITY] + c[STEP] - lag - back - c[BASE]]
-        if which < 0:
-            best, which = value, link
-        elif c[COMBINE] == 2:
-            best += value
-        elif (c[COMBINE] == 0 and value < best) or (c[COMBINE] == 1 and value > best):
-            best, which = value, link
-    return best, which
+    first = w.crossings[g]
+    rtt = w.rtt[g]
+    for k in range(first, w.crossings[g + 1]):
+        link = w.crossing_link[k]
+        at = link * c[CAPACITY] + c[STEP] - w.lag[w.first_lag[p] + k - first] - back - c[BASE]
+        rtt += w.wait[at]
+        if w.listens[k] != 0:
+            value = w.R[at]
+            if which < 0:
+                best, which = value, link
+            elif c[COMBINE] == 2:
+                best += value
+            elif (c[COMBINE] == 0 and value < best) or (c[COMBINE] == 1 and value > best):
+                best, which = value, link
+    return best, which, rtt
+
+
+@compiled
+def _queue_up(w: Any, link: int, accepted: float, served: float) -> Any:
+    """Add what a step brought to a queue and take out what it served: how long what leaves now has waited, in steps.
+
+    Negative where the memory of the queue is too short.
+    """
+    c = w.count
+    n, size = c[STEP], c[MEMORY]
+    row = link * size
+    w.volume[row + n % size] = accepted
+    if w.queue[link] <= 0.0:
+        w.head[link] = n
+        w.left[link] = 0.0
+        return 0.0
+    while served > w.left[link] and w.head[link] < n:
+        served -= w.left[link]
+        w.head[link] += 1
+        w.left[link] = w.volume[row + w.head[link] % size]
+    w.left[link] = max(0.0, w.left[link] - served)
+    if n - w.head[link] >= size - 1:
+        return -1.0
+    volume = w.volume[row + w.head[link] % size]
+    return n - w.head[link] + (w.left[link] / volume if volume > 0.0 else 0.0)
 
 
 @compiled
@@ -113,30 +149,27 @@ def _step(w: Any) -> Any:
         w.idle[link] = 0.0
         w.loss[link] = 0.0
     for g in range(groups):
-        rtt = w.rtt[g]
-        for p in range(w.crossings[g], w.crossings[g + 1]):
-            link = w.crossing_link[p]
-            rtt += w.queue[link] / w.capacity[link]
         for p in range(w.crossings[g], w.crossings[g + 1]):
             link = w.crossing_link[p]
             rate = 0.0
+            R, which, rtt = _heard(w, g, p, 0)
             if n > w.opens[p] and n <= w.stops[p]:
-                w.record[_R], which = _heard(w, g, p, 0)
-                w.record[_R_PREV], _ = _heard(w, g, p, 1)
+                w.record[_R] = R
+                w.record[_R_PREV], _, _ = _heard(w, g, p, 1)
                 w.record[_X] = w.x[p]
                 if call(c[SOURCE], (w.record, w.record, w.params, w.record)) != 0:
                     return LAW_FAILED
-                rate = w.record[_RESULT]
+                rate = max(w.record[_RESULT], w.floor[g] / rtt)
                 if p == w.crossings[g]:
                     w.bottleneck[g] = which
-            w.x[p] = rate
+                w.x[p] = rate
             left = w.size[g] - w.total[p]
             if rate * T >= left:
                 rate = left / T
                 w.stops[p] = n
-                w.x[p] = rate
                 if p == w.crossings[g]:
                     w.finished[g] = n
+            w.rate[p] = rate
             w.total[p] += rate * T
             flow = rate * w.members[g]
             w.arrival[link] += flow
@@ -150,13 +183,17 @@ def _step(w: Any) -> Any:
     for link in range(links):
         C, y = w.capacity[link], w.arrival[link]
         w.arrived[link] += y * T
-        queue = max(0.0, w.queue[link] + T * (y - C))
-        if queue > w.buffer[link]:
-            excess = queue - w.buffer[link]
+        held = w.queue[link]
+        queue = max(0.0, held + T * (y - C))
+        excess = max(0.0, queue - w.buffer[link])
+        if excess > 0.0:
             w.dropped[link] += excess
             w.loss[link] = min(1.0, excess / (y * T))
             queue = w.buffer[link]
         w.queue[link] = queue
+        waited = _queue_up(w, link, y * T - excess, held + y * T - excess - queue)
+        if waited < 0.0:
+            return TOO_LONG
         w.peak[link] = max(w.peak[link], queue)
         at = link * c[CAPACITY] + n - c[BASE]
         R = w.R[at - 1]
@@ -177,11 +214,12 @@ def _step(w: Any) -> Any:
                 return NOT_FINITE
             R = min(max(R, w.least[link]), w.most[link])
         w.R[at] = R
+        w.wait[at] = waited * T
     for g in range(groups):
         kept = 1.0
         for p in range(w.crossings[g], w.crossings[g + 1]):
             kept *= 1.0 - w.loss[w.crossing_link[p]]
-        last = w.x[w.crossings[g + 1] - 1] * T
+        last = w.rate[w.crossings[g + 1] - 1] * T
         w.delivered[g] += last * kept
         w.lost[g] += last * (1.0 - kept)
         if not np.isfinite(last):
@@ -210,14 +248,14 @@ def _write(w: Any, row: int, share: float) -> None:
         kept = 1.0
         for p in range(first, last + 1):
             kept *= 1.0 - w.loss[w.crossing_link[p]]
-        w.out_groups[at] = w.total[first] - rest * w.x[first]
-        w.out_groups[at + groups] = w.delivered[g] - rest * w.x[last] * kept
-        w.out_groups[at + 2 * groups] = w.lost[g] - rest * w.x[last] * (1.0 - kept)
+        w.out_groups[at] = w.total[first] - rest * w.rate[first]
+        w.out_groups[at + groups] = w.delivered[g] - rest * w.rate[last] * kept
+        w.out_groups[at + 2 * groups] = w.lost[g] - rest * w.rate[last] * (1.0 - kept)
         w.out_groups[at + 3 * groups] = w.bottleneck[g]
 
 
 @compiled
-def _advance(table: Any, steps: int) -> int:
+def _advance(table: Any, steps: int) -> Any:
     """Take at most `steps` steps, not beyond the last one; a status."""
     w = Fields(*_unpack(table))
     c = w.count
@@ -230,6 +268,7 @@ def _advance(table: Any, steps: int) -> int:
                 for k in range(c[DEPTH]):
                     at = link * c[CAPACITY] + k
                     w.R[at] = w.R[at + shift]
+                    w.wait[at] = w.wait[at + shift]
             c[BASE] += shift
         status = _step(w)
         if status != FINE:
@@ -245,14 +284,14 @@ def run_recurrence(
     fluid: FluidNetwork,
     start: tuple[FloatArray, FloatArray] | None,
     samples: FloatArray,
-    progress: Callable[[float], None] | None,
+    progress: Callable[[float], None],
 ) -> Outcome:
     """Run the recurrence of a network.
 
     Parameters
         protocol : Protocol. fluid : FluidNetwork.
         start : (rates of the groups, fair rates of the links) that were there for ever, or None: an empty network.
-        samples : increasing, s. progress : called with the time reached.
+        samples : increasing, s. progress : called with the share done.
     Returns
         Outcome; rates are those at the first link of a route.
     """
@@ -262,10 +301,10 @@ def run_recurrence(
     crossings = [(g, float(f)) for g in range(G) for f in fluid.forward[g]]
     lag = [[steps_of(f + float(b), T) for b in fluid.backward[g]] for g, f in crossings]
     depth = max(map(max, lag)) + 2
-    span = np.array([protocol.rate_range(float(C)) for C in fluid.capacity])
-    least, most = np.maximum(span[:, 0], LEAST * fluid.capacity), span[:, 1]
+    least, most = fluid.announced(protocol)
+    floor = fluid.floor(protocol)
     fair = protocol.params()["initial"] * fluid.capacity if start is None else start[1]
-    x = np.zeros(len(crossings)) if start is None else start[0][[g for g, _ in crossings]]
+    x = (floor / fluid.rtt if start is None else start[0])[[g for g, _ in crossings]]
     members = fluid.members[[g for g, _ in crossings]]
     links = np.concatenate(fluid.routes).astype(np.int64)
     never = 1 << 62
@@ -277,24 +316,26 @@ def run_recurrence(
     capacity = depth + 2 * _SLICE
     R = np.repeat(np.clip(fair, least, most)[:, None], capacity, axis=1)
     count = len(samples)
+    memory = min(_MEMORY, ceil(float(samples[-1]) / T) + 2)
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     zeros = {
         name: np.zeros(L)
-        for name in ("queue", "before", "weighted", "idle", "loss", "arrived", "dropped", "peak")
+        for name in ("queue", "before", "weighted", "idle", "loss", "arrived", "dropped", "peak", "left")
     }  # fmt: skip
+    arrival = np.bincount(links, members * x, minlength=L) if start is not None else np.zeros(L)
     floats: dict[str, Any] = {
         "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
-        "least": least, "most": most, "R": R, **zeros, "arrival": np.bincount(links, members * x, minlength=L),
-        "rtt": [steps_of(rtt, T) * T for rtt in fluid.rtt], "members": fluid.members, "size": fluid.size,
-        "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan), "x": x,
-        "total": np.zeros(len(crossings)), "samples": at, "out_links": np.zeros((count, 4, L)),
-        "out_groups": np.zeros((count, 4, G)),
+        "least": least, "most": most, "R": R, "wait": np.zeros_like(R), "volume": np.zeros((L, memory)), **zeros,
+        "arrival": arrival, "rtt": [steps_of(rtt, T) * T for rtt in fluid.rtt], "members": fluid.members,
+        "floor": floor, "size": fluid.size, "delivered": np.zeros(G), "lost": np.zeros(G),
+        "finished": np.full(G, np.nan), "x": x, "rate": np.zeros(len(crossings)), "total": np.zeros(len(crossings)),
+        "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
     }  # fmt: skip
     integers: dict[str, Any] = {
         "count": np.zeros(14), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
         "opens": opens, "stops": [steps(fluid.stop[g] + f) for g, f in crossings],
-        "heard": np.cumsum([0, *map(len, fluid.heard)]), "heard_link": np.concatenate(fluid.heard),
+        "listens": np.concatenate(fluid.listens), "head": np.zeros(L),
         "first_lag": np.cumsum([0, *map(len, lag)])[:-1], "lag": np.concatenate(lag), "bottleneck": np.full(G, -1),
     }  # fmt: skip
     w = Fields(
@@ -306,13 +347,15 @@ def run_recurrence(
     w.count[[SAMPLES, LINKS, GROUPS, ROUTER, SOURCE]] = count, L, G, laws.router, laws.source
     w.count[LONGEST] = protocol.scaling_rtt == "max"
     w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
-    w.count[[BASE, DEPTH, CAPACITY]] = -depth, depth, capacity
+    w.count[[BASE, DEPTH, CAPACITY, MEMORY]] = -depth, depth, capacity, memory
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
-    while status == FINE and w.count[STEP] < w.count[LAST]:
-        status = int(_advance(table, _SLICE))
-        if progress is not None:
-            progress(float(w.count[STEP]) * T)
+    try:
+        while status == FINE and w.count[STEP] < w.count[LAST]:
+            status = int(_advance(table, _SLICE))
+            progress(float(w.count[STEP] / w.count[LAST]))
+    except KeyboardInterrupt:
+        status = INTERRUPTED
     rows = int(w.count[SAMPLE])
     by_link = w.out_links[:rows]
     by_group = w.out_groups[:rows]
@@ -320,7 +363,9 @@ def run_recurrence(
     link_sums = np.diff(by_link[:, :2], axis=0, prepend=0.0)
     group_sums = np.diff(by_group[:, :3], axis=0, prepend=0.0)
     now = float(w.count[STEP]) * T
-    reasons = ["completed", f"a law failed at t = {now:.9g} s", f"a rate is no longer finite at t = {now:.9g} s"]
+    reasons = ["completed", f"a law failed at t = {now:.9g} s", f"a rate is no longer finite at t = {now:.9g} s",
+               f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
+        "interrupted"]  # fmt: skip
     return Outcome(
         time=samples[:rows],
         rate=group_sums[:, 0] / widths,

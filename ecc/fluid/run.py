@@ -42,13 +42,14 @@ def simulate(
         sample : float, s, > 0. Averages are taken over it, and it labels its end.
         time : "continuous" or "discrete".
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
-            "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their start.
+            "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their
+            start.
         perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively.
         rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver.
-        progress : called now and then with the time reached [s], or None. What it raises ends the run.
+        progress : called with the share of the duration that is done, now and then.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
-        cpu_seconds, and `stopped`: "completed", or why the run could not go on.
+        cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
     Raises
         ValueError: a workload, an unknown time or start, a value out of range. LinearizationError: no equilibrium.
     Notes: equal flows are computed once. The fluid that a buffer drops is not sent again.
@@ -82,11 +83,12 @@ def simulate(
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
     begun = process_time()
     state = _stationary(scenario, fluid, 1.0 + push) if start == "equilibrium" else None
-    samples = width * np.arange(1, rows + 1)
+    samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
+    report = progress or (lambda share: None)
     if time == "continuous":
-        outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, progress)
+        outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, report)
     else:
-        outcome = run_recurrence(scenario.protocol, fluid, state, samples, progress)
+        outcome = run_recurrence(scenario.protocol, fluid, state, samples, report)
     return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
 
 
