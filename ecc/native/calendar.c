@@ -54,14 +54,14 @@ n_words(uint32_t n_bits)
 }
 
 int
-ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes)
+ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days)
 {
     uint32_t n_buckets = FEWEST_BUCKETS;
     void *block = NULL;
     int ret;
 
     memset(self, 0, sizeof(*self));
-    while (n_buckets < n_nodes && n_buckets < MOST_BUCKETS) {
+    while (n_buckets < n_days && n_buckets < MOST_BUCKETS) {
         n_buckets *= 2;
     }
     self->shift = FIRST_SHIFT;
@@ -206,7 +206,7 @@ set_shift(ecc_calendar_t *self, int shift)
     }
 }
 
-/* Looks at the width: days should be as long as the mean time between events, within a factor of four. */
+/* Looks at the width: a day should be as long as the mean time between events, or up to half of it. */
 ECC_RARE static void
 adapt(ecc_calendar_t *self)
 {
@@ -216,7 +216,7 @@ adapt(ecc_calendar_t *self)
     if (shift > LAST_SHIFT) {
         shift = LAST_SHIFT;
     }
-    if (gap > 0 && (shift > self->shift + 1 || shift < self->shift - 1)) {
+    if (gap > 0 && shift != self->shift) {
         set_shift(self, shift);
     }
     self->epoch = self->clock;

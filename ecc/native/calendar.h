@@ -47,7 +47,8 @@ typedef struct {
     uint32_t patience;
 } ecc_calendar_t;
 
-ECC_MUST_CHECK int ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes);
+/* A year of at least n_days days: nodes set further ahead than that are looked at more than once. */
+ECC_MUST_CHECK int ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days);
 void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 ECC_MUST_CHECK int ecc_calendar_verify(const ecc_calendar_t *self);
 

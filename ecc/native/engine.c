@@ -66,6 +66,8 @@ check_flow(const ecc_flow_t *flow, double *value)
         { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
         { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= LARGEST_PACKET,
             (double) flow->packet_size },
+        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= LARGEST_PACKET,
+            (double) flow->opening_size },
         { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= LARGEST_PACKET, (double) flow->ack_size },
         { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
             (double) flow->access_delay },
@@ -196,6 +198,8 @@ build(ecc_engine_t *self, const ecc_config_t *config)
 {
     uint32_t n_links;
     uint32_t n_flows;
+    uint32_t n_fast;
+    uint32_t n_slow;
     bool flow_queues = false;
     void *block = NULL;
     int ret = check_config(self, config);
@@ -244,9 +248,11 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     if (ret != 0) {
         return ret;
     }
-    ret = ecc_calendar_init(&self->fast, &self->memory, 2 * n_links + 3 * n_flows);
+    n_fast = 2 * n_links + 3 * n_flows;
+    n_slow = n_links + 4 * n_flows;
+    ret = ecc_calendar_init(&self->fast, &self->memory, n_fast, 2 * n_fast);
     if (ret == 0) {
-        ret = ecc_calendar_init(&self->slow, &self->memory, n_links + 4 * n_flows);
+        ret = ecc_calendar_init(&self->slow, &self->memory, n_slow, n_slow);
     }
     if (ret != 0) {
         return ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, n_flows);

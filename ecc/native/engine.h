@@ -53,9 +53,11 @@
  * FLOWS count in bytes: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
  * delivered = expected - lost. A packet's offset is `sent` before it. owed = size - delivered - in_flight for a flow of
  * finite size (so lost bytes are owed again), else no limit. A flow is active from START until it stops.
+ *   packet_size below is opening_size, if that is > 0, until the first ACK.
  *   START: active; on_start; GO.
  *   SEND: EMIT; GO.
- *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time, then srtt += (rtt - srtt) / 8; min_rtt; heard = now.
+ *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time (the opening is over), then srtt += (rtt - srtt) / 8;
+ *     min_rtt; heard = now.
  *     If offset > expected: lost += offset - expected, expected = offset, and on_loss (kind 0) if active.
  *     If offset >= expected: expected = offset + size. (Else the packet had been given up: nothing is counted again.)
  *     on_ack if active. If active and delivered >= size: the flow is complete and STOPS. GO.
@@ -161,6 +163,7 @@ typedef struct {
     ecc_ps_t stop;            /* -1 never */
     ecc_bytes_t size;         /* -1 unlimited */
     ecc_bytes_t packet_size;
+    ecc_bytes_t opening_size; /* of packets until the first ACK; 0: packet_size */
     ecc_bytes_t ack_size;     /* on reverse links */
     ecc_ps_t access_delay;    /* before the first link */
     ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */

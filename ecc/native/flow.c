@@ -26,7 +26,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     flow->access_delay = is->access_delay;
     flow->ack_delay = is->ack_delay;
     flow->size = is->size;
-    flow->packet_size = (int32_t) is->packet_size;
+    flow->packet_size = (int32_t) (is->opening_size > 0 ? is->opening_size : is->packet_size);
     flow->wants_random = is->wants_random != 0;
     flow->is = is;
     flow->finish = -1;
@@ -190,7 +190,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
 }
 
 /* GO of the text, where it is not clear that nothing changes. */
-ECC_RARE static int
+static int
 go_on(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
@@ -385,6 +385,8 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     if (flow->srtt == 0.0) {
         flow->srtt = flow->rtt;
         flow->min_rtt = flow->rtt;
+        flow->packet_size = (int32_t) flow->is->packet_size;
+        flow->changed = true; /* what fits into the window with an opening packet may not with a whole one */
     } else {
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;

@@ -51,7 +51,7 @@ run_random_commands(uint64_t seed, uint32_t n_nodes, int n_commands)
     int n_taken = 0;
 
     ecc_memory_init(&memory, NULL);
-    CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, n_nodes), 0);
+    CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, n_nodes, (uint32_t) (seed % 3) * n_nodes), 0);
     for (uint32_t id = 0; id < n_nodes; id++) {
         model.times[id] = ECC_IDLE;
     }
@@ -110,7 +110,7 @@ adapts_to_a_steady_stream(ecc_ps_t gap)
     ecc_calendar_t calendar;
 
     ecc_memory_init(&memory, NULL);
-    CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, N_NODES), 0);
+    CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, N_NODES, 2 * N_NODES), 0);
     for (uint32_t id = 0; id < N_NODES; id++) {
         ecc_calendar_insert(&calendar, id, gap * id);
     }
