@@ -70,7 +70,8 @@ def certify(system: LinearSystem) -> Certificate:
         Certificate.
     Raises
         ImportError: python-flint is not installed.
-    Notes: the matrices and delays are taken as the exact binary numbers that they are.
+    Notes: the matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts
+        without delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
     Example:
         >>> certify(DelaySystem([-1.0], [1.6])).unstable
         2

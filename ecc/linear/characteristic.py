@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import atan2, ceil, inf, pi, sin, sqrt
+from math import atan2, ceil, inf, nan, pi, sin, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ def inverse(a: Complex) -> Complex:
     with np.errstate(all="ignore"):
         if size == 1:
             return 1.0 / a
-        if size == 2:
+        if size in (2, 3):
             return adjugate(a) / determinant(a)[..., None, None]
         try:
             return np.asarray(np.linalg.inv(a))
@@ -63,6 +63,8 @@ def determinant(a: Complex) -> Complex:
         return a[..., 0, 0]
     if a.shape[-1] == 2:
         return np.asarray(a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0])
+    if a.shape[-1] == 3:
+        return np.asarray((a[..., 0, :] * np.cross(a[..., 1, :], a[..., 2, :])).sum(axis=-1))
     return np.asarray(np.linalg.det(a))
 
 
@@ -76,6 +78,9 @@ def adjugate(a: Complex) -> Complex:
         out[..., 0, 0], out[..., 1, 1] = a[..., 1, 1], a[..., 0, 0]
         out[..., 0, 1], out[..., 1, 0] = -a[..., 0, 1], -a[..., 1, 0]
         return out
+    if size == 3:
+        one, two, three = a[..., 0, :], a[..., 1, :], a[..., 2, :]
+        return np.stack([np.cross(two, three), np.cross(three, one), np.cross(one, two)], axis=-1)
     u, singular, v = np.linalg.svd(a)
     rest = np.stack([np.delete(singular, i, axis=-1).prod(axis=-1) for i in range(size)], axis=-1)
     turn = np.linalg.det(u) * np.linalg.det(v)
@@ -235,7 +240,7 @@ class Characteristic:
         for _ in range(30 if self.size > 1 else 1):
             rest = v - e @ v
             before = best
-            if np.all(rest > 0.0):
+            if np.all(rest > 0.0) and np.all(v > 0.0):
                 best = min(best, float((a @ v / rest).max()))
             if before - best <= 1e-3 * best:
                 break
@@ -265,12 +270,16 @@ class Characteristic:
         """Argument that det P still gains from s upwards on a line, beyond what is periodic; `value` is P(s).
 
         det P = s^n det E(s) det(I - M(s)/s) with M bounded, and each factor's eigenvalues stay in the right half plane.
+        nan if E(s) is all but singular.
         """
         turn = self.size * (pi / 2 - atan2(s.imag, s.real))
         rest: Complex = value / s
         if self.slope is not None:
             lead = np.eye(self.size) + np.einsum("k,kij->ij", np.exp(-s * self.delays), self.slope)
-            turn -= float(np.angle(np.linalg.eigvals(lead)).sum())
+            eigenvalues = np.linalg.eigvals(lead)
+            if np.abs(eigenvalues).min() < 1e-6:
+                return nan  # rounding could turn one past the negative axis
+            turn -= float(np.angle(eigenvalues).sum())
             rest = np.linalg.solve(lead, rest)
         return turn - float(np.angle(determinant(rest)))
 

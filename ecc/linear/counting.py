@@ -107,9 +107,10 @@ def count_right(
         if not fails.any():
             break
         left, right = left[fails], right[fails]
-        small = right - left <= 16.0 * _EPS * np.maximum(right, 0.01 * min(ch.unit, top))
-        if small.any() or number > most:
-            stuck = float(left[small][0]) if small.any() else float(left[0])
+        hopeless = _singular(_take(low, fails), limit)
+        hopeless |= right - left <= 16.0 * _EPS * np.maximum(right, 0.01 * min(ch.unit, top))
+        if hopeless.any() or number > most:
+            stuck = float(left[hopeless][0]) if hopeless.any() else float(left[0])
             break
         parts = 4 if len(left) < 64 else 2  # few pieces: a round costs more than a node
         inner = [left + (right - left) * (i / parts) for i in range(1, parts)]
@@ -127,7 +128,7 @@ def count_right(
     total: int | None = None
     if not stuck == stuck:
         turns = -change / pi if ch.sampled else n / 2 - (change + ch.tail(complex(sigma, top), nodes[0][-1])) / pi
-        total = round(turns)
+        total = round(turns) if isfinite(turns) else -1
         if abs(turns - total) > 0.01 or total < 0:
             total, stuck = None, top
     return Count(total, sigma, top, every[order], value, slope, stuck)
@@ -138,6 +139,13 @@ def _first_pieces(ch: Characteristic, sigma: float, top: float, moments: Real) -
     base = moments[0] + np.eye(ch.size) * (1.0 if ch.sampled else top)
     rate = float((moments[4].sum() / base.sum()) ** 0.25)
     return 4 + ceil(min(rate * top, 1e12))
+
+
+def _singular(node: Evaluation, limit: float) -> NDArray[np.bool_]:
+    """Whether P at a node cannot be told from a singular matrix, so that no piece around it will do."""
+    with np.errstate(all="ignore"):
+        spread = product(np.abs(inverse(node[0])), node[2])
+        return np.asarray(~((spread * spread).sum(axis=(1, 2)) < limit * limit))
 
 
 def _piece(low: Evaluation, high: Evaluation, length: Real, bound: Real) -> tuple[Real, Real]:

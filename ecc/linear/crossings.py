@@ -409,11 +409,20 @@ class _Scan:
 
     def follow(self) -> tuple[int, list[Crossing], float]:
         steps = max(2, ceil(2.0 * np.log2(self.high / self.low)))
-        grid = [float(g) for g in np.geomspace(self.low, self.high, steps + 1)]
+        grid: list[float] = []
         found: list[Crossing] = []
-        lost = next((i for i, g in enumerate(grid) if self.count(g) > 0), len(grid))
-        hidden = self._hidden(grid[:lost])
-        grid = sorted([*grid[: lost + 5], *hidden])
+        for gain in np.geomspace(self.low, self.high, steps + 1).tolist():
+            try:
+                self.count(gain)
+            except ValueError:  # the end of what the family allows
+                if not grid:
+                    raise
+                break
+            grid.append(gain)
+            if len(grid) > 4 and self.known[grid[-5]] > 0:
+                break
+        lost = next((i for i, g in enumerate(grid) if self.known[g] > 0), len(grid))
+        grid = sorted([*grid, *self._hidden(grid[:lost])])
         for a, b in zip(grid, grid[1:], strict=False):
             found += self._between(a, b)
         return self.count(grid[0]), found, grid[-1]
@@ -493,8 +502,8 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
         ValueError: maximum is not > 0.   TypeError: the family returns something else.
         ConvergenceError: a crossing that cannot be isolated or, if asked for, proven.
     Notes: families affine in the gain are solved along the frequency axis, the gain to about 1e-14; others are followed
-        over gains from 1e-6 to 1e6 (or from maximum/10^6 up to the maximum), half an octave apart, and two octaves
-        beyond the first loss.
+        over gains from 1e-6 to 1e6 (or from maximum/10^6 up to the maximum), half an octave apart, until two octaves
+        beyond the first loss or until the family refuses a gain with ValueError; complete_to says how far.
     Example:
         >>> first_loss(lambda k: DelaySystem([-k], [1.0])).value / (pi / 2)
         1.0

@@ -126,6 +126,17 @@ def test_family_that_is_not_affine_in_the_gain():
     assert (real.value, real.frequency) == (pytest.approx(0.5**(1 / 3) * 3 ** (1 / 3), rel=1e-12), pi)
 
 
+def test_family_that_ends_before_stability_is_lost():
+    def family(tau):
+        if tau > 1.0:
+            raise ValueError(f"tau must be <= 1, got {tau}")
+        return DelaySystem([-1.0], [tau])
+
+    loss = first_loss(family)
+    assert loss.value == inf
+    assert 0.7 < loss.complete_to <= 1.0
+
+
 def test_island_of_instability_between_grid_points_is_found():
     centre, width = 0.3337, 0.2
     family = lambda g: DelaySystem([-1.0 + 1.01 * np.exp(-((np.log(g / centre) / width) ** 2))], [0.0])  # noqa: E731
