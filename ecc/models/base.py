@@ -88,6 +88,8 @@ class Protocol(ABC):
     source_law: ClassVar[Callable[..., float]]
     asks: ClassVar[frozenset[str]] = frozenset()
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
+    opening_size: ClassVar[int] = 0
+    """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 

@@ -15,6 +15,7 @@ __all__ = ["FlowState", "Header", "LinkState"]
 
 NO_LINK = -1
 PROBE_INTERVAL = 1.0  # s between the probes that a host sends until the first feedback
+PROBE_SIZE = 40  # bytes, of a probe
 
 
 @dataclass
@@ -118,7 +119,7 @@ def announce(link: Any, R: float, d: float, p: Any, env: Any) -> None:
 
 
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """Probe with single packets until the first feedback; a flow placed at an equilibrium starts at its rate."""
+    """Probe with small packets until the first feedback; a flow placed at an equilibrium starts at its rate."""
     if flow.x > 0.0:
         env.rate = flow.x
     else:

@@ -99,6 +99,7 @@ class PIQIRCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    opening_size = books.PROBE_SIZE
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

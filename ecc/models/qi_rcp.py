@@ -77,6 +77,7 @@ class QIRCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    opening_size = books.PROBE_SIZE
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

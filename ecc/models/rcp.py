@@ -87,6 +87,7 @@ class RCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    opening_size = books.PROBE_SIZE
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

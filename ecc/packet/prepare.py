@@ -89,6 +89,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     flows["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in transfers]
     flows["size"] = [-1 if flow.size is None else flow.size for flow in transfers]
     flows["packet_size"] = [flow.packet_size for flow in transfers]
+    flows["opening_size"] = protocol.opening_size
     flows["access_delay"] = picoseconds([flow.access_delay for flow in transfers])
     flows["ack_delay"] = picoseconds(network.with_flows(transfers).ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so

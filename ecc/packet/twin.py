@@ -207,7 +207,13 @@ class TwinFlow:
     def next_size(self) -> int:
         """Size of the next packet; 0 when nothing is owed."""
         owed = self.given.size - self.delivered - self.in_flight
-        return int(min(self.given.packet_size, owed) if self.given.size >= 0 else self.given.packet_size)
+        return min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size
+
+    @property
+    def packet_size(self) -> int:
+        """Size of a full packet: smaller ones may open the flow, until the first ACK."""
+        opening = self.srtt == 0.0 and self.given.opening_size > 0
+        return int(self.given.opening_size if opening else self.given.packet_size)
 
     @property
     def timeout(self) -> int:
@@ -535,7 +541,7 @@ class Twin:
         if name not in flow.hooks:
             return
         env: Any = Record(FLOW_ENV, {
-            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.given.packet_size,
+            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.packet_size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
             "in_flight": flow.in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
