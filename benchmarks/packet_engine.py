@@ -36,6 +36,7 @@ def engine_of(case: str, hooks: bool) -> Engine:
     network = ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500)
     scenario = ecc.Scenario(network=network, protocol=ecc.models.RCP(), duration=warm_up + measured, seed=1)
     setup = prepare(scenario, start="equilibrium")
+    setup.flows["opening_size"] = 0  # whole packets from the start
     if hooks:
         return build_engine(setup, scenario)
     for table, names in ((setup.links, LINK_HOOKS), (setup.flows, FLOW_HOOKS)):
