@@ -65,7 +65,6 @@ def run_continuous(
     least, most = fluid.announced(protocol)
     floor = fluid.floor(protocol)
     opens = fluid.start + fluid.rtt if start is None else np.full(G, -np.inf)
-    rates_before = np.zeros(G) if start is None else start[0]
     crossings = sum(map(len, fluid.routes))
     numbers, indices = _packed(
         {
@@ -75,7 +74,7 @@ def run_continuous(
         },
         {
             "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
-            "members": fluid.members, "wire": fluid.wire, "rate_before": rates_before,
+            "members": fluid.members, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L), "before": np.zeros(L),
             "weighted": np.zeros(L), "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
@@ -91,20 +90,21 @@ def run_continuous(
     y = np.zeros(size)
     fair = np.array([protocol.params()["initial"]] * L) * fluid.capacity if start is None else start[1]
     y[:L] = np.clip(fair, least, most)
+    own, sent = 4 * L, 4 * L + (G if memory else 0)
     if memory:
-        y[4 * L + 3 * G :] = floor / fluid.rtt if start is None else start[0]
+        y[own:sent] = floor / fluid.rtt if start is None else start[0]
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     lower[:L], upper[:L] = least, most
     lower[L : 2 * L], upper[L : 2 * L] = 0.0, fluid.buffer
-    upper[4 * L : 4 * L + G] = fluid.size
+    upper[sent : sent + G] = fluid.size
     stopping = np.zeros(size, dtype=np.int64)
-    stopping[4 * L : 4 * L + G] = 1
+    stopping[sent : sent + G] = 1
     absolute = np.full(size, np.inf)
     absolute[:L] = rtol * least
     absolute[L : 2 * L] = rtol * fluid.capacity * T
     if memory:
-        lower[4 * L + 3 * G :] = 0.0
-        absolute[4 * L + 3 * G :] = rtol * LEAST * np.array([fluid.capacity[list(r)].max() for r in fluid.routes])
+        lower[own:sent] = 0.0
+        absolute[own:sent] = rtol * LEAST * np.array([fluid.capacity[list(r)].max() for r in fluid.routes])
     end = float(samples[-1])
     gates = _gates(fluid, opens, T)
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
@@ -127,6 +127,7 @@ def run_continuous(
         watched=place["bottleneck"] + np.arange(G),
         max_step=end / 10.0,
         reach=2.0 * (float(fluid.rtt.max()) + T),
+        stored=sent,
         hints=rates.HINTS_PER_CROSSING * crossings,
     )
     w = run.work
@@ -139,7 +140,7 @@ def run_continuous(
         while status in (core.PAUSED, core.CAUGHT):
             status = run.advance(_SLICE)
             if status == core.CAUGHT:
-                g = run.counted(core.COMPONENT) - 4 * L
+                g = run.counted(core.COMPONENT) - sent
                 stops[g] = finished[g] = run.now
                 _add_breaks(run, np.concatenate([run.now + fluid.forward[g], run.now + fluid.forward[g] + T]))
                 run.work.count[core.FRESH] = 1
@@ -151,18 +152,19 @@ def run_continuous(
     rows = run.counted(core.SAMPLE)
     w = run.work
     states = w.sampled[:rows]
-    sums = np.diff(np.vstack([np.zeros(2 * L + 3 * G), states[:, 2 * L : 4 * L + 3 * G]]), axis=0)
+    link_sums = np.diff(states[:, 2 * L : 4 * L], axis=0, prepend=0.0)
+    sums = np.diff(states[:, sent:], axis=0, prepend=0.0)
     widths = np.diff(np.concatenate([[0.0], samples[:rows]]))[:, None]
-    totals = states[-1, 4 * L :] if rows else np.zeros(3 * G)
+    totals = states[-1, sent:] if rows else np.zeros(3 * G)
     return Outcome(
         time=samples[:rows],
-        rate=sums[:, 2 * L : 2 * L + G] / widths,
-        goodput=sums[:, 2 * L + G : 2 * L + 2 * G] / widths,
+        rate=sums[:, :G] / widths,
+        goodput=sums[:, G : 2 * G] / widths,
         bottleneck=w.seen[:rows].astype(np.int64),
         queue=states[:, L : 2 * L],
         queue_max=w.peaks[:rows],
-        arrival=sums[:, :L] / widths,
-        drops=sums[:, L : 2 * L],
+        arrival=link_sums[:, :L] / widths,
+        drops=link_sums[:, L:],
         sent=totals[:G],
         delivered=totals[G : 2 * G],
         lost=totals[2 * G : 3 * G],

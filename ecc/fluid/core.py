@@ -31,9 +31,9 @@ START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT = range(9)
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
-SIZE, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, KEEP = range(3, 14)
+SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, KEEP = range(3, 15)
 # ... and counters
-SEGMENTS, USABLE, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(14, 26)
+SEGMENTS, USABLE, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(15, 27)
 
 
 class Fields(NamedTuple):
@@ -59,7 +59,8 @@ class Fields(NamedTuple):
     at: Any  # (1,)
     begun: Any  # (capacity,): where a segment begins
     width: Any  # (capacity,)
-    curve: Any  # (capacity, n, 5): coefficients in (t - begun)/width
+    curve: Any  # (capacity, n_stored, 5): coefficients in (t - begun)/width
+    sums: Any  # (n - n_stored, 5): the same for components that nothing looks back to, last segment only
     peak: Any  # (n_peaked,): largest values since the last sample
     sampled: Any  # (n_samples, n)
     peaks: Any  # (n_samples, n_peaked)
@@ -111,8 +112,13 @@ _CONTRACTED = 1e-2  # of the tolerance: what may be left of an iteration inside 
 
 @compiled
 def _value(w: Any, j: int, i: int, theta: float) -> Any:
-    k = (j * w.count[SIZE] + i) * 5
-    c = w.curve
+    stored = w.count[STORED]
+    if i < stored:
+        k = (j * stored + i) * 5
+        c = w.curve
+    else:
+        k = (i - stored) * 5
+        c = w.sums
     return c[k] + theta * (c[k + 1] + theta * (c[k + 2] + theta * (c[k + 3] + theta * c[k + 4])))
 
 
@@ -178,7 +184,7 @@ def slope_at(w: Any, i: int, s: float, slot: int) -> Any:
             return w.rates[i]
     j = segment_at(w, s, slot)
     theta = (s - w.begun[j]) / w.width[j]
-    k = (j * w.count[SIZE] + i) * 5
+    k = (j * w.count[STORED] + i) * 5
     c = w.curve
     slope = c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
     return slope / w.width[j]
@@ -277,19 +283,24 @@ def _settle(w: Any) -> Any:
 
 
 @compiled
-def _draw(w: Any, j: int, t: float, h: float) -> None:
-    """Write the interpolant of the stages as segment j."""
-    n = w.count[SIZE]
+def _draw(w: Any, j: int, t: float, h: float, last: int) -> None:
+    """Write the interpolant of the stages as segment j, for components before `last`."""
+    n, stored = w.count[SIZE], w.count[STORED]
     w.begun[j] = t
     w.width[j] = h
-    for i in range(n):
-        place = (j * n + i) * 5
-        w.curve[place] = w.y[i]
+    for i in range(last):
+        if i < stored:
+            k = (j * stored + i) * 5
+            c = w.curve
+        else:
+            k = (i - stored) * 5
+            c = w.sums
+        c[k] = w.y[i]
         for m in range(4):
             total = 0.0
             for s in range(7):
                 total += w.rates[s * n + i] * _P[s, m]
-            w.curve[place + m + 1] = h * total
+            c[k + m + 1] = h * total
 
 
 @compiled
@@ -336,7 +347,7 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
         turn += 1
         for i in range(n):
             w.last[i] = w.trial[i]
-        _draw(w, j, w.clock[NOW], h)
+        _draw(w, j, w.clock[NOW], h, w.count[STORED])
         status = _stages(w, h, j + 1, tiny)
         if status != 0:
             return status, np.inf
@@ -495,7 +506,7 @@ def _forget(w: Any) -> None:
     for j in range(segments - drop):
         w.begun[j] = w.begun[j + drop]
         w.width[j] = w.width[j + drop]
-    row = 5 * w.count[SIZE]
+    row = 5 * w.count[STORED]
     for k in range((segments - drop) * row):
         w.curve[k] = w.curve[k + drop * row]
     w.count[SEGMENTS] = segments - drop
@@ -589,8 +600,7 @@ def advance(table: Any, steps: int) -> Any:
                 landing = -1
                 limit = np.inf
                 continue
-            if count[INSIDE] == 0:
-                _draw(w, count[SEGMENTS], now, h)
+            _draw(w, count[SEGMENTS], now, h, n)
             status, theta, which = _first_event(w)
             if status != 0:
                 return status

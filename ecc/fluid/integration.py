@@ -79,7 +79,7 @@ class Integration:
         lags : for each delay the components that are wanted at it.
         relative, absolute : tolerances; absolute inf takes a component out of error control.
         keep : keep all interpolants. hints : places for functions that look back by themselves.
-        Others as in `core.Fields`.
+        stored : how many components, the first, are looked back to; None: all. Others as in `core.Fields`.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class Integration:
         reach: float = np.inf,
         keep: bool = False,
         hints: int = 0,
+        stored: int | None = None,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -132,14 +133,15 @@ class Integration:
             "at": np.zeros(1),
             "begun": np.zeros(_SEGMENTS),
             "width": np.ones(_SEGMENTS),
-            "curve": np.zeros((_SEGMENTS, n, 5)),
+            "curve": np.zeros((_SEGMENTS, n if stored is None else stored, 5)),
+            "sums": np.zeros((0 if stored is None else n - stored, 5)),
             "peak": initial[np.asarray(peaked, dtype=np.int64)],
             "sampled": np.zeros((len(grid), n)),
             "peaks": np.zeros((len(grid), np.size(peaked))),
             "seen": np.zeros((len(grid), np.size(watched))),
         }
         integers: dict[str, Any] = {
-            "count": np.zeros(26),
+            "count": np.zeros(27),
             "indices": np.zeros(1) if indices is None else indices,
             "first": np.cumsum([0, *map(len, wanted)]),
             "component": np.concatenate([*wanted, np.empty(0)]),
@@ -164,7 +166,8 @@ class Integration:
         w.clock[core.RELATIVE] = relative
         w.count[[core.DERIVATIVE, core.DELAY_OF, core.HISTORY]] = derivative, delay_of, history
         sizes = {
-            core.SIZE: n, core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded), core.MEASURED: len(w.measured),
+            core.SIZE: n, core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),
+            core.MEASURED: len(w.measured),
             core.BREAKS: len(w.breaks), core.SAMPLES: len(grid), core.PEAKED: len(w.peaked),
             core.WATCHED: len(w.watched), core.CAPACITY: _SEGMENTS, core.HINTS: len(w.hint),
         }  # fmt: skip

@@ -1,7 +1,7 @@
 """The right-hand side of a network of fluids, compiled: laws by address, everything else in two flat arrays.
 
-State: R (links), q (links), then cumulative arrivals and drops (links), then of each group cumulative sent, delivered
-and lost, then x (groups, where the source law has memory). Rates are bit/s, queues and sums bits.
+State: R (links), q (links), cumulative arrivals and drops (links), x (groups, where the source law has memory); then,
+not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
 back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ecc.fluid.compiled import call, compiled, entry_point, shifted
-from ecc.fluid.core import OLDEST, SIZE, START, USABLE, fields_at, slope_at, value_at
+from ecc.fluid.core import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
 from ecc.fluid.laws import ARGUMENTS
 
 __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
@@ -21,7 +21,7 @@ HEADER = (
     "table", "links", "groups", "memory", "lagged_arrivals", "lagged_feedback", "router", "source", "combine",
     "longest",
     # arrays in numbers
-    "capacity", "interval", "opens", "stops", "least", "members", "wire", "rate_before", "forward", "backward",
+    "capacity", "interval", "opens", "stops", "least", "members", "wire", "forward", "backward",
     "record", "params", "arrival", "before", "weighted", "loss", "share", "round_trip", "bottleneck",
     # arrays in indices
     "crossings", "crossing_link", "listens",
@@ -30,7 +30,7 @@ HEADER = (
 
 (
     TABLE, LINKS, GROUPS, MEMORY, LAGGED_ARRIVALS, LAGGED_FEEDBACK, ROUTER, SOURCE, COMBINE, LONGEST,
-    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, WIRE, RATE_BEFORE, FORWARD, BACKWARD,
+    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, WIRE, FORWARD, BACKWARD,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, LOSS, SHARE, ROUND_TRIP, BOTTLENECK,
     CROSSINGS, CROSSING_LINK, LISTENS,
 ) = range(len(HEADER))  # fmt: skip
@@ -38,9 +38,9 @@ HEADER = (
 MINIMUM, MAXIMUM, SUM = range(3)
 _R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(len(ARGUMENTS))
 # purposes of looking back: each has its own hints at every crossing
-_ARRIVING, _EARLIER, _RECEIVED, _OWN = 0, 4, 8, 9
+_ARRIVING, _EARLIER, _RECEIVED, _OWN = 0, 4, 8, 12
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
-_FAR = 13  # where fluid entered a queue is far from where it left
+_FAR = 16  # where fluid entered a queue is far from where it left
 HINTS_PER_CROSSING = 2 * _FAR
 
 
@@ -57,7 +57,7 @@ def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indic
         return u - w.past[i] / C
     if w.count[USABLE] == 0:
         return max(start, u - queue / C)
-    n5 = 5 * w.count[SIZE]
+    n5 = 5 * w.count[STORED]
     c = w.curve
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
     j = min(w.hint[far], w.count[USABLE] - 1)
@@ -176,7 +176,7 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     least = numbers[indices[LEAST] + group] / rtt
     if indices[MEMORY] != 0:
-        own = 4 * indices[LINKS] + 3 * indices[GROUPS] + group
+        own = 4 * indices[LINKS] + group
         return 0, max(least, value_at(w, y, own, sigma, (purpose + _RATE) * total + crossing)), rtt, which
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
@@ -214,7 +214,9 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
     weighted, loss, capacity = indices[WEIGHTED], indices[LOSS], indices[CAPACITY]
     arrived, dropped = 2 * links, 3 * links
-    sent, delivered, lost, own_rate = 4 * links, 4 * links + groups, 4 * links + 2 * groups, 4 * links + 3 * groups
+    own_rate = 4 * links
+    sent = own_rate + groups * indices[MEMORY]
+    delivered, lost = sent + groups, sent + 2 * groups
     T = numbers[indices[INTERVAL]]
     for link in range(links):
         numbers[arrival + link] = 0.0
@@ -306,9 +308,8 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         e = _entered(w, y, u, link, slot, numbers, indices)
         part = _passed(w, e, u, link, slot, numbers, indices)
         sigma, passed = _back_to_sender(w, y, e, g, last, _RECEIVED, numbers, indices)
-        if sigma <= w.clock[START]:
-            rate = numbers[indices[RATE_BEFORE] + g]
-        else:
-            rate = slope_at(w, sent + g, sigma, _RECEIVED * total + first)
-        out[delivered + g] = max(0.0, rate) * part * passed
+        status, rate, rtt, which = _sent(w, y, sigma, g, first, _RECEIVED, numbers, indices)
+        if status != 0:
+            return status
+        out[delivered + g] = rate * part * passed
     return 0
