@@ -98,7 +98,8 @@ def _amplitudes(windows: NDArray[np.float64], samples: float) -> NDArray[np.floa
     phase = 2.0 * np.pi / samples * x
     basis = np.stack([np.ones_like(x), x, np.cos(phase), np.sin(phase)], axis=1)
     weights = np.linalg.lstsq(basis, windows.T, rcond=None)[0]
-    return np.hypot(weights[2], weights[3])
+    amplitude: NDArray[np.float64] = np.hypot(weights[2], weights[3])
+    return amplitude
 
 
 def _usable(amplitude: NDArray[np.float64], floor: float, ceiling: float) -> int:
