@@ -193,8 +193,8 @@ class Engine:
         if n_samples > 0:
             config.samples.period = int(picoseconds(sample))
             config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
-            for name, array in self._samples.items():
-                setattr(config.samples, name, _pointer("int64_t *", array))
+            for name, samples in self._samples.items():
+                setattr(config.samples, name, _pointer("int64_t *", samples))
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
             raise _error(report)

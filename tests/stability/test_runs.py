@@ -1,4 +1,4 @@
-"""The three engines against each other: boundaries and growth rates measured on runs equal those of the linear models."""
+"""The engines against each other: boundaries and growth rates of runs equal those of the linear models."""
 
 from dataclasses import replace
 from math import log, pi
