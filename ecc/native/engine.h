@@ -74,7 +74,8 @@
  *     in_flight = 0: heard = now; sent += size; if no TIMEOUT is pending: one at now + max(1 s, ps(3 * srtt)). The packet
  *     reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
- * HOOKS get state, header, params, env. Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
+ * HOOKS get state, header, params, env. With a packet, packet_size is its size on this link, or, for flows, its size as data
+ * (also once it is an ACK). Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
  * scratch record of zeros; packet_size is then 0 for links and the flow's packet_size for flows; kind is 0 and flow -1 for
  * links. All of env is written before each call: drop = 0, timer = -1, rate and window as the flow has them. After a hook of
  * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at

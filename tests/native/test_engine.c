@@ -344,6 +344,33 @@ a_stopped_flow_drains(void)
     ecc_engine_free(engine);
 }
 
+/* Small packets open the flow, whole ones follow once the first ACK is there. */
+static void
+opening_packets_are_small(void)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(8e6, 0, -1), 2, a_flow(1e6, 0.0, 5 * MS));
+    setup.flows[0].opening_size = 125; /* one each ms; the first ACK after 5.125 ms */
+    setup.flows[1].rate = 0.0;
+    setup.flows[1].opening_size = 100;
+    setup.flows[1].window = 1000.0;
+    setup.flows[1].start = SECOND;
+    setup.flows[0].stop = SECOND / 2;
+    engine = new_engine();
+    run(engine, 2 * SECOND);
+    CHECK_EQUAL(event(3, 0, 0).time, 5 * MS + MS / 8);
+    CHECK_EQUAL(event(4, 0, 6).time, 6 * MS);
+    CHECK_EQUAL(event(4, 0, 7).time, 14 * MS); /* the one of 6 ms was whole */
+    CHECK_EQUAL(event(4, 0, 7).value, 6 * 125 + 1000);
+    /* ten of 100 bytes fill the window, which then waits for all their ACKs: whole packets only, from 1.006 s on */
+    CHECK_EQUAL(event(3, 1, 9).time, SECOND + 6 * MS);
+    CHECK_EQUAL(event(3, 1, 9).value, 900);
+    CHECK_EQUAL(event(3, 1, 10).time, SECOND + 12 * MS);
+    CHECK_EQUAL(event(3, 1, 11).value, 2000);
+    ecc_engine_free(engine);
+}
+
 /* ---- hooks ---- */
 
 static int32_t
@@ -588,6 +615,7 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_FLOW_TIMES, flows[0].stop, 0);
     REFUSED(ECC_ERR_FLOW_SIZE, flows[0].size, 0);
     REFUSED(ECC_ERR_PACKET_SIZE, flows[0].packet_size, 0);
+    REFUSED(ECC_ERR_PACKET_SIZE, flows[0].opening_size, -1);
     REFUSED(ECC_ERR_PACKET_SIZE, flows[0].ack_size, INT64_MAX);
     REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
@@ -843,6 +871,7 @@ main(void)
     silence_is_a_timeout();
     late_acks_teach_the_timeout();
     a_stopped_flow_drains();
+    opening_packets_are_small();
     a_changed_rate_reschedules();
     clocks_queue_books_and_random_numbers();
     bad_hooks_stop_the_run();
