@@ -5,14 +5,22 @@ Compiled code works on pointers: arrays that pass through many small functions c
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
+import numba.core.ccallback
 import numba.extending
 from llvmlite import ir
+from numba.core import caching
 
-__all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry_point", "pointer_at", "shifted", "unpacker"]
+from ecc.native.compile import _folders as cache_folders
+
+__all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry", "entry_point", "pointer_at", "shifted", "unpacker"]
 
 types: Any = numba.types
 intrinsic: Callable[[Callable[..., Any]], Any] = numba.extending.intrinsic
@@ -25,27 +33,88 @@ SIGNATURE = types.int32(*[FLOATS] * 5, INTEGERS, INTEGERS)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the function compiled by Numba, from its cache where there is one.
+    """Return the function compiled by Numba, for other compiled functions to call.
 
     Parameters
         function : of numbers, arrays and pointers.
     """
-    try:
-        return numba.njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:  # nowhere to keep a cache
-        return numba.njit(error_model="numpy")(function)
+    return numba.njit(error_model="numpy")(function)
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Return the function compiled by Numba, for Python to call, from the cache where it is there.
+
+    Parameters
+        function : of numbers and arrays.
+    """
+    made = compiled(function)
+    made._cache = _cache(function) or made._cache
+    return made
 
 
 def entry_point(function: Callable[..., Any]) -> Any:
-    """Return the function as a C callback of `SIGNATURE`; `.address` is what `call` takes.
+    """Return the function as a C callback of `SIGNATURE`, for others to `call`; `.address` is where it is.
 
     Parameters
         function : (at, y, lag, out, numbers, indices, held) -> status, 0 for fine.
     """
-    try:
-        return numba.cfunc(SIGNATURE, cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        return numba.cfunc(SIGNATURE, error_model="numpy")(function)
+    made: Any = numba.core.ccallback.CFunc(
+        function, (SIGNATURE.args, SIGNATURE.return_type), {}, {"error_model": "numpy"}
+    )
+    made._cache = _cache(function) or made._cache
+    made.compile()
+    return made
+
+
+def _cache(function: Callable[..., Any]) -> Any:
+    """A cache that follows all sources of this package, as Numba's own follows the function's file alone; or None."""
+    folder = _folder()
+    return None if folder is None else _Cache(function)  # type: ignore[no-untyped-call]
+
+
+class _Locator(caching._CacheLocator):
+    def get_cache_path(self) -> str:
+        return str(_folder())
+
+    def get_source_stamp(self) -> str:
+        return _sources()
+
+    def get_disambiguator(self) -> str:
+        return "ecc"
+
+    @classmethod
+    def from_function(cls, function: Any, file: Any) -> Any:
+        return cls()
+
+
+class _Saved(caching.CompileResultCacheImpl):
+    _locator_classes: Any = (_Locator,)
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _Saved
+
+
+@functools.cache
+def _folder() -> Path | None:
+    """Where compiled code may be kept, if anywhere."""
+    for folder in cache_folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError:
+            continue
+        return folder
+    return None
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of the sources of this package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @intrinsic

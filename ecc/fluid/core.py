@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecc.fluid.compiled import call, compiled, pointer_at, shifted, unpacker
+from ecc.fluid.compiled import call, compiled, entry, pointer_at, shifted, unpacker
 
 __all__ = ["Fields", "advance", "fields_at", "segment_at", "slope_at", "value_at"]
 
@@ -33,7 +33,9 @@ DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
 SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, KEEP = range(3, 15)
 # ... and counters
-SEGMENTS, USABLE, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(15, 27)
+SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(
+    15, 28
+)
 
 
 class Fields(NamedTuple):
@@ -56,6 +58,8 @@ class Fields(NamedTuple):
     ends: Any  # (n,): `raw` at the end of the trial step
     lag: Any  # (n_lags,)
     delays: Any  # (n_delays,)
+    behind: Any  # (n_delays,): where delays that are not constant look to at the end of the last step
+    points: Any  # breaking points that such delays pass
     at: Any  # (1,)
     begun: Any  # (capacity,): where a segment begins
     width: Any  # (capacity,)
@@ -75,6 +79,7 @@ class Fields(NamedTuple):
     peaked: Any  # components whose largest value between samples is written out
     watched: Any  # numbers written out with each sample, as the derivative left them
     held: Any  # (n,): -1 or 1 at a bound
+    order: Any  # of the derivative that jumps in each of `points`
     hint: Any  # (n_hints,): segment where a delay, or a function that looks back by itself, was last
 
 
@@ -107,6 +112,8 @@ _P = np.array([
 _EPS = 2.220446049250313e-16
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _ITERATIONS = 8
+_ORDERS = 6  # derivatives whose jumps matter
+MOST_POINTS = 1000
 _CONTRACTED = 1e-2  # of the tolerance: what may be left of an iteration inside a step
 
 
@@ -440,6 +447,55 @@ def _first_event(w: Any) -> Any:
                 return status, best, which
             if high < best:
                 best, which = high, i
+    if w.count[DELAY_OF] != 0:
+        return _first_passage(w, best, which)
+    return 0, best, which
+
+
+@compiled
+def _look(w: Any, t: float, y: Any) -> Any:
+    """Write the delays at (t, y) that are not constant; 0 or a status."""
+    w.at[0] = t
+    if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
+        return FAILED
+    return 0
+
+
+@compiled
+def _first_passage(w: Any, best: float, which: int) -> Any:
+    """Like `_first_event`, of delays that pass a breaking point: which is n + the number of the point."""
+    now, h = w.begun[w.count[SEGMENTS]], w.width[w.count[SEGMENTS]]
+    n = w.count[SIZE]
+    for k in range(w.count[DELAYS]):
+        for point in range(w.count[POINTS]):
+            if w.order[point] >= _ORDERS:
+                continue
+            status = _look(w, now + h, w.trial)
+            if status != 0:
+                return status, best, which
+            before = w.behind[k] - w.points[point]
+            after = now + h - w.delays[k] - w.points[point]
+            if before * after >= 0.0 or abs(before) < 1e-8 * abs(after):
+                continue
+            low, high = 0.0, 1.0
+            for _ in range(60):
+                middle = low - before * (high - low) / (after - before)
+                width = high - low
+                middle = min(max(middle, low + 0.02 * width), high - 0.02 * width)
+                for c in range(n):
+                    w.stage[c] = _value(w, w.count[SEGMENTS], c, middle)
+                status = _look(w, now + middle * h, w.stage)
+                if status != 0:
+                    return status, best, which
+                value = now + middle * h - w.delays[k] - w.points[point]
+                if value * before > 0.0:
+                    low, before = middle, value
+                else:
+                    high, after = middle, value
+                if high - low < 1e-12:
+                    break
+            if high < best and high > 1e-9:
+                best, which = high, n + point
     return 0, best, which
 
 
@@ -533,7 +589,7 @@ def _first_step(w: Any) -> Any:
     return status, min(100.0 * h, (0.01 / max(d1, d2)) ** 0.2)
 
 
-@compiled
+@entry
 def advance(table: Any, steps: int) -> Any:
     """Integrate for at most `steps` steps; returns a status. FULL asks for more segments.
 
@@ -608,7 +664,8 @@ def advance(table: Any, steps: int) -> Any:
                 limit = theta * h
                 landing = which
                 if limit < 4.0 * least:
-                    _switch(w, which)
+                    if which < n:
+                        _switch(w, which)
                     instant += 1
                     break
                 continue
@@ -627,7 +684,7 @@ def advance(table: Any, steps: int) -> Any:
                 i = w.bounded[b]
                 w.y[i] = min(max(w.y[i], w.lower[i]), w.upper[i])
             clock[NOW] = reached
-            if landing >= 0:
+            if landing >= 0 and landing < n:
                 _switch(w, landing)
             status = _write_samples(w, now, reached)
             if status != 0:
@@ -635,10 +692,22 @@ def advance(table: Any, steps: int) -> Any:
             instant = 0
             if reached == stop:
                 count[FRESH] = 1
+            if count[DELAY_OF] != 0:
+                status = _look(w, reached, w.y)
+                if status != 0:
+                    return status
+                for k in range(count[DELAYS]):
+                    w.behind[k] = reached - w.delays[k]
             break
         if instant > 100:
             return CHATTER
-        if landing >= 0:
+        if landing >= n:
+            count[FRESH] = 1
+            if count[POINTS] < MOST_POINTS:
+                w.points[count[POINTS]] = clock[NOW]
+                w.order[count[POINTS]] = w.order[landing - n] + 1
+                count[POINTS] += 1
+        elif landing >= 0:
             count[EVENTS] += 1
             released = w.held[landing] == 0
             status = _settle(w)

@@ -93,7 +93,8 @@ def solve_dde(
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
 
     Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does. Steps end
-    on the breaking points (sums of constant delays from the start, five deep) and may be longer than a delay.
+    on the breaking points, where a jump at the start or at one of `breaks` comes back through the delays, until it is
+    in the sixth derivative; they may be longer than a delay.
 
     Parameters
         f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It
@@ -116,8 +117,7 @@ def solve_dde(
         DdeResult; status -1 with the reason in `message`, and what was reached, where it could not go on.
     Raises
         ValueError: a bad span, delay, tolerance or shape. Whatever f raises.
-    Notes: with delays that are callables breaking points are left to error control; name known ones in `breaks`.
-        Compiling f takes about a second the first time; equal functions are compiled once a process.
+    Notes: Compiling f takes about a second the first time; equal functions are compiled once a process.
     Example
         >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
         >>> round(float(r.y[0, -1]), 6)
@@ -135,7 +135,7 @@ def solve_dde(
         jumps, first = False, initial
     if not rtol >= 100.0 * np.finfo(float).eps:
         raise ValueError(f"rtol must be >= 2.3e-14, got {rtol!r}")
-    absolute = np.broadcast_to(np.asarray(atol, dtype=float), (n,)) if np.ndim(atol) < 2 else np.asarray(atol)
+    absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
     if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
         raise ValueError(f"atol must be >= 0, one number or {n}, got {atol!r}")
     if not max_step > 0.0:
@@ -182,6 +182,7 @@ def solve_dde(
         first_step=first_step or 0.0,
         reach=np.inf if callable(delays) else float(lag_values.max(initial=0.0)),
         keep=grid is None or dense_output,
+        first_jump=1 - jumps,
     )
     status, message, found = _integrate(run, watch, first)
     for made in callbacks.values():

@@ -79,7 +79,8 @@ class Integration:
         lags : for each delay the components that are wanted at it.
         relative, absolute : tolerances; absolute inf takes a component out of error control.
         keep : keep all interpolants. hints : places for functions that look back by themselves.
-        stored : how many components, the first, are looked back to; None: all. Others as in `core.Fields`.
+        stored : how many components, the first, are looked back to; None: all.
+        first_jump : order of the derivative that jumps at the start. Others as in `core.Fields`.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Integration:
         keep: bool = False,
         hints: int = 0,
         stored: int | None = None,
+        first_jump: int = 1,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -130,6 +132,8 @@ class Integration:
             "rates": np.zeros((7, n)),
             "lag": np.zeros(sum(map(len, wanted))),
             "delays": delays,
+            "behind": span[0] - np.asarray(delays, dtype=float),
+            "points": np.zeros(core.MOST_POINTS),
             "at": np.zeros(1),
             "begun": np.zeros(_SEGMENTS),
             "width": np.ones(_SEGMENTS),
@@ -141,7 +145,7 @@ class Integration:
             "seen": np.zeros((len(grid), np.size(watched))),
         }
         integers: dict[str, Any] = {
-            "count": np.zeros(27),
+            "count": np.zeros(28),
             "indices": np.zeros(1) if indices is None else indices,
             "first": np.cumsum([0, *map(len, wanted)]),
             "component": np.concatenate([*wanted, np.empty(0)]),
@@ -151,6 +155,7 @@ class Integration:
             "peaked": peaked,
             "watched": watched,
             "held": np.zeros(n),
+            "order": np.zeros(core.MOST_POINTS),
             "hint": np.zeros(max(hints, len(delays))),
         }
         self.work = core.Fields(
@@ -174,6 +179,11 @@ class Integration:
         w.count[list(sizes)] = list(sizes.values())
         w.count[core.KEEP] = keep or not np.isfinite(reach)
         w.count[core.FRESH] = 1
+        if delay_of:
+            passed = [span[0], *w.breaks[: core.MOST_POINTS - 1]]
+            w.points[: len(passed)] = passed
+            w.order[0] = first_jump
+            w.count[core.POINTS] = len(passed)
         self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import steps_of
-from ecc.fluid.compiled import call, compiled, unpacker
+from ecc.fluid.compiled import call, compiled, entry, unpacker
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
@@ -254,7 +254,7 @@ def _write(w: Any, row: int, share: float) -> None:
         w.out_groups[at + 3 * groups] = w.bottleneck[g]
 
 
-@compiled
+@entry
 def _advance(table: Any, steps: int) -> Any:
     """Take at most `steps` steps, not beyond the last one; a status."""
     w = Fields(*_unpack(table))

@@ -1,0 +1,236 @@
+"""The solver of delay differential equations against closed forms, characteristic roots and SciPy."""
+
+from __future__ import annotations
+
+from math import e, exp, factorial, log, pi
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.special import lambertw
+
+from ecc.fluid import solve_dde
+from ecc.linear import DelaySystem
+
+
+def decay(t, y, ylag):
+    return -ylag[0]
+
+
+def method_of_steps(t: float) -> float:
+    """x' = -x(t - 1), x = 1 before 0."""
+    return sum((-1.0) ** j * max(0.0, t - (j - 1)) ** j / factorial(j) for j in range(int(t) + 2))
+
+
+def test_method_of_steps():
+    times = np.linspace(0.0, 12.0, 61)
+    r = solve_dde(decay, (0.0, 12.0), [1.0], [1.0], t_eval=times, rtol=1e-9, atol=1e-12)
+    exact = [method_of_steps(t) for t in times]
+    assert np.abs(r.y[0] - exact).max() < 1e-9
+    assert r.compiled and r.success and r.status == 0
+
+
+def test_steps_end_on_breaking_points():
+    r = solve_dde(decay, (0.0, 9.0), [1.0], [1.0, 2.5][:1], rtol=1e-3)
+    for point in (1.0, 2.0, 3.0, 4.0, 5.0):
+        assert np.abs(r.t - point).min() == 0.0
+    # polynomials of degree <= 5 between them: exact whatever the tolerance
+    at = np.flatnonzero(r.t <= 5.0)
+    assert np.abs(r.y[0, at] - [method_of_steps(t) for t in r.t[at]]).max() < 1e-12
+
+
+def test_order_of_convergence():
+    # x = sin t solves x' = -x(t - pi/2)
+    errors = []
+    for steps in (20, 40, 80):
+        h = 10.0 / steps
+        r = solve_dde(
+            decay, (0.0, 10.0), np.sin, [pi / 2], rtol=0.5, atol=1e3, max_step=h, first_step=h, dense_output=True
+        )
+        grid = np.linspace(0.0, 10.0, 333)
+        errors.append(np.abs(r.sol(grid)[0] - np.sin(grid)).max())
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(orders > 4.6), (errors, orders)
+
+
+def test_steps_longer_than_the_delay():
+    delay = 0.01
+    rate = float(lambertw(-delay).real) / delay  # root of s = -exp(-s delay)
+    r = solve_dde(decay, (0.0, 5.0), lambda t: np.exp(rate * t), [delay], rtol=1e-8, atol=1e-12)
+    assert r.y[0, -1] == pytest.approx(exp(rate * 5.0), rel=1e-6)
+    assert np.diff(r.t).max() > 3 * delay
+
+
+def test_growth_rate_is_the_rightmost_root():
+    k = 2.0
+    r = solve_dde(lambda t, y, ylag: -k * ylag[0], (0.0, 60.0), [1.0], [1.0], rtol=1e-9, dense_output=True)
+    root = DelaySystem([[[-k]]], [1.0]).roots(1)[0]
+    period = 2 * pi / abs(root.imag)
+    early, late = (r.sol(np.linspace(t, t + period, 400))[0] for t in (30.0, 30.0 + 3 * period))
+    growth = log(np.linalg.norm(late) / np.linalg.norm(early)) / (3 * period)
+    assert growth == pytest.approx(root.real, rel=1e-6)
+
+
+@pytest.mark.oracle
+def test_mackey_glass_against_scipy_by_steps():
+    tau, rtol = 17.0, 1e-11
+
+    def before(t):
+        return np.array([0.5])
+
+    previous = before
+    for k in range(10):
+        last = previous
+        piece = solve_ivp(
+            lambda t, y, last=last: 0.2 * last(t - tau) / (1 + last(t - tau) ** 10) - 0.1 * y,
+            (k * tau, (k + 1) * tau), last(k * tau), method="DOP853", rtol=rtol, atol=1e-12, dense_output=True,
+        )  # fmt: skip
+        previous = piece.sol
+
+    def mackey_glass(t, y, ylag):
+        return 0.2 * ylag[0] / (1 + ylag[0] ** 10) - 0.1 * y
+
+    for tolerance in (1e-5, 1e-9):
+        r = solve_dde(mackey_glass, (0.0, 170.0), [0.5], [tau], rtol=tolerance, atol=tolerance)
+        error = abs(r.y[0, -1] - previous(170.0)[0])
+        assert error < 100 * tolerance
+
+
+def test_state_dependent_delay():
+    # Neves & Feldstein: y' = y y(ln y)/t from y(1) = 1: y = t up to e, then exp(t/e) up to e^2
+    r = solve_dde(
+        lambda t, y, ylag: y * ylag[0] / t, (1.0, 7.0), [1.0], lambda t, y: t - np.log(y), rtol=1e-9, atol=1e-12
+    )
+    exact = np.where(r.t <= e, r.t, np.exp(r.t / e))
+    assert np.abs(r.y[0] / exact - 1.0).max() < 1e-8
+    assert np.abs(r.t - e).min() < 1e-7  # the breaking point moves with the solution and is found
+
+
+def test_vanishing_delay():
+    # pantograph: y' = -y(t/2), y(0) = 1
+    r = solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 4.0), [1.0], lambda t, y: [t / 2.0], rtol=1e-10, atol=1e-12)
+    exact = sum((-4.0) ** k * 2.0 ** (-k * (k - 1) / 2) / factorial(k) for k in range(40))
+    assert r.y[0, -1] == pytest.approx(exact, abs=1e-9)
+
+
+def test_events():
+    def crossing(t, y):
+        return y[0]
+
+    r = solve_dde(decay, (0.0, 10.0), np.sin, [pi / 2], rtol=1e-10, atol=1e-12, events=crossing)
+    assert r.t_events[0] == pytest.approx([pi, 2 * pi, 3 * pi], abs=1e-8)
+    crossing.terminal = True
+    crossing.direction = 1.0
+    r = solve_dde(decay, (0.0, 10.0), np.sin, [pi / 2], rtol=1e-10, atol=1e-12, events=[crossing])
+    assert r.status == 1 and r.success
+    assert r.t[-1] == r.t_events[0][0] == pytest.approx(2 * pi, abs=1e-8)
+    assert r.y[0, -1] == pytest.approx(0.0, abs=1e-8)
+
+
+def test_several_delays_and_components():
+    # rotation x = cos t, y = sin t with delays a whole turn apart from now
+    turn = 2 * pi
+    r = solve_dde(
+        lambda t, y, ylag: np.array([-ylag[0, 1], ylag[1, 0]]), (0.0, 20.0), lambda t: np.array([np.cos(t), np.sin(t)]),
+        [turn, 2 * turn], rtol=1e-9, atol=1e-10,
+    )  # fmt: skip
+    assert r.y[:, -1] == pytest.approx([np.cos(20.0), np.sin(20.0)], abs=1e-7)
+
+
+def test_called_back_equals_compiled():
+    def f(t, y, ylag):
+        return -0.5 * y * ylag[0] + 0.1 * ylag[1]
+
+    runs = [solve_dde(f, (0.0, 30.0), [1.0], [1.0, 0.3], jit=jit) for jit in (True, False)]
+    assert runs[0].compiled and not runs[1].compiled
+    assert np.array_equal(runs[0].t, runs[1].t) and np.array_equal(runs[0].y, runs[1].y)
+
+
+def test_a_function_numba_cannot_compile_is_called_back():
+    seen = {}
+
+    def f(t, y, ylag):
+        seen[round(t)] = True
+        return [-ylag[0, 0]]
+
+    r = solve_dde(f, (0.0, 3.0), [1.0], [1.0])
+    assert not r.compiled and set(seen) == {0, 1, 2, 3}
+    assert r.y[0, -1] == pytest.approx(method_of_steps(3.0))
+
+
+def test_fixed_arrays_in_a_closure_are_compiled():
+    matrix = np.array([[0.0, -1.0], [1.0, 0.0]])
+    r = solve_dde(lambda t, y, ylag: matrix @ ylag[0], (0.0, 5.0), [1.0, 0.0], [0.5])
+    assert r.compiled and r.success
+
+
+def test_forgetting_and_t_eval_change_nothing():
+    times = np.linspace(0.0, 200.0, 41)
+    kept = solve_dde(decay, (0.0, 200.0), [1.0], [1.5], rtol=1e-6, dense_output=True, t_eval=times)
+    forgot = solve_dde(decay, (0.0, 200.0), [1.0], [1.5], rtol=1e-6, t_eval=times)
+    assert kept.steps > 64  # the history was full at least once
+    assert np.array_equal(kept.y, forgot.y)
+    assert np.allclose(kept.sol(times), kept.y, rtol=1e-13)
+    assert kept.sol(-3.0) == pytest.approx([1.0])
+
+
+def test_jump_at_the_start():
+    # x = 0 before and 1 from 0 on: x' = -x(t - 1) is 0 up to 1
+    r = solve_dde(decay, (0.0, 1.5), [0.0], [1.0], y0=[1.0], rtol=1e-8, dense_output=True)
+    assert r.sol(0.999)[0] == pytest.approx(1.0, abs=1e-12)
+    assert r.y[0, -1] == pytest.approx(0.5, abs=1e-8)
+
+
+def test_blow_up_is_a_result():
+    r = solve_dde(lambda t, y, ylag: y * y, (0.0, 2.0), [1.0], [0.5])
+    assert r.status == -1 and not r.success
+    assert r.t[-1] == pytest.approx(1.0, abs=1e-2)
+    assert "at t = " in r.message
+
+
+def test_negative_delay_is_a_result():
+    r = solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 2.0), [1.0], lambda t, y: [1.0 - t])
+    assert r.status == -1
+    assert "delay 0 became" in r.message
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_exceptions_of_the_function_are_raised(jit):
+    def f(t, y, ylag):
+        if t > 0.5:
+            raise ArithmeticError("too late")
+        return -ylag[0]
+
+    with pytest.raises(ArithmeticError, match="too late"):
+        solve_dde(f, (0.0, 1.0), [1.0], [1.0], jit=jit)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"t_span": (1.0, 0.0)}, "t_span must be"),
+        ({"delays": [-1.0]}, "delays must be >= 0, got -1.0"),
+        ({"delays": [np.nan]}, "delays must be finite"),
+        ({"history": [[1.0]]}, "history must have shape"),
+        ({"history": [np.inf]}, "history must be finite"),
+        ({"history": lambda t: [1.0] if t == 0.0 else [1.0, 2.0]}, "history must have 1 numbers"),
+        ({"rtol": 0.0}, "rtol must be >="),
+        ({"atol": -1.0}, "atol must be >= 0"),
+        ({"atol": [1.0, 1.0, 1.0]}, "atol must be >= 0"),
+        ({"max_step": 0.0}, "max_step must be > 0"),
+        ({"first_step": 5.0}, "first_step must be > 0"),
+        ({"t_eval": [0.5, 0.2]}, "t_eval must increase"),
+        ({"f": lambda t, y, ylag: [1.0, 2.0]}, "f must return 1 numbers"),
+        ({"y0": [1.0, 2.0]}, "y0 must have 1 numbers"),
+    ],
+)
+def test_bad_input(change, message):
+    given = {"f": decay, "t_span": (0.0, 1.0), "history": [1.0], "delays": [1.0]} | change
+    with pytest.raises(ValueError, match=message):
+        solve_dde(given.pop("f"), given.pop("t_span"), given.pop("history"), **given)
+
+
+def test_solution_ends():
+    r = solve_dde(decay, (0.0, 1.0), [1.0], [1.0], dense_output=True)
+    with pytest.raises(ValueError, match="t must be <= 1"):
+        r.sol(1.5)
