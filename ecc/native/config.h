@@ -1,0 +1,14 @@
+#ifndef ECC_CONFIG_H
+#define ECC_CONFIG_H
+
+/* What the caller gave: checked, and the routes laid out. */
+
+#include "state.h"
+
+/* 0, or the code of the first bad value, which the engine's report then names. */
+ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);
+
+/* Fills the table of hops: for every position of every route, which link, which way, and what ends its wire. */
+ECC_MUST_CHECK int ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config);
+
+#endif
