@@ -112,7 +112,7 @@ typedef struct {
     int64_t kind;         /* 0 data, 1 ACK */
     int64_t flow;         /* index */
     int64_t link;         /* index */
-    int64_t flow_queue;   /* bytes of this flow in the queue, if asked for, else 0 */
+    int64_t flow_queue;   /* bytes of this flow and kind in the queue, if asked for, else 0 */
     double random;        /* uniform [0, 1), if asked for, else 0 */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival only */
     double next_interval; /* w: s until the next on_interval, <= 0: none */
@@ -190,7 +190,7 @@ typedef struct {
     int64_t n_flows;
     int64_t *sent;       /* (sample, flow) bytes */
     int64_t *received;   /* (sample, flow) bytes of data at the receiver */
-    int64_t *bottleneck; /* (sample, flow) */
+    int64_t *bottleneck; /* (sample, flow), -1 before START */
     int64_t *queue;      /* (sample, link) bytes */
     int64_t *queue_peak; /* (sample, link) bytes, highest since the last sample */
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */

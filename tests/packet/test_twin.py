@@ -267,6 +267,7 @@ def cases(draw: Any) -> Case:
         if draw(st.booleans()):
             flow["size"] = draw(st.integers(1, 60000))
         flow["packet_size"], flow["ack_size"] = draw(SIZES), draw(st.sampled_from([40, 40, 1000]))
+        flow["opening_size"] = draw(st.sampled_from([0, 0, 40, 700]))
         flow["opening_size"] = draw(st.sampled_from([0, 0, 40]))
         flow["access_delay"], flow["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         flow["rate"] = draw(st.sampled_from([0.0, 5e5, 2e6]))
