@@ -1,4 +1,4 @@
-"""Data packets per CPU second of the packet engine: `python benchmarks/packet_engine.py [S1 S2 S3] [--repeat N]`.
+"""Data packets per CPU second of the packet engine: `python benchmarks/packet_engine.py [CASE ...] [--repeat N]`.
 
 S1: 10 flows over 1 Gb/s, 50 ms. S2: 1,000 flows over 1 Gb/s, 20-220 ms. S3: 100,000 flows over 100 Gb/s, 20-220 ms.
 1500-byte packets, flows at the equilibrium of RCP. Each is run with RCP's compiled hooks, and bare: the same flows at
@@ -73,11 +73,13 @@ def measure(case: str, hooks: bool) -> tuple[float, float, float]:
 def main() -> None:
     """Print one row a case: the figure, the goal and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", choices=[*CASES, []], default=list(CASES))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="S1, S2 or S3; all by default")
     parser.add_argument("--repeat", type=int, default=3)
     arguments = parser.parse_args()
+    if unknown := set(arguments.cases) - set(CASES):
+        parser.error(f"CASE must be one of {', '.join(CASES)}, got {', '.join(sorted(unknown))}")
     print("case  hooks  M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
-    for case in arguments.cases:
+    for case in arguments.cases or CASES:
         for hooks in (True, False):
             runs = [measure(case, hooks) for _ in range(arguments.repeat)]
             speed, events, beyond = max(runs)
