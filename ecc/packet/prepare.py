@@ -149,6 +149,7 @@ def _place(
             factor * fair, factor * float(weight.sum()), float(weight @ rtts / weight.sum()), float(rtts.max())
         )
         link_states[link] = _tuple(state)
+    flows["opening_size"][: network.n_flows] = 0  # these flows are under way
     gaps = 8.0 * flows["packet_size"][: network.n_flows] / (factor * point.rates)
     flows["start"][: network.n_flows] = picoseconds(gaps * rng.random(network.n_flows))
     for flow, (rate, link) in enumerate(zip(point.rates, point.bottleneck, strict=True)):
