@@ -100,11 +100,13 @@ def run_continuous(
     stopping = np.zeros(size, dtype=np.int64)
     stopping[sent : sent + G] = 1
     absolute = np.full(size, np.inf)
+    busiest = np.array([fluid.capacity[list(route)].max() for route in fluid.routes])
+    absolute[sent + G : sent + 2 * G] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
     absolute[:L] = rtol * least
     absolute[L : 2 * L] = rtol * fluid.capacity * T
     if memory:
         lower[own:sent] = 0.0
-        absolute[own:sent] = rtol * LEAST * np.array([fluid.capacity[list(r)].max() for r in fluid.routes])
+        absolute[own:sent] = rtol * LEAST * busiest
     end = float(samples[-1])
     gates = _gates(fluid, opens, T)
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
@@ -128,6 +130,7 @@ def run_continuous(
         max_step=end / 10.0,
         reach=2.0 * (float(fluid.rtt.max()) + T),
         stored=sent,
+        largest=True,
         hints=rates.HINTS_PER_CROSSING * crossings,
     )
     w = run.work
@@ -142,7 +145,7 @@ def run_continuous(
             if status == core.CAUGHT:
                 g = run.counted(core.COMPONENT) - sent
                 stops[g] = finished[g] = run.now
-                _add_breaks(run, np.concatenate([run.now + fluid.forward[g], run.now + fluid.forward[g] + T]))
+                _add_breaks(run, run.now + _echoes(fluid, g, T))
                 run.work.count[core.FRESH] = 1
             progress(run.now / end)
         if status != core.DONE:
@@ -161,7 +164,7 @@ def run_continuous(
         rate=sums[:, :G] / widths,
         goodput=sums[:, G : 2 * G] / widths,
         bottleneck=w.seen[:rows].astype(np.int64),
-        queue=states[:, L : 2 * L],
+        queue=np.clip(states[:, L : 2 * L], 0.0, fluid.buffer),
         queue_max=w.peaks[:rows],
         arrival=link_sums[:, :L] / widths,
         drops=link_sums[:, L:],
@@ -196,13 +199,15 @@ def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, A
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:
-    """When a flow begins or ends, at its sender, at the links, and one interval later there."""
-    times = []
-    for g, forward in enumerate(fluid.forward):
-        for edge in (opens[g], fluid.stop[g]):
-            if np.isfinite(edge):
-                times.append(edge + np.concatenate([[0.0], forward, forward + T]))
-    return np.concatenate(times) if times else np.empty(0)
+    """When a flow begins or ends, wherever that is noticed."""
+    edges = [(g, edge) for g in range(fluid.n_groups) for edge in (opens[g], fluid.stop[g]) if np.isfinite(edge)]
+    return np.concatenate([np.empty(0), *[edge + _echoes(fluid, g, T) for g, edge in edges]])
+
+
+def _echoes(fluid: FluidNetwork, g: int, T: float) -> FloatArray:
+    """How long after its sender the links, these one interval later, and the receiver notice a flow, without queues."""
+    forward = fluid.forward[g]
+    return np.concatenate([[0.0], forward, forward + T, [forward[-1] + fluid.wire[g]]])
 
 
 def _add_breaks(run: Integration, times: FloatArray) -> None:

@@ -31,11 +31,12 @@ START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT = range(9)
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
-SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, KEEP = range(3, 15)
+SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, LARGEST, KEEP = range(3, 16)
 # ... and counters
-SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS = range(
-    15, 28
-)
+(
+    SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
+) = range(16, 29)  # fmt: skip
+COUNTS = 29
 
 
 class Fields(NamedTuple):
@@ -112,6 +113,7 @@ _P = np.array([
 _EPS = 2.220446049250313e-16
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _ITERATIONS = 8
+_PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
 MOST_POINTS = 1000
 _CONTRACTED = 1e-2  # of the tolerance: what may be left of an iteration inside a step
@@ -312,12 +314,16 @@ def _draw(w: Any, j: int, t: float, h: float, last: int) -> None:
 
 @compiled
 def _norm(w: Any, a: Any, b: Any, error: Any) -> Any:
-    """Root mean square of the error, in units of the tolerance."""
-    total = 0.0
+    """Root mean square of the error, or its largest component, in units of the tolerance."""
+    total, largest = 0.0, 0.0
     for m in range(w.count[MEASURED]):
         i = w.measured[m]
         ratio = error[i] / (w.absolute[i] + w.clock[RELATIVE] * max(abs(a[i]), abs(b[i])))
         total += ratio * ratio
+        if not abs(ratio) <= largest:
+            largest = abs(ratio)
+    if w.count[LARGEST] != 0:
+        return largest
     return np.sqrt(total / max(1, w.count[MEASURED]))
 
 
@@ -377,9 +383,10 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
 @compiled
 def _beyond(w: Any, i: int, value: float) -> Any:
     """Whether a value is outside the bounds of component i, by more than a thousandth of the tolerance: -1, 0 or 1."""
-    if value < w.lower[i] - 1e-3 * (w.absolute[i] + w.clock[RELATIVE] * abs(w.lower[i])):
+    absolute = w.absolute[i] if w.absolute[i] < np.inf else 0.0
+    if value < w.lower[i] - 1e-3 * (absolute + w.clock[RELATIVE] * abs(w.lower[i])):
         return -1
-    if value > w.upper[i] + 1e-3 * (w.absolute[i] + w.clock[RELATIVE] * abs(w.upper[i])):
+    if value > w.upper[i] + 1e-3 * (absolute + w.clock[RELATIVE] * abs(w.upper[i])):
         return 1
     return 0
 
@@ -544,9 +551,24 @@ def _write_samples(w: Any, now: float, reached: float) -> Any:
 def _climb(w: Any, j: int, low: float, high: float) -> None:
     """Raise the peaks to what is reached between two places of a segment."""
     for m in range(w.count[PEAKED]):
-        for quarter in range(1, 5):
-            value = _value(w, j, w.peaked[m], low + 0.25 * quarter * (high - low))
-            w.peak[m] = max(w.peak[m], value)
+        i = w.peaked[m]
+        best, at = -np.inf, 0.0
+        for part in range(_PARTS + 1):
+            value = _value(w, j, i, low + part * (high - low) / _PARTS)
+            if value > best:
+                best, at = value, part / _PARTS
+        reach = 1.0 / _PARTS
+        while reach > 1e-4:  # a parabola through three points, again closer by
+            middle = min(max(at, reach), 1.0 - reach)
+            a = _value(w, j, i, low + (middle - reach) * (high - low))
+            b = _value(w, j, i, low + middle * (high - low))
+            c = _value(w, j, i, low + (middle + reach) * (high - low))
+            bend = a - 2.0 * b + c
+            if bend < 0.0:
+                at = min(max(middle + 0.5 * reach * (a - c) / bend, 0.0), 1.0)
+                best = max(best, _value(w, j, i, low + at * (high - low)))
+            reach *= 0.1
+        w.peak[m] = min(max(w.peak[m], best), w.upper[i])
 
 
 @compiled

@@ -80,7 +80,8 @@ class Integration:
         relative, absolute : tolerances; absolute inf takes a component out of error control.
         keep : keep all interpolants. hints : places for functions that look back by themselves.
         stored : how many components, the first, are looked back to; None: all.
-        first_jump : order of the derivative that jumps at the start. Others as in `core.Fields`.
+        first_jump : order of the derivative that jumps at the start. largest : control the largest error of a
+        component, not the mean square. Others as in `core.Fields`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Integration:
         hints: int = 0,
         stored: int | None = None,
         first_jump: int = 1,
+        largest: bool = False,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -145,7 +147,7 @@ class Integration:
             "seen": np.zeros((len(grid), np.size(watched))),
         }
         integers: dict[str, Any] = {
-            "count": np.zeros(28),
+            "count": np.zeros(core.COUNTS),
             "indices": np.zeros(1) if indices is None else indices,
             "first": np.cumsum([0, *map(len, wanted)]),
             "component": np.concatenate([*wanted, np.empty(0)]),
@@ -179,6 +181,7 @@ class Integration:
         w.count[list(sizes)] = list(sizes.values())
         w.count[core.KEEP] = keep or not np.isfinite(reach)
         w.count[core.FRESH] = 1
+        w.count[core.LARGEST] = largest
         if delay_of:
             passed = [span[0], *w.breaks[: core.MOST_POINTS - 1]]
             w.points[: len(passed)] = passed

@@ -8,7 +8,8 @@ x_il the rate of flow i as it reaches link l, and n counting intervals:
     R_l[n]  = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T)     within the router's range
 
 d_l is the mean of the RTTs that arrive, weighted by rates (or the largest): those rounded up to intervals, and the
-waits that senders measured last. Rates are constant within an interval; waiting changes d_l but no delay D.
+waits that senders measured last. Rates are constant within an interval. Waiting changes d_l but no delay D, and what
+one link loses another still sees: these are the papers' systems.
 """
 
 from __future__ import annotations
@@ -137,6 +138,15 @@ def _queue_up(w: Any, link: int, accepted: float, served: float) -> Any:
 
 
 @compiled
+def _gone(w: Any, g: int) -> Any:
+    """Rate that a flow loses at all links of its route."""
+    gone = 0.0
+    for p in range(w.crossings[g], w.crossings[g + 1]):
+        gone += w.rate[p] * w.loss[w.crossing_link[p]]
+    return gone
+
+
+@compiled
 def _step(w: Any) -> Any:
     """One control interval; a status."""
     c = w.count
@@ -163,12 +173,11 @@ def _step(w: Any) -> Any:
                 if p == w.crossings[g]:
                     w.bottleneck[g] = which
                 w.x[p] = rate
-            left = w.size[g] - w.total[p]
-            if rate * T >= left:
-                rate = left / T
-                w.stops[p] = n
-                if p == w.crossings[g]:
-                    w.finished[g] = n
+                if rate * T >= w.size[g] - w.total[p]:
+                    rate = (w.size[g] - w.total[p]) / T
+                    w.stops[p] = n
+                    if p == w.crossings[g]:
+                        w.finished[g] = n
             w.rate[p] = rate
             w.total[p] += rate * T
             flow = rate * w.members[g]
@@ -216,12 +225,10 @@ def _step(w: Any) -> Any:
         w.R[at] = R
         w.wait[at] = waited * T
     for g in range(groups):
-        kept = 1.0
-        for p in range(w.crossings[g], w.crossings[g + 1]):
-            kept *= 1.0 - w.loss[w.crossing_link[p]]
-        last = w.rate[w.crossings[g + 1] - 1] * T
-        w.delivered[g] += last * kept
-        w.lost[g] += last * (1.0 - kept)
+        gone = _gone(w, g)
+        last = w.rate[w.crossings[g + 1] - 1]
+        w.delivered[g] += max(0.0, last - gone) * T
+        w.lost[g] += gone * T
         if not np.isfinite(last):
             return NOT_FINITE
     return FINE
@@ -245,12 +252,10 @@ def _write(w: Any, row: int, share: float) -> None:
     for g in range(groups):
         at = row * 4 * groups + g
         first, last = w.crossings[g], w.crossings[g + 1] - 1
-        kept = 1.0
-        for p in range(first, last + 1):
-            kept *= 1.0 - w.loss[w.crossing_link[p]]
+        gone = _gone(w, g)
         w.out_groups[at] = w.total[first] - rest * w.rate[first]
-        w.out_groups[at + groups] = w.delivered[g] - rest * w.rate[last] * kept
-        w.out_groups[at + 2 * groups] = w.lost[g] - rest * w.rate[last] * (1.0 - kept)
+        w.out_groups[at + groups] = w.delivered[g] - rest * max(0.0, w.rate[last] - gone)
+        w.out_groups[at + 2 * groups] = w.lost[g] - rest * gone
         w.out_groups[at + 3 * groups] = w.bottleneck[g]
 
 

@@ -113,7 +113,8 @@ def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, secon
     begin = fluid.spread(fluid.start)
     size = fluid.spread(fluid.size / 8.0)
     sized = np.isfinite(size)
-    finish = np.where(sized, finish, np.nan)
+    sent = fluid.spread(outcome.sent) / 8.0
+    finish = np.where(sized & (sent >= size * (1.0 - 1e-9)), finish, np.nan)
     series = {
         "rate": fluid.spread(outcome.rate),
         "goodput": fluid.spread(outcome.goodput),
