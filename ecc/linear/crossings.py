@@ -15,6 +15,7 @@ from math import ceil, inf, isfinite, nan, pi
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from ecc.errors import ConvergenceError
@@ -33,7 +34,7 @@ from ecc.linear.characteristic import (
 from ecc.linear.counting import count_right
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["Crossing", "Loss", "Pair", "boundary_crossings", "crossings", "first_loss", "isolate"]
+__all__ = ["Crossing", "Loss", "Pair", "boundary_crossings", "crossings", "first_loss", "isolate", "refine"]
 
 Family = Callable[[float], LinearSystem]
 
@@ -116,18 +117,32 @@ class Pair:
         return self._functions(*evaluate_grid([self.low, self.high], 0.0, start, step, count))
 
 
+    def trusted(self, omega: Real) -> NDArray[np.bool_]:
+        """Whether Im(F0 conj F1) is larger than the rounding errors of both determinants."""
+        s = 1j * omega
+        size, error = [], []
+        both = [self.low, self.high]
+        values = evaluate_all(both, s)
+        for ch, (value, _) in zip(both, values, strict=True):
+            size.append(determinant(value))
+            error.append(np.einsum("pij,pji->p", np.abs(adjugate(value)), ch.rounding(0.0, s)[0]))
+        f0, f1 = size[0], self.weight * size[1] - size[0]
+        noise = error[0] * np.abs(f1) + (self.weight * error[1] + error[0]) * np.abs(f0)
+        return np.asarray(np.abs((f0 * np.conj(f1)).imag) > noise)
+
+
 Real3 = tuple[Real, Real, Real]
 
 
-def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> Real:
-    """Zeros in (0, top) of a real function of the frequency, not counting those at 0 and, if sampled, at pi.
+def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, Real]:
+    """Pieces of (0, top) with one zero each of a real function of the frequency, zeros at 0 and pi left out.
 
     Parameters
         pair : what the function is made of.
         form : from F0, F0', F1, F1' to (value, derivative in w, size of its terms).
         top : rad/s or rad/step.
     Returns
-        omega : increasing, one for each sign change or touch, to about 1e-3 of a piece: polish them.
+        low, high : ends of the pieces, increasing. Two zeros closer than 1e-9 of their frequency are not seen.
     Raises
         ConvergenceError: more pieces than 2^18 are needed, or the function vanishes along an interval.
     Notes: on each piece the function is its cubic Hermite interpolant up to an error estimated from the longest delay;
@@ -150,7 +165,7 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> Real:
         raise ConvergenceError("the roots lie on the boundary for every gain", None)
     low = np.stack([omega[:-1], value[:-1], slope[:-1], size[:-1]])
     high = np.stack([omega[1:], value[1:], slope[1:], size[1:]])
-    roots: list[Real] = []
+    found: list[Real] = []
     for depth in range(60):
         h = high[0] - low[0]
         rate = band + 2.0 * order / high[0]
@@ -161,11 +176,7 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> Real:
         monotone = (rise.min(axis=0) > 1.1 * error) | (rise.max(axis=0) < -1.1 * error)
         crosses = (low[1] <= 0.0) != (high[1] <= 0.0)
         tiny = h <= 1e-9 * high[0]
-        hit = (monotone | tiny) & crosses & ~apart
-        touch = tiny & ~crosses & (np.abs(low[1]) <= 1e-12 * low[3])
-        with np.errstate(all="ignore"):
-            chord = low[0] - low[1] * h / (high[1] - low[1])
-        roots.append(np.where(np.isfinite(chord), chord, low[0])[hit | touch])
+        found.append(np.stack([low[0], high[0]])[:, (monotone | tiny) & crosses & ~apart])
         fails = ~(apart | monotone | tiny)
         if not fails.any():
             break
@@ -175,7 +186,30 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> Real:
         middle = 0.5 * (low[0] + high[0])
         new = np.stack([middle, *form(*pair.at(middle))])
         low, high = np.concatenate([low, new], axis=1), np.concatenate([new, high], axis=1)
-    return np.sort(np.concatenate(roots))
+    low, high = np.concatenate(found, axis=1)
+    by = np.argsort(low)
+    return low[by], high[by]
+
+
+def refine(pair: Pair, form: Callable[..., Real3], low: Real, high: Real) -> Real:
+    """The zero of a function in each piece, by Newton's method that never leaves the piece."""
+    low, high = low.copy(), high.copy()
+    rises = form(*pair.at(low))[0] <= 0.0
+    omega = 0.5 * (low + high)
+    active = np.arange(len(omega))
+    for _ in range(80):
+        if not len(active):
+            break
+        w = omega[active]
+        value, slope, _ = form(*pair.at(w))
+        before = (value <= 0.0) == rises[active]
+        low[active], high[active] = np.where(before, w, low[active]), np.where(before, high[active], w)
+        with np.errstate(all="ignore"):
+            new = w - value / slope
+        inside = (new >= low[active]) & (new <= high[active])
+        omega[active] = np.where(inside, new, 0.5 * (low[active] + high[active]))
+        active = active[np.abs(omega[active] - w) > 1e-13 * w]
+    return omega
 
 
 def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
@@ -184,27 +218,18 @@ def _phase(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
     return (f0 * turned).imag, (d0 * turned + f0 * np.conj(d1)).imag, np.abs(f0) * np.abs(f1)
 
 
-def _polish(pair: Pair, omega: Real) -> tuple[Real, Real, Real]:
-    """Newton on F0 + g F1 = 0 in (g, w): gains, frequencies, and d Re s/dg, of those that converge to g > 0."""
-    gain, speed = np.full((2, len(omega)), np.nan)
-    active = np.arange(len(omega))
+def _gains(pair: Pair, omega: Real) -> tuple[Real, Real, Real]:
+    """Gains > 0, frequencies and d Re s/dg at zeros of Im(F0 conj F1), after a Newton step on F0 + g F1 = 0."""
+    f0, d0, f1, d1 = pair.at(omega)
     with np.errstate(all="ignore"):
-        for step in range(12):
-            w = omega[active]
-            f0, d0, f1, d1 = pair.at(w)
-            g = -(f0 * np.conj(f1)).real / np.abs(f1) ** 2 if step == 0 else gain[active]
-            value, along = f0 + g * f1, d0 + g * d1
-            area = (along * np.conj(f1)).imag
-            dw = -(value * np.conj(f1)).imag / area
-            dg = -(along * np.conj(value)).imag / area
-            good = np.isfinite(dw) & np.isfinite(dg) & (np.abs(dw) < 0.1 * w)
-            omega[active], gain[active] = np.where(good, w + dw, w), np.where(good, g + dg, g)
-            speed[active] = (-1j * f1 / along).real
-            active = active[good & (gain[active] > 0.0) & ((np.abs(dw) > 1e-9 * w) | (np.abs(dg) > 1e-9 * np.abs(g)))]
-            if not len(active):
-                break
+        gain = -(f0 * np.conj(f1)).real / np.abs(f1) ** 2
+        value, along = f0 + gain * f1, d0 + gain * d1
+        area = (along * np.conj(f1)).imag
+        dw, dg = -(value * np.conj(f1)).imag / area, -(along * np.conj(value)).imag / area
+        good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
+        speed = (-1j * f1 / along).real
+    gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
     keep = np.isfinite(speed) & (gain > 0.0)
-    keep[active] = False
     return gain[keep], omega[keep], speed[keep]
 
 
@@ -226,7 +251,10 @@ def boundary_crossings(pair: Pair, top: float) -> list[Crossing]:
     """All (g, w) with F0 + g F1 = 0, g > 0 and 0 <= w <= top, by growing gain; pi is included for sampled systems."""
     out = _at_ends(pair)
     if top > 0.0:
-        gains, omega, speed = _polish(pair, isolate(pair, _phase, top))
+        low, high = isolate(pair, _phase, top)
+        width = high - low  # next to 0 and pi, where the function vanishes, rounding makes zeros too
+        real = pair.trusted(low - 0.1 * width) & pair.trusted(high + 0.1 * width)
+        gains, omega, speed = _gains(pair, refine(pair, _phase, low[real], high[real]))
         order = np.lexsort((gains, omega))
         gains, omega, speed = gains[order], omega[order], speed[order]
         new = np.ones(len(omega), bool)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.crossings import Pair, Real3, boundary_crossings, isolate
+from ecc.linear.crossings import Pair, Real3, boundary_crossings, isolate, refine
 
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
@@ -97,7 +97,7 @@ def margins(system: LinearSystem) -> Margins:
     if not np.any(pair.low.constant != pair.high.constant) and pair.low.slope is pair.high.slope:
         return Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
     top = _reach(pair, 1.0)
-    omega = _roots_of_modulus(pair, top)
+    omega = refine(pair, _modulus, *isolate(pair, _modulus, top))
     f0, _, f1, _ = pair.at(omega)
     angle = np.angle(-f1 / f0)
     lag = np.where(angle > 0.0, angle, angle + 2.0 * pi)
@@ -120,20 +120,6 @@ def margins(system: LinearSystem) -> Margins:
         delay_frequency=float(omega[delay_at]) if len(omega) and isfinite(delay[delay_at]) else nan,
         modulus_frequency=where,
     )
-
-
-def _roots_of_modulus(pair: Pair, top: float) -> Real:
-    """Frequencies with |L| = 1, the ends 0 and pi included."""
-    omega = isolate(pair, _modulus, top)
-    for _ in range(20):
-        value, slope, _ = _modulus(*pair.at(omega))
-        with np.errstate(all="ignore"):
-            step = value / slope
-        step = np.where(np.isfinite(step) & (np.abs(step) < 0.1 * omega), step, 0.0)
-        omega = omega - step
-        if not np.any(np.abs(step) > 1e-14 * omega):
-            break
-    return np.unique(omega)
 
 
 def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:

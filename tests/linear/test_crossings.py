@@ -171,6 +171,23 @@ def test_count_changes_exactly_at_the_crossings(seed):
             assert family(a + part * (b - a)).certify().unstable == number
 
 
+@pytest.mark.parametrize("seed", [5, 40, 112, 201, 472, 530])
+def test_counts_follow_the_crossings_of_several_states(seed):
+    """Rank-one feedback around random recurrences: crossings at 0 and pi, beside them, and at far apart gains."""
+    rng = np.random.default_rng(seed)
+    size = 2 + seed % 2
+    steps = rng.integers(0, 30, 4)
+    feedback = rng.normal(size=(size, 1)) @ rng.normal(size=(4, 1, size)) / 4.0
+    base = np.eye(size) * rng.uniform(0.3, 1.0) + 0.1 * rng.normal(size=(size, size))
+    family = lambda g: SampledSystem([base, *(g * feedback)], [0, *steps])  # noqa: E731
+    loss = first_loss(family)
+    gains = [c.gain for c in loss.crossings]
+    assert len(gains) >= 2
+    for gain in np.geomspace(1e-3 * gains[0], 2.0 * gains[-1], 40):
+        unstable = loss.start + sum(c.change for c in loss.crossings if c.gain < gain)
+        assert family(gain).certify().unstable == unstable
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_two_state_loops_agree_with_bisection_on_the_radius(seed):
     rng = np.random.default_rng(seed)
