@@ -113,8 +113,8 @@ def crosscheck(
     json: AsJson = False,
 ) -> int:
     """Check the papers' claims and write a report with verdicts, measures and figures."""
+    from ecc.claims.catalog import select
     from ecc.claims.crosscheck import describe, examine
-    from ecc.claims.ledger import select
     from ecc.claims.report import as_json, write_report
 
     selected = select(names or ())

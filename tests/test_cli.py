@@ -15,8 +15,8 @@ import pytest
 import xarray as xr
 
 import ecc
+from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
-from ecc.claims import ledger
 from ecc.cli import main
 
 SCENARIO = """
@@ -121,7 +121,7 @@ def checks(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("cli_checks")
     table = {"qi-3": module.refute, "piqi-9": module.fail}
-    monkeypatch.setattr(ledger, "checks", lambda: table)
+    monkeypatch.setattr(catalog, "checks", lambda: table)
     yield table
     del sys.modules["cli_checks"]
 

@@ -1,1 +1,1 @@
-"""The papers' claims (`ledger`), the code that checks each, the runner (`crosscheck`) and the page (`report`)."""
+"""The papers' claims (`ledger`), the code that checks them (`catalog`), the runner (`crosscheck`), the page (`report`)."""

@@ -12,7 +12,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 
-from ecc.claims import ledger
+from ecc.claims import catalog
 from ecc.claims.ledger import Check, Claim, Finding
 from ecc.errors import EccError
 from ecc.quantity import as_count
@@ -55,7 +55,7 @@ def crosscheck(names: Sequence[str] = (), jobs: int = 2, progress: Progress | No
         ValueError: a name that is neither a protocol nor a claim.
         CrosscheckError: a check raised, or Ctrl-C was pressed; its `outcome` holds everything that was finished.
     """
-    outcome = examine(ledger.select(names), jobs, progress)
+    outcome = examine(catalog.select(names), jobs, progress)
     if outcome.failures:
         raise CrosscheckError(describe(outcome.failures), outcome)
     if outcome.interrupted:
@@ -87,7 +87,7 @@ def examine(claims: Sequence[Claim], jobs: int = 2, progress: Progress | None = 
         ValueError: jobs < 1.
     """
     as_count(jobs, "jobs", minimum=1)
-    table = ledger.checks()
+    table = catalog.checks()
     queue = sorted(claims, key=lambda claim: -float(getattr(table[claim.id], "cost", 0.0)))
     if not queue:
         return Outcome([], {})

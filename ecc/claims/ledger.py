@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["Claim", "Finding", "Measure", "Picture", "Verdict", "check", "checks", "claims", "select"]
+__all__ = ["CHECKS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
 
 
 class Verdict(StrEnum):
@@ -104,7 +104,8 @@ def claims() -> Mapping[str, Claim]:
 
 
 Check = Callable[[Claim], Finding]
-_CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, Check] = {}
+"""Registered checks by claim id; `ecc.claims.catalog` imports the modules that fill it."""
 
 
 def check(claim_id: str, cost: float = 1.0) -> Callable[[Check], Check]:
@@ -118,40 +119,7 @@ def check(claim_id: str, cost: float = 1.0) -> Callable[[Check], Check]:
         if claim_id not in claims():
             raise ValueError(f"claim must be in the ledger, got {claim_id!r}")
         function.cost = cost  # type: ignore[attr-defined]
-        _CHECKS[claim_id] = function
+        CHECKS[claim_id] = function
         return function
 
     return register
-
-
-def checks() -> Mapping[str, Check]:
-    """Return the checks by claim id, in the order of the ledger."""
-    from ecc.claims import integral_loops, queues_and_rates  # noqa: F401  (they register their checks)
-
-    return {key: _CHECKS[key] for key in claims() if key in _CHECKS}
-
-
-def select(names: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims that have checks and that `names` ask for, all if there are none.
-
-    Parameters
-        names : protocol names (any spelling) or claim ids.
-    Raises
-        ValueError: a name that is neither.
-    """
-
-    def plain(name: str) -> str:
-        return name.lower().replace("-", "").replace("_", "")
-
-    available = [claims()[key] for key in checks()]
-    if not names:
-        return available
-    known = {plain(protocol): protocol for claim in available for protocol in claim.protocols}
-    ids = {claim.id for claim in available}
-    wanted = set()
-    for name in names:
-        if name not in ids and plain(name) not in known:
-            options = ", ".join(sorted(set(known.values())))
-            raise ValueError(f"crosscheck covers the protocols {options} and claims such as {min(ids)}, got {name!r}")
-        wanted.add(name if name in ids else plain(name))
-    return [c for c in available if c.id in wanted or any(plain(protocol) in wanted for protocol in c.protocols)]

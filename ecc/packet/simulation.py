@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ecc
+from ecc import __version__
 from ecc.errors import NativeError
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, addresses
 from ecc.native.compile import compile_hooks
@@ -137,6 +137,6 @@ def _trajectory(scenario: Scenario, setup: Setup, engine: Engine, stopped: str) 
             "protocol": type(scenario.protocol).__name__,
             "scenario": scenario.to_toml(),
             "seed": scenario.seed,
-            "version": ecc.__version__,
+            "version": __version__,
         },
     )

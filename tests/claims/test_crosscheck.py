@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
-from ecc.claims import ledger
 
 CHECKS = '''
 """Checks that worker processes can import."""
@@ -57,7 +57,7 @@ def use(checks, monkeypatch):
     def register(**table):
         named = {key.replace("_", "-"): getattr(checks, name) for key, name in table.items()}
         ordered = {key: named[key] for key in ledger.claims() if key in named}
-        monkeypatch.setattr(ledger, "checks", lambda: ordered)
+        monkeypatch.setattr(catalog, "checks", lambda: ordered)
 
     return register
 
@@ -90,7 +90,7 @@ def test_a_failing_check_is_named_and_the_others_are_kept(use):
 
 def test_a_check_that_kills_its_worker_is_reported(use):
     use(qi_5="die")
-    outcome = runner.examine(ledger.select())
+    outcome = runner.examine(catalog.select())
     assert outcome.findings == []
     assert list(outcome.failures) == ["qi-5"]
     assert "terminated abruptly" in outcome.failures["qi-5"]
@@ -103,7 +103,7 @@ def test_an_interrupt_keeps_what_is_finished_and_ends_the_rest(use):
         raise KeyboardInterrupt
 
     begin = time.monotonic()
-    outcome = runner.examine(ledger.select(), jobs=2, progress=interrupt)
+    outcome = runner.examine(catalog.select(), jobs=2, progress=interrupt)
     assert time.monotonic() - begin < 60.0
     assert outcome.interrupted
     assert [finding.claim.id for finding in outcome.findings] == ["qi-3"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ecc.claims.ledger import Verdict, checks, claims, select
+from ecc.claims.catalog import checks, select
+from ecc.claims.ledger import Verdict, claims
 
 pytestmark = pytest.mark.claim
 

@@ -1,0 +1,64 @@
+"""The import graph: a module imports only from those above it, and `import ecc` stays light."""
+
+import ast
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import ecc
+
+ORDER = """errors quantity plot network workload allocation linear trajectory models scenario closed_loop native fluid
+packet stability claims sweep cli""".split()
+ALONE = {"plot": set(), "native": {"errors"}, "linear": {"errors"}}
+"""Packages that may be taken elsewhere: what of ours they may import."""
+ROOT = Path(ecc.__file__).parent
+
+
+def imported(path):
+    """Rooms of `ecc` that a file imports, wherever in the file it does."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"ecc.{alias.name}" for alias in node.names] if node.module == "ecc" else [node.module]
+        else:
+            continue
+        for name in names:
+            if name == "ecc" or name.startswith("ecc."):
+                yield (name + ".").split(".")[1]
+
+
+def test_every_module_imports_only_from_above():
+    seen = 0
+    for path in sorted(ROOT.rglob("*.py")):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        above = ALONE.get(room, set(ORDER[: ORDER.index(room)])) | {room, "__version__"}
+        wrong = set(imported(path)) - above
+        assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}, which stand beside or below it"
+        seen += 1
+    assert seen > 40
+
+
+def test_models_do_not_import_numba():
+    for path in (ROOT / "models").glob("*.py"):
+        assert "numba" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_import_is_light():
+    heavy = ("numpy", "numba", "plotly", "xarray", "pandas", "scipy")
+    code = f"import sys, ecc; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_one_version():
+    assert ecc.__version__ == version("ecc")
+
+
+def test_public_names_are_there():
+    for name in ecc.__all__:
+        assert getattr(ecc, name) is not None
+    assert set(ecc.__all__) <= set(dir(ecc))
