@@ -27,7 +27,8 @@ DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER = -1, -2, -3, -4, -5
 
 # places in Fields.clock
-START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT = range(9)
+START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION = range(10)
+CLOCKS = 10
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
@@ -112,11 +113,11 @@ _P = np.array([
 
 _EPS = 2.220446049250313e-16
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
-_ITERATIONS = 8
+_ITERATIONS = 10
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
 MOST_POINTS = 1000
-_CONTRACTED = 1e-2  # of the tolerance: what may be left of an iteration inside a step
+_CONTRACTED = 3e-2  # of the tolerance: what may be left of an iteration inside a step
 
 
 @compiled
@@ -355,7 +356,7 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
     status = _stages(w, h, j, tiny)
     if status != 0:
         return status, np.inf
-    turn = 0
+    turn, change = 0, 0.0
     while w.count[INSIDE] != 0:
         turn += 1
         for i in range(n):
@@ -367,10 +368,13 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
         w.count[ITERATIONS] += 1
         for i in range(n):
             w.stage[i] = w.trial[i] - w.last[i]
-        change = _norm(w, w.y, w.trial, w.stage)
-        if change <= _CONTRACTED:
+        previous, change = change, _norm(w, w.y, w.trial, w.stage)
+        if turn > 1:
+            w.clock[CONTRACTION] = change / previous
+        rate = w.clock[CONTRACTION]
+        if change * rate <= _CONTRACTED * (1.0 - rate) or change <= 1e-3 * _CONTRACTED:
             break
-        if turn == _ITERATIONS or not change < 1e6:
+        if turn == _ITERATIONS or not change < 1e6 or (turn > 2 and rate >= 1.0):
             return 0, np.inf
     for i in range(n):
         total = 0.0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.fluid import core
 from ecc.fluid.functions import Callback, callback
-from ecc.fluid.integration import Integration, breaking_points, curve_values
+
+if TYPE_CHECKING:
+    from ecc.fluid.integration import Integration
 
 __all__ = ["DdeResult", "DdeSolution", "solve_dde"]
 
@@ -41,6 +42,8 @@ class DdeSolution:
         Parameters
             t : float or shape (n_times,), up to the end of the solution.
         """
+        from ecc.fluid.integration import curve_values
+
         times = np.atleast_1d(np.asarray(t, dtype=float))
         if not np.all(times <= self.t_max * (1.0 + 1e-12) + 1e-300):
             raise ValueError(f"t must be <= {self.t_max:g}, the end of the solution, got {float(times.max())!r}")
@@ -123,6 +126,9 @@ def solve_dde(
         >>> round(float(r.y[0, -1]), 6)
         0.0
     """
+    from ecc.fluid import core
+    from ecc.fluid.integration import Integration, breaking_points
+
     start, end = _span(t_span)
     past = history if callable(history) else None
     initial = _vector(past(start) if past else history, "history")
@@ -230,6 +236,8 @@ def _events(events: Any) -> list[_Event] | None:
 
 def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) -> tuple[int, str, tuple[float, ...]]:
     """Run to the end or a terminal event: status, message and, for an event, its time."""
+    from ecc.fluid import core
+
     if watch is None:
         status = run.advance()
     else:
@@ -252,6 +260,8 @@ def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) 
 def _step_events(run: Integration, watch: list[_Event], before: float) -> float | None:
     """Note the events of the last step; the time of a terminal one, or None."""
     from scipy.optimize import brentq
+
+    from ecc.fluid.integration import curve_values
 
     now = run.now
     begun, width, curve = (part[-1:] for part in run.segments())
@@ -285,6 +295,8 @@ def _points(
     run: Integration, grid: FloatArray | None, sol: DdeSolution | None, first: FloatArray, start: float, reached: float
 ) -> tuple[FloatArray, FloatArray]:
     """Where to report: t_eval as far as it was reached, or the ends of the steps."""
+    from ecc.fluid import core
+
     if grid is not None:
         rows = np.vstack([np.tile(first, (int((grid <= start).sum()), 1)), run.work.sampled])
         within = np.arange(len(grid)) < (grid <= start).sum() + run.counted(core.SAMPLE)

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _GENERATIONS = 5  # after the first: what order 5 can feel
-_MOST_BREAKS = 5000
+_MOST_BREAKS = 200
 _SEGMENTS = 64  # to begin with
 
 
@@ -121,7 +121,7 @@ class Integration:
         wanted = [np.atleast_1d(np.asarray(lag, dtype=np.int64)) for lag in lags]
         grid = np.empty(0) if samples is None else samples
         floats: dict[str, Any] = {
-            "clock": np.zeros(9),
+            "clock": np.zeros(core.CLOCKS),
             "numbers": np.zeros(1) if numbers is None else numbers,
             "past": initial if past is None else past,
             "lower": bounds[0],
@@ -171,6 +171,7 @@ class Integration:
         w.clock[core.MAX_STEP] = max_step
         w.clock[core.REACH] = reach if np.isfinite(reach) else span[1] - span[0]
         w.clock[core.RELATIVE] = relative
+        w.clock[core.CONTRACTION] = 0.5
         w.count[[core.DERIVATIVE, core.DELAY_OF, core.HISTORY]] = derivative, delay_of, history
         sizes = {
             core.SIZE: n, core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.continuous import run_continuous
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
-from ecc.fluid.recurrence import run_recurrence
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -81,6 +79,9 @@ def simulate(
     fluid = FluidNetwork.of(scenario)
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
+    from ecc.fluid.continuous import run_continuous
+    from ecc.fluid.recurrence import run_recurrence
+
     begun = process_time()
     state = _stationary(scenario, fluid, 1.0 + push) if start == "equilibrium" else None
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)

@@ -108,7 +108,9 @@ def test_state_dependent_delay():
 
 def test_vanishing_delay():
     # pantograph: y' = -y(t/2), y(0) = 1
-    r = solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 4.0), [1.0], lambda t, y: [t / 2.0], rtol=1e-10, atol=1e-12, jit=False)
+    r = solve_dde(
+        lambda t, y, ylag: -ylag[0], (0.0, 4.0), [1.0], lambda t, y: [t / 2.0], rtol=1e-10, atol=1e-12, jit=False
+    )
     exact = sum((-4.0) ** k * 2.0 ** (-k * (k - 1) / 2) / factorial(k) for k in range(40))
     assert r.y[0, -1] == pytest.approx(exact, abs=1e-9)
 
