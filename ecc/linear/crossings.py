@@ -116,7 +116,6 @@ class Pair:
         """The same on a uniform grid, faster."""
         return self._functions(*evaluate_grid([self.low, self.high], 0.0, start, step, count))
 
-
     def trusted(self, omega: Real) -> NDArray[np.bool_]:
         """Whether Im(F0 conj F1) is larger than the rounding errors of both determinants."""
         s = 1j * omega
@@ -379,14 +378,22 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> tuple[int, list[
     span = min(affine.first_span, maximum)
     if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
         return _unstable(family, span), [], maximum
+    start, found, complete, too_far = 0, list[Crossing](), 0.0, inf
     while True:
         try:
-            found = affine.up_to(span)
-        except ConvergenceError:
-            start = _unstable(family, 0.5 * span)
-            if start == 0:
-                raise
-            return start, [], 0.0
+            more = affine.up_to(span)
+        except ConvergenceError:  # the axis is too long to search at this gain: look nearer
+            too_far = span
+            span *= 0.25
+            if complete > 0.0:
+                return start, found, complete
+            if span < 1e-9 * affine.first_span:  # on the boundary for every gain
+                start = _unstable(family, span)
+                if start == 0:
+                    raise
+                return start, [], 0.0
+            continue
+        found = more
         complete = inf if affine.base.sampled else span
         start = _unstable(family, 0.5 * (found[0].gain if found else span))
         if start > 0:
@@ -404,7 +411,7 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> tuple[int, list[
         if complete >= maximum or affine.reach(4.0 * span) * Pair(affine.base, affine.rise, 1.0).band > _FAR:
             return start, found, complete
         span = min(span * (4.0 if Pair(affine.base, affine.rise, 1.0).band > 0.0 else 1e3), maximum)
-        if span > 1e18:
+        if span > 1e18 or span >= too_far:
             return start, found, complete
 
 

@@ -1,0 +1,48 @@
+"""Critical gains of protocols against the papers' numbers."""
+
+from math import inf, isnan, pi
+
+import pytest
+
+from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.network import Network
+from ecc.stability import critical_gain
+
+
+def boundary(protocol, rtts, time, **options):
+    return critical_gain(protocol, Network.dumbbell("1 Gb/s", rtts=rtts), "alpha", time, **options)
+
+
+def test_numbers_of_the_thesis():
+    assert boundary(QIRCP(), [0.1], "discrete").value == pytest.approx(1.651587, abs=5e-7)
+    assert boundary(QIRCP(), [0.1, 0.2], "discrete").value == pytest.approx(1.895494, abs=5e-7)
+    assert boundary(QIRCP(), [0.01], "discrete").value == pytest.approx(2.0, rel=1e-12)
+    assert boundary(QIRCP(), [0.01], "discrete").frequency == pytest.approx(pi)
+    assert boundary(QIRCP(), [0.3, 0.3], "continuous").value == pytest.approx(pi / 2, rel=1e-12)
+
+
+def test_proof_from_both_sides():
+    loss = boundary(PIQIRCP(), [0.12, 0.12], "hybrid", certify=True)
+    low, high = loss.certified
+    assert low < loss.value < high and high / low - 1 <= 1e-9
+
+
+def test_fast_filter_tends_to_the_published_limit():
+    """T -> 0 with tau1 fixed: (4.75), also where the filter is 10^7 times faster than the path."""
+    rtts = [0.7626, 0.3592, 1.1259]
+    limit = boundary(PIQIRCP(), rtts, "continuous", approximation="4.75").value
+    for interval in (1e-5, 1e-7):
+        assert boundary(PIQIRCP(interval=interval), rtts, "continuous").value == pytest.approx(limit, rel=1e-2)
+
+
+def test_free_queue_of_rcp_is_unstable_at_the_papers_beta():
+    network = Network.dumbbell("1 Gb/s", rtts=[0.1, 0.1])
+    largest = critical_gain(RCP(alpha=0.4), network, "beta").value
+    assert largest < 1.0
+    assert critical_gain(RCP(beta=1.0), network, "alpha").value == 0.0
+    assert critical_gain(RCP(alpha=0.86, beta=0.5), network, "beta").value == pytest.approx(0.5498, abs=0.01)
+
+
+def test_a_loss_that_never_comes():
+    loss = critical_gain(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", rtts=[0.1]), "gamma", maximum=1e3)
+    assert loss.value == inf and isnan(loss.frequency)
