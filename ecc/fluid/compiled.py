@@ -42,12 +42,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Return the function compiled by Numba, for Python to call, from the cache where it is there.
+    """Return the function compiled by Numba, for Python to call in any thread, from the cache where it is there.
 
     Parameters
         function : of numbers and arrays.
     """
-    made = compiled(function)
+    made: Any = numba.njit(error_model="numpy", nogil=True)(function)
     made._cache = _cache(function) or made._cache
     return made
 
