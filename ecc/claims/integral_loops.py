@@ -400,7 +400,7 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
     bound = _bound(protocol, network, time)
     fast = replace(protocol, interval=LIMIT_INTERVAL)
     limit = critical_gain(fast, network, "alpha").value / (pi / 4)
-    runs = run_evidence(protocol, network, bound, exact, boundary=False)
+    runs = run_evidence(protocol, network, bound, exact, boundary=time == "discrete")
     low, high = int(np.argmin(ratio)), int(np.argmax(ratio))
     worst = exact_boundaries(protocol, _equal(float(found.rtts[low])), [time])[time]
     lo, hi = worst.certified or (float("nan"), float("nan"))
