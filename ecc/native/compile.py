@@ -370,7 +370,7 @@ def _object_code(
 # The cache ---------------------------------------------------------------------------------------------------------
 
 
-def _folders() -> Iterator[Path]:
+def cache_folders() -> Iterator[Path]:
     """Yield where object files may lie: the user's cache directory, and a private temporary one."""
     import platformdirs
 
@@ -386,7 +386,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _read(name: str) -> bytes | None:
-    for folder in _folders():
+    for folder in cache_folders():
         try:
             data = (folder / name).read_bytes()
         except OSError:
@@ -398,7 +398,7 @@ def _read(name: str) -> bytes | None:
 
 def _write(name: str, code: bytes) -> None:
     """Store an object file at once or not at all; without a writable directory the code lives in this process only."""
-    for folder in _folders():
+    for folder in cache_folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
