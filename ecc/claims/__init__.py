@@ -1,1 +1,1 @@
-"""The papers' claims (`ledger`), the code that checks them (`catalog`), the runner (`crosscheck`), the page (`report`)."""
+"""The papers' claims (`ledger`), the checks (`catalog`), the runner (`crosscheck`) and the page (`report`)."""

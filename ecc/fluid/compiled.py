@@ -18,7 +18,7 @@ import numba.extending
 from llvmlite import ir
 from numba.core import caching
 
-from ecc.native.compile import cache_folders as cache_folders
+from ecc.native.compile import cache_folders
 
 __all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry", "entry_point", "pointer_at", "shifted", "unpacker"]
 

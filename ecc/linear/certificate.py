@@ -92,9 +92,7 @@ def certify(system: LinearSystem) -> Certificate:
 
 def _certificate(count: Count, least: int, most: int | None) -> Certificate:
     stable = True if most == 0 else (False if least > 0 else None)
-    return Certificate(
-        stable, least, most, count.sigma, count.top, max(0, len(count.omega) - 1), _METHOD.format(_BITS)
-    )
+    return Certificate(stable, least, most, count.sigma, count.top, max(0, len(count.omega) - 1), _METHOD.format(_BITS))
 
 
 def _root_at_zero(ch: Characteristic) -> bool:

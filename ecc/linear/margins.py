@@ -173,9 +173,7 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         ValueError: no `opened`; omega not one-dimensional or not finite.
     """
     opened = system._opened()
-    pair = Pair(
-        opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant
-    )
+    pair = Pair(opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant)
     if omega is not None:
         points = np.asarray(omega, dtype=np.float64)
         if points.ndim != 1 or not np.all(np.isfinite(points)):

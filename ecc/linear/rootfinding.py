@@ -283,8 +283,10 @@ def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
         else:
             yield _from_line(count_right(ch, 0.0), ch)
     elif ch.longest == 0.0:
-        yield np.linalg.eigvals(-ch.constant.sum(axis=0)).astype(np.complex128) if len(ch.constant) else np.zeros(
-            ch.size, complex
+        yield (
+            np.linalg.eigvals(-ch.constant.sum(axis=0)).astype(np.complex128)
+            if len(ch.constant)
+            else np.zeros(ch.size, complex)
         )
     else:
         order = 12
@@ -292,4 +294,3 @@ def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
             yield collocation(ch, order)[: 4 * k + 8]
             order *= 2
         yield _from_line(count_right(ch, 0.0), ch)
-

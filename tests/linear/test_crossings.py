@@ -123,7 +123,7 @@ def test_family_that_is_not_affine_in_the_gain():
     two = first_loss(lambda g: SampledSystem([np.diag([1.0, 1.0]), -g * np.diag([0.1, 0.05])], [0, 9]))
     assert two.value == pytest.approx(first_loss(loop(10)).value, rel=1e-9)
     real = first_loss(lambda g: SampledSystem([0.5, -(g**3)], [0, 0]))
-    assert (real.value, real.frequency) == (pytest.approx(0.5**(1 / 3) * 3 ** (1 / 3), rel=1e-12), pi)
+    assert (real.value, real.frequency) == (pytest.approx(0.5 ** (1 / 3) * 3 ** (1 / 3), rel=1e-12), pi)
 
 
 def test_family_that_ends_before_stability_is_lost():
