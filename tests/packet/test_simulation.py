@@ -1,0 +1,176 @@
+"""The face of the packet engine: scenarios in, labelled trajectories out."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from ecc.allocation import max_min
+from ecc.models import PIQIRCP, QIRCP, RCP, all_protocols
+from ecc.network import Flow, Link, Network
+from ecc.packet import simulate
+from ecc.scenario import Scenario
+from ecc.trajectory import SERIES
+from ecc.workload import Arrivals, Workload
+
+RUNNABLE = [QIRCP(), PIQIRCP(), RCP(), PIQIRCP(update="ack")]
+NETWORKS = {
+    "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
+    "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms"),
+}
+
+
+@pytest.mark.parametrize("protocol", RUNNABLE, ids=lambda p: f"{type(p).__name__}-{getattr(p, 'update', '')}")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_stationary_rates_are_max_min_fair(protocol, name):
+    network = NETWORKS[name]
+    run = simulate(Scenario(network, protocol, 40.0), sample=0.5)
+    gamma = getattr(protocol, "gamma", 1.0)
+    rates = run.rate.sel(time=slice(30.0, None)).mean("time").to_numpy()
+    assert rates == pytest.approx(max_min(network, gamma * network.capacities), rel=0.02)
+
+
+@pytest.mark.parametrize("protocol", RUNNABLE[:2], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, name):
+    network = NETWORKS[name]
+    protocol = replace(protocol, gamma=0.9)
+    run = simulate(Scenario(network, protocol, 12.0), sample=0.5, start="equilibrium")
+    expected = protocol.equilibrium(network).rates
+    late = run.rate.sel(time=slice(1.0, None)).to_numpy()
+    assert np.abs(late / expected - 1.0).max() < 0.02
+
+
+def test_labels_units_and_averages():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.02], stops=[3.0])
+    run = simulate(Scenario(network, QIRCP(), 4.0), sample="250 ms")
+    assert set(run.data.data_vars) == set(SERIES)
+    assert run.rate.dims == ("time", "flow") and run.queue.dims == ("time", "link")
+    assert run.data["time"].to_numpy() == pytest.approx(np.arange(1, 17) * 0.25)
+    assert run.rate.attrs["units"] == "bit/s" and run.data.attrs["engine"] == "packet"
+    sent = run.rate.sum().item() * 0.25 / 8
+    assert run.goodput.sum().item() * 0.25 / 8 == run.flows["delivered"][0] == pytest.approx(sent)
+    assert run.bottleneck[0, 0] in (-1, 0) and run.bottleneck[-1, 0] == 0
+    assert run.flows["finish"][0] == pytest.approx(3.0)
+    assert np.isnan(run.flows["completion_time"][0])
+    assert run.is_complete and run.stats["data_packets"] > 1000
+    assert Scenario.from_toml(run.data.attrs["scenario"]).network.flows == network.flows
+    assert run.to_dataframe("rate").shape == (16, 1)
+    assert run.plot().data and "xarray" in run._repr_html_()
+
+
+def test_sized_flows_complete_and_transfers_have_rows_only():
+    network = Network.dumbbell("20 Mb/s", rtts=[0.04, 0.04], sizes=["1 MB", "2 MB"], starts=[0.0, 0.5])
+    load = Workload([Flow([0], start=1.0, size=30_000)], [Arrivals([0], 0.5, 20_000, start=2.0, stop=18.0)])
+    run = simulate(Scenario(network, RCP(), 20.0, workload=load, seed=3), sample=1.0)
+    assert run.rate.sizes["flow"] == 2
+    table = run.flows
+    assert len(table) > 10
+    assert table["completion_time"].notna().all()
+    assert (table["delivered"] == table["size"]).all()
+    assert (table["finish"] - table["start"]).to_numpy() == pytest.approx(table["completion_time"].to_numpy())
+    ideal = table["size"] * 8 / 20e6
+    assert (table["completion_time"] > ideal).all()
+
+
+def test_a_finite_buffer_drops_and_lost_bytes_are_sent_again():
+    starts, sizes = [0.0] + [2.0] * 20, ["5 MB"] + ["200 kB"] * 20
+    network = Network.dumbbell("10 Mb/s", rtts=[0.1] * 21, buffer="50 kB", starts=starts, sizes=sizes)
+    run = simulate(Scenario(network, RCP(), 60.0), sample=0.5)
+    assert run.queue_max.max() <= 50_000
+    assert run.drops.sum() > 0
+    assert run.flows["lost"].sum() > 0 and run.flows["retransmitted"].sum() > 0
+    assert (run.flows["delivered"] == run.flows["size"]).all()
+
+
+def test_a_fixed_assignment_is_listened_to():
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms")
+    run = simulate(Scenario(network, QIRCP(gamma=0.9), 30.0, assignment=[0, 0, 1]), sample=0.5)
+    assert (run.bottleneck[-1].to_numpy() == [0, 0, 1]).all()
+    expected = QIRCP(gamma=0.9).equilibrium(network, np.array([0, 0, 1])).rates
+    assert run.rate[-10:].mean("time").to_numpy() == pytest.approx(expected, rel=0.02)
+
+
+def test_sampling_and_slices_do_not_change_the_run(monkeypatch):
+    scenario = Scenario(Network.T_u(join_at=1.0), RCP(), 4.0, seed=5)
+    fine, coarse = simulate(scenario, sample=0.01), simulate(scenario, sample=1.0)
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 777)
+    seen = []
+    sliced = simulate(scenario, sample=1.0, progress=seen.append)
+    assert fine.stats["digest"] == coarse.stats["digest"] == sliced.stats["digest"]
+    assert len(seen) > 10 and seen == sorted(seen) and 0.0 < seen[0] <= seen[-1] <= 1.0
+    assert simulate(scenario.with_(seed=6), sample=1.0).stats["digest"] != coarse.stats["digest"]
+
+
+def test_ctrl_c_keeps_what_there_is(monkeypatch):
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 5_000)
+
+    def interrupt(share):
+        if share > 0.3:
+            signal.raise_signal(signal.SIGINT)
+
+    run = simulate(Scenario(Network.dumbbell("50 Mb/s", rtts=[0.05]), QIRCP(), 20.0), progress=interrupt)
+    assert run.stopped == "interrupted" and not run.is_complete
+    assert 0 < len(run.data["time"]) < 200
+    assert run.rate[-1, 0] > 0
+
+
+@dataclass(frozen=True)
+class Failing(QIRCP):
+    """QI-RCP whose router divides by zero once the rate is high."""
+
+    def link_hooks(self):
+        return {**super().link_hooks(), "on_interval": fail_at_high_rates}
+
+
+def fail_at_high_rates(link, header, p, env):
+    link.arrived = 0.0
+    link.R = link.R + 1e6 / (3.0 - env.now // 1.0)
+    env.next_interval = p.interval
+
+
+def test_a_failing_hook_ends_the_run_and_says_where():
+    with pytest.warns(RuntimeWarning, match=r"the run ended at 3\.\d* s: a hook failed.*on_interval"):
+        run = simulate(Scenario(Network.dumbbell("50 Mb/s", rtts=[0.05]), Failing(), 10.0))
+    assert "a hook failed" in run.stopped and "link 0" in run.stopped
+    assert len(run.data["time"]) == pytest.approx(30, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample": 0.0}, "sample must be > 0 s, got 0.0"),
+        ({"sample": 99.0}, r"sample must be <= the duration \(5 s\), got 99 s"),
+        ({"start": "warm"}, "start must be one of 'empty', 'equilibrium', got 'warm'"),
+        ({"perturb": 0.1}, "perturb must be > -1, and 0 unless start='equilibrium', got 0.1"),
+        ({"start": "equilibrium", "perturb": float("nan")}, "perturb must be > -1"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), QIRCP(), 5.0), **arguments)
+
+
+def test_every_protocol_declares_plain_records():
+    from ecc.packet.prepare import record_dtype
+
+    @dataclass
+    class Wrong:
+        name: str = ""
+
+    for cls in all_protocols().values():
+        for record in ("Header", "LinkState", "FlowState"):
+            if hasattr(cls, record):
+                assert record_dtype(getattr(cls, record)).itemsize % 8 == 0
+    with pytest.raises(TypeError, match="Wrong.name must be float or int"):
+        record_dtype(Wrong)
+
+
+def test_links_without_flows_are_fine():
+    network = Network([Link("10 Mb/s", 0.01), Link("5 Mb/s", 0.01)], [Flow([0])])
+    run = simulate(Scenario(network, QIRCP(), 5.0), sample=0.5)
+    assert run.arrival[:, 1].sum() == 0.0
+    assert simulate(Scenario(network, QIRCP(), 5.0), start="equilibrium").rate[-1, 0] == pytest.approx(9.5e6, rel=0.02)
