@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network
     from ecc.scenario import Scenario
+    from ecc.sweeps import sweep
     from ecc.trajectory import Trajectory
     from ecc.workload import Arrivals, Workload
 
@@ -35,13 +36,14 @@ _HOME = {
     "Trajectory": "trajectory",
     "Workload": "workload",
     "linearize": "closed_loop",
+    "sweep": "sweeps",
 }
 _PACKAGES = ("allocation", "fluid", "linear", "models", "native", "packet", "plot", "stability")
 
 __all__ = [
     "Arrivals", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link", "NativeError",
     "Network", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "linear", "linearize",
-    "models", "native", "packet", "plot", "stability",
+    "models", "native", "packet", "plot", "stability", "sweep",
 ]  # fmt: skip
 
 
