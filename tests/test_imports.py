@@ -47,10 +47,10 @@ def test_models_do_not_import_numba():
         assert "numba" not in path.read_text(encoding="utf-8"), path.name
 
 
-def test_import_is_light():
+def test_import_is_light(tmp_path):
     heavy = ("numpy", "numba", "plotly", "xarray", "pandas", "scipy")
     code = f"import sys, ecc; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
 
 

@@ -16,7 +16,7 @@ from ecc.scenario import Scenario
 SCENARIO = Scenario(Network.dumbbell("10 Mb/s", [0.1]), RCP(), 5.0)
 
 
-def test_another_process_does_not_compile():
+def test_another_process_does_not_compile(tmp_path):
     simulate(SCENARIO)
     code = (
         "from ecc import Network, Scenario, fluid, models\n"
@@ -24,8 +24,8 @@ def test_another_process_does_not_compile():
         "from ecc.fluid import core, rates\n"
         "print(sum(core.advance.stats.cache_hits.values()), rates.network_rates.cache_hits)\n"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.split() == ["1", "1"]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == ["1", "1"]
 
 
 def test_a_changed_source_is_compiled_anew(monkeypatch):
