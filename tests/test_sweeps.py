@@ -4,6 +4,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from ecc.closed_loop import steps_of
 from ecc.errors import EccError
 from ecc.sweeps import sweep
 
@@ -20,16 +21,19 @@ def failing(alpha, rtt):
     return alpha
 
 
-@pytest.mark.parametrize("pool", [None, ThreadPoolExecutor, lambda n: ProcessPoolExecutor(n, get_context("spawn"))])
-def test_same_result_on_any_executor(pool):
-    executor = None if pool is None else pool(2)
+def test_two_results_in_the_order_of_the_grid():
     seen = []
-    found = sweep(both, GRID, executor=executor, progress=seen.append)
+    found = sweep(both, GRID, progress=seen.append)
     assert found["product"].dims == ("alpha", "rtt")
     assert found["ratio"].sel(alpha=1.5, rtt=0.2).item() == pytest.approx(7.5)
     assert len(seen) == 6 and seen[-1] == 1.0
-    if executor is not None:
-        executor.shutdown()
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, lambda n: ProcessPoolExecutor(n, get_context("spawn"))])
+def test_same_result_on_any_executor(pool):
+    grid = {"delay": [0.1, 0.205, 0.3], "interval": [0.01, 0.02]}
+    with pool(2) as executor:
+        assert sweep(steps_of, grid, executor=executor).identical(sweep(steps_of, grid))
 
 
 def test_a_store_goes_on_where_it_ended(tmp_path):
