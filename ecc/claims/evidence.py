@@ -120,7 +120,7 @@ def run_evidence(
             reason = str(error)
     if measured is not None:
         off = measured.value / hybrid.value - 1.0
-        note = f"+- {measured.error:.4f}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
+        note = f"+- {measured.error:.1e}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
         measures.append(Measure("boundary of packet runs", measured.value, note=note))
     return RunEvidence(measured, reason, runs, measures)
 

@@ -86,7 +86,7 @@ def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list
         Measure(
             f"boundary of packet runs, RTT {rtt * 1e3:.0f} ms",
             m.value,
-            note=f"+- {m.error:.4f}; hybrid model {hybrid:.4f} ({m.value / hybrid - 1:+.2%})",
+            note=f"+- {m.error:.1e}; hybrid model {hybrid:.4f} ({m.value / hybrid - 1:+.2%})",
         )
         for rtt, m, hybrid in found
     ]
