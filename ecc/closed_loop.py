@@ -11,13 +11,20 @@ state R_l, arrivals y_l and queue q_l, and flows i that follow the link b_i:
                  that reaches link l after D_il, so that an interval of l sees two of its steps in proportion
 
 Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over the source of flow i to link l (the RTT
-where l = b_i). A source without memory (x_x = 0) has y_l = sum_i x_R R_{b_i}(t - D_il).
+where l = b_i). A source without memory (x_x = 0) has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
+R', its R_l(t) is R_y y_l(t) + R_q q_l(t).
+
+Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, flows do not add up, and
+the discrete model keeps every rate, forward and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
+
+    R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
+    x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{l heard by i} x_R R_l[n - D_il^<-]
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from math import ceil, floor
@@ -30,7 +37,7 @@ from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.equilibria import check_assignment
-from ecc.models.jet import derivatives
+from ecc.models.jet import gradient
 from ecc.network import Network
 
 __all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "steps_of"]
@@ -58,20 +65,33 @@ def steps_of(delay: float, interval: float) -> int:
     return max(1, ceil(delay / interval - 1e-9))
 
 
+_ROUTER = ("R", "y", "y_prev", "u", "q", "x")
+_SOURCE = ("x", "x_rtt", "R", "R_prev")
+_AT_REST = 1e-9  # relative: rounding in the equilibrium
+
+
 @dataclass(frozen=True)
 class Linearization:
     """First derivatives of the laws at an equilibrium, and the delays between the links that flows follow.
 
     `links`: indices of the K links that some flow follows; the rows of everything below.
-    `router`: name of argument (R, y, y_prev, q) -> shape (K,), derivative of the router law.
-    `source`: name (x, R, R_prev) -> derivative of the source law (the same for all flows).
+    `router`: name of argument (R, y, y_prev, u, q, x) -> shape (K,), derivative of the router law.
+    `announce`: the same of the announce law, R being the router's new state; None where that itself is announced.
+    `source`: name (x, x_rtt, R, R_prev) -> shape (n_flows,), derivative of the source law.
+    `heard`: shape (n_flows, K), bool: whether the flow follows the link.
     `paths`: (l, b, delay [s], flow): flow follows links[b] and crosses links[l], `delay` after links[b] spoke.
+    `by_flow`: whether the loop needs a state for each flow.
+    `remembers`: whether routers have a state.
     """
 
     links: NDArray[np.int64]
     router: dict[str, NDArray[np.float64]]
-    source: dict[str, float]
+    announce: dict[str, NDArray[np.float64]] | None
+    source: dict[str, NDArray[np.float64]]
+    heard: NDArray[np.bool_]
     paths: list[tuple[int, int, float, int]]
+    by_flow: bool
+    remembers: bool
     equilibrium: Equilibrium
 
 
@@ -93,37 +113,66 @@ def linearize_laws(
     Returns
         Linearization.
     Raises
-        LinearizationError: no equilibrium, a tied law, or a zero RTT.
+        LinearizationError: no equilibrium, a law that switches there, or a zero RTT.
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
     point = protocol.equilibrium(network, links_of)
-    links = np.unique(point.bottleneck)
+    protocol = protocol.linearized
+    _check_loads(protocol, network, point)
+    crosses = network.incidence
+    heard = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
+    links = np.flatnonzero(heard.any(axis=0))
     p = protocol.namespace()
     rtts = network.rtts
     if discrete:
         rtts = interval * np.array([steps_of(rtt, interval) for rtt in rtts])
-    wanted = law_arguments(protocol.router_law)
-    router: dict[str, list[float]] = {name: [] for name in ("R", "y", "y_prev", "q")}
+    laws: dict[str, Callable[..., float]] = {"router": protocol.router_law}
+    if protocol.announce_law is not None:
+        laws["announce"] = protocol.announce_law
+    slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
+    told = np.zeros(network.n_links)
     for link in links:
-        through = network.incidence[:, link]
+        through, followers = crosses[:, link], heard[:, link]
         if mean_rtt is not None:
             d = float(np.asarray(mean_rtt, dtype=float)[link])
         else:
             d = float(rtts[through].max() if protocol.scaling_rtt == "max" else rtts[through].mean())
-        if not d > 0.0:
+        if "d" in law_arguments(protocol.router_law) and not d > 0.0:
             raise LinearizationError(f"the router law divides by the RTT, which is {d!r} s (link {int(link)})")
-        y = float(point.rates[through].sum())
-        supply = {
-            "R": float(point.fair_rate[link]), "y": y, "y_prev": y, "q": 0.0, "d": d, "T": interval,
-            "C": float(network.capacities[link]), "p": p,
+        y, C = float(point.rates[through].sum()), float(network.capacities[link])
+        if abs(y - C) < 1e-12 * C:  # the last bit must not decide on which side of a switch the link is
+            y = C
+        supply: dict[str, Any] = {
+            "R": float(point.fair_rate[link]), "y": y, "y_prev": y, "u": float(point.rates[through & ~followers].sum()),
+            "N": float(followers.sum()), "N_all": float(through.sum()), "q": 0.0, "d": d, "T": interval,
+            "C": C, "x": float(point.rates[followers][0]), "p": p,
         }  # fmt: skip
-        at = {name: supply[name] for name in wanted}
-        for name, column in router.items():
-            column.append(derivatives(protocol.router_law, at, name)[1] if name in wanted else 0.0)
+        for name, law in laws.items():
+            wanted = law_arguments(law)
+            at = {argument: supply[argument] for argument in wanted}
+            found = gradient(law, at, [argument for argument in _ROUTER if argument in wanted])
+            for argument, column in slopes[name].items():
+                column.append(found.get(argument, 0.0))
+            told[link] = law(**at)
+            if name == "router":
+                if "R" in wanted and abs(told[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
+                    raise LinearizationError(
+                        f"no equilibrium: the router of link {int(link)} would move from {supply['R']:g} to "
+                        f"{told[link]:g}, with arrivals of {y:g} of {C:g} bit/s"
+                    )
+                supply["R"] = told[link]
+    router = {name: np.array(column) for name, column in slopes["router"].items()}
     # The last bit of the equilibrium must not make an integrator drift: (R_R - 1)/T would be a pole off the origin.
-    router["R"] = [1.0 if abs(slope - 1.0) < 1e-14 else slope for slope in router["R"]]
-    slopes = [_source_slopes(protocol, float(rate), p) for rate in point.fair_rate[links]]
-    if any(slope != slopes[0] for slope in slopes):
+    router["R"][np.abs(router["R"] - 1.0) < 1e-14] = 1.0
+    announce = {name: np.array(column) for name, column in slopes["announce"].items()} if "announce" in slopes else None
+    source = _source_slopes(protocol, network, point, heard @ told, p)
+    by_flow = (
+        protocol.combine == "sum"
+        or announce is not None
+        or "x_rtt" in law_arguments(protocol.source_law)
+        or bool(router["u"].any() or (np.abs(router["x"] * source["R"][0]) > _AT_REST).any())
+    )
+    if not by_flow and any(np.any(slope != slope[0]) for slope in source.values()):
         raise LinearizationError("the source law has different derivatives at different rates")
     forward, backward = network.forward_delays, network.backward_delays
     row = {int(link): k for k, link in enumerate(links)}
@@ -131,18 +180,54 @@ def linearize_laws(
         (row[link], row[int(b)], float(backward[i, b] + forward[i, link]) if link != b else float(network.rtts[i]), i)
         for i, b in enumerate(point.bottleneck)
         for link in network.flows[i].route
-        if link in row
+        if link in row and not by_flow
     ]
-    return Linearization(links, {k: np.array(v) for k, v in router.items()}, slopes[0], paths, point)
+    remembers = "R" in law_arguments(protocol.router_law)
+    return Linearization(links, router, announce, source, heard[:, links], paths, by_flow, remembers, point)
 
 
-def _source_slopes(protocol: Protocol, rate: float, p: Any) -> dict[str, float]:
-    supply = {"x": rate, "R": rate, "R_prev": rate, "p": p}
+def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
+    """Refuse a point at which a router would sit at its cap or a queue grow without end."""
+    loads = point.rates @ network.incidence
+    for link, (R, load, capacity) in enumerate(zip(point.fair_rate, loads, network.capacities, strict=True)):
+        low, high = protocol.rate_range(float(capacity))
+        slack = _AT_REST * abs(R)
+        if np.isfinite(R) and not low - slack <= R <= high + slack:
+            raise LinearizationError(
+                f"no equilibrium: the router of link {link} would have to announce {R:g}, outside its range from "
+                f"{low:g} to {high:g}"
+            )
+        if load > capacity * (1.0 + _AT_REST) and not protocol.overloads:
+            raise LinearizationError(
+                f"no equilibrium: arrivals of {load:g} bit/s would fill the queue of link {link} ({capacity:g} bit/s) "
+                "without end"
+            )
+
+
+def _source_slopes(
+    protocol: Protocol, network: Network, point: Equilibrium, heard: NDArray[np.float64], p: Any
+) -> dict[str, NDArray[np.float64]]:
+    """Derivatives of the source law for every flow; equal flows are differentiated once."""
     wanted = law_arguments(protocol.source_law)
-    at = {name: supply[name] for name in wanted}
-    return {
-        name: derivatives(protocol.source_law, at, name)[1] if name in wanted else 0.0 for name in ("x", "R", "R_prev")
-    }
+    names = [name for name in _SOURCE if name in wanted]
+    found: dict[tuple[float, float], dict[str, float]] = {}
+    keys = list(zip(point.rates.tolist(), heard.tolist(), strict=True))
+    for flow, (x, R) in enumerate(keys):
+        if (x, R) not in found:
+            supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "p": p}
+            at = {name: supply[name] for name in wanted}
+            following = protocol.source_law(**at)
+            if abs(following - x) > _AT_REST * x:
+                raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, following)}")
+            found[x, R] = gradient(protocol.source_law, at, names)
+    return {name: np.array([found[key].get(name, 0.0) for key in keys]) for name in _SOURCE}
+
+
+def _unrest(network: Network, point: Equilibrium, flow: int, x: float, following: float) -> str:
+    link = int(point.bottleneck[flow])
+    load, capacity = float((point.rates @ network.incidence)[link]), float(network.capacities[link])
+    reason = f"link {link} is not saturated ({load:g} of {capacity:g} bit/s)" if load < capacity else f"link {link}"
+    return f"flow {flow} would move from {x:g} to {following:g} bit/s; {reason}"
 
 
 def linearize(
@@ -157,8 +242,8 @@ def linearize(
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
     Continuous QI-RCP is THESIS (4.20), continuous PIQI-RCP (4.60) with its router, discrete both (4.42) and (4.85)
-    unreduced. RCP with its queue term gets the queue as a free integrator: a verdict on that model, not on the
-    protocol, whose queue cannot be negative.
+    unreduced. RCP with its queue term, and XCP, get the queue as a free integrator: a verdict on that model, not on the
+    protocol, whose queue cannot be negative. JetMax, EMKC and their kin are recurrences over RTTs: discrete only.
 
     Parameters
         protocol : Protocol.
@@ -170,16 +255,21 @@ def linearize(
         mean_rtt : shape (n_links,), s, what routers take for the RTT; default: the mean (or maximum) over their flows.
         phases : hybrid only, shape (n_links,), in [0, 1): where in the interval each router ticks; default all 0.
     Returns
-        DelaySystem or SampledSystem; its state holds the followed links' fair rates, then aggregates y, then queues.
+        DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
+        then aggregates y, then queues; or what routers keep and announce, then each flow's rate.
     Raises
-        ValueError: an unknown time or approximation, a variant without a linear model.
-        LinearizationError: no equilibrium, or a law that switches there.
+        ValueError: an unknown time or approximation, a model or variant that the protocol has not.
+        LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
+            switches there.
     Example
         >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
         True
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {time!r}")
+    if time not in protocol.times:
+        name, has = type(protocol).__name__, " or ".join(map(repr, protocol.times))
+        raise ValueError(f"{name} has no {time} model: time must be {has}")
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {approximation!r}")
@@ -189,6 +279,10 @@ def linearize(
         raise ValueError(protocol.linear_refusal)
     T = float(protocol.params()["interval"])
     laws = linearize_laws(protocol, network, T, assignment, mean_rtt, discrete=time == "discrete")
+    if laws.by_flow:
+        if time != "discrete":
+            raise ValueError(f"{type(protocol).__name__} needs a state for each flow: time must be 'discrete'")
+        return _sampled_flows(laws, network, T)
     if time == "continuous":
         return _continuous(laws, T, protocol.reductions.get(approximation or "", "exact"))
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
@@ -218,31 +312,29 @@ class _Terms:
         return cut
 
 
-def _layout(laws: Linearization) -> tuple[int, bool, int]:
-    """Number of links K, whether queues are states, size of the state [R (K), y (K), q (K)]."""
-    count = len(laws.links)
-    queues = bool(np.any(laws.router["q"] != 0.0))
-    return count, queues, count * (3 if queues else 2)
-
-
 def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
-    """`lag` says what v(t - T) is: "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at rest)."""
-    count, queues, _ = _layout(laws)
-    source = dict(laws.source)
+    """`lag` says what v(t - T) is: "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at rest).
+
+    The state is R (where routers have memory), y (where sources have, or routers have not), q (where it counts).
+    """
+    count = len(laws.links)
+    router = laws.router
+    queues = bool(np.any(router["q"] != 0.0))
+    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     if lag == "static":
         source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
-    memory = source["x"] != 0.0
-    y_at = count
-    q_at = count * (2 if memory else 1)
+    memory = source["x"] != 0.0 or not laws.remembers
+    y_at = count if laws.remembers else 0
+    q_at = y_at + (count if memory else 0)
     size = q_at + (count if queues else 0)
-    terms, slopes = _Terms(size), _Terms(size)
+    terms, slopes, opened = _Terms(size), _Terms(size), _Terms(size)
 
-    def delayed(delay: float, row: int, column: int, value: float) -> None:
+    def delayed(delay: float, row: int, column: int, value: float, into: _Terms = terms) -> None:
         """Add value * v(t - T - delay)."""
         if lag == "exact":
-            terms.add(delay + T, row, column, value)
+            into.add(delay + T, row, column, value)
         else:
-            terms.add(delay, row, column, value)
+            into.add(delay, row, column, value)
             if lag == "taylor":
                 slopes.add(delay, row, column, -T * value)
 
@@ -258,22 +350,33 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
                     delayed(delay + (T if lagged else 0.0), row, b, gain * source["R_prev"])
 
     for k in range(count):
-        terms.add(0.0, k, k, (laws.router["R"][k] - 1.0) / T)
+        if laws.remembers:
+            terms.add(0.0, k, k, (router["R"][k] - 1.0) / T)
         if queues:
-            terms.add(0.0, k, q_at + k, laws.router["q"][k] / T)
+            if laws.remembers:
+                terms.add(0.0, k, q_at + k, router["q"][k] / T)
             arrivals(k, q_at + k, False, 1.0)
         if memory:
             delayed(0.0, y_at + k, y_at + k, (source["x"] - 1.0) / T)
-    if memory:
-        for link, b, delay, _ in laws.paths:
-            terms.add(delay, y_at + link, b, source["R"] / T)
-            if source["R_prev"]:
-                delayed(delay, y_at + link, b, source["R_prev"] / T)
+    if not laws.remembers:
+        opened = _copy(terms)
+    for link, b, delay, _ in laws.paths if memory else ():
+        for name, later in (("R", 0.0), ("R_prev", T)):
+            gain = source[name] / T
+            if laws.remembers:
+                (delayed if later else terms.add)(delay, y_at + link, b, gain)
+            else:
+                terms.add(delay + later, y_at + link, y_at + b, gain * router["y"][b])
+                terms.add(delay + later + T, y_at + link, y_at + b, gain * router["y_prev"][b])
+                if queues:
+                    terms.add(delay + later, y_at + link, q_at + b, gain * router["q"][b])
+    if not laws.remembers:
+        return _delay_system(terms, slopes, _delay_system(opened, slopes, None))
     opened, opened_slopes = _copy(terms), _copy(slopes)
     for k in range(count):
-        arrivals(k, k, False, laws.router["y"][k] / T)
-        if laws.router["y_prev"][k]:
-            arrivals(k, k, True, laws.router["y_prev"][k] / T)
+        arrivals(k, k, False, router["y"][k] / T)
+        if router["y_prev"][k]:
+            arrivals(k, k, True, router["y_prev"][k] / T)
     if queues:
         opened = opened.without(range(count), range(q_at, size))
     return _delay_system(terms, slopes, _delay_system(opened, opened_slopes, None))
@@ -297,9 +400,11 @@ def _delay_system(terms: _Terms, slopes: _Terms, opened: DelaySystem | None) -> 
 
 def _sampled(laws: Linearization, T: float, phases: NDArray[np.float64] | None) -> SampledSystem:
     """State (R, y[, q]) at a tick; `phases` None: delays in whole steps (the papers' recurrence)."""
-    count, queues, size = _layout(laws)
+    count = len(laws.links)
+    queues = bool(np.any(laws.router["q"] != 0.0))
+    size = count * (3 if queues else 2)
     terms = _Terms(size)  # key m: coefficient of x[n - m] in x[n]
-    source = laws.source
+    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     for k in range(count):
         y = count + k
         terms.add(1, k, k, laws.router["R"][k])
@@ -320,6 +425,54 @@ def _sampled(laws: Linearization, T: float, phases: NDArray[np.float64] | None) 
             terms.add(m, count + link, b, share * source["R"])
             terms.add(m + 1, count + link, b, share * source["R_prev"])
     cut = terms.without(range(count), range(count, size))
+    return _sampled_system(terms, T, _sampled_system(cut, T, None))
+
+
+def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
+    """State (R[, announced], x[, q]) at a step, one x a flow."""
+    count, flows = len(laws.links), network.n_flows
+    queues = bool(np.any(laws.router["q"] != 0.0))
+    first = count * (1 if laws.announce is None else 2)  # of the rates
+    told = first - count  # of what is announced
+    q_at = first + flows
+    size = q_at + (count if queues else 0)
+    terms = _Terms(size)
+    source = laws.source
+    around = [steps_of(float(rtt), T) for rtt in network.rtts]
+
+    def forward(flow: int, k: int) -> int:
+        steps = ceil(float(network.forward_delays[flow, laws.links[k]]) / T - 1e-9)
+        return min(steps, around[flow] - 1)
+
+    for k, link in enumerate(laws.links.tolist()):
+        crossing: list[int] = np.flatnonzero(network.incidence[:, link]).tolist()
+        for slopes, row in ((laws.router, k), (laws.announce, told + k)):
+            if slopes is None:
+                continue
+            for i in crossing:
+                m, other = forward(i, k), not laws.heard[i, k]
+                terms.add(m, row, first + i, slopes["y"][k] + (slopes["u"][k] if other else 0.0))
+                terms.add(m + 1, row, first + i, slopes["y_prev"][k])
+            terms.add(1 if slopes is laws.router else 0, row, k, slopes["R"][k])
+            if queues:
+                terms.add(0, row, q_at + k, slopes["q"][k])
+        if queues:
+            terms.add(1, q_at + k, q_at + k, 1.0)
+            for i in crossing:
+                terms.add(forward(i, k), q_at + k, first + i, T)
+    answered = (laws.announce or laws.router)["x"]
+    for i in range(flows):
+        x = first + i
+        terms.add(1, x, x, source["x"][i])
+        terms.add(around[i], x, x, source["x_rtt"][i])
+        heard: list[int] = np.flatnonzero(laws.heard[i]).tolist()
+        for k in heard:
+            back = around[i] - forward(i, k)
+            terms.add(back, x, told + k, source["R"][i])
+            terms.add(back + 1, x, told + k, source["R_prev"][i])
+            terms.add(around[i], x, x, source["R"][i] * answered[k])
+            terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
+    cut = terms.without(range(first), range(first, size))
     return _sampled_system(terms, T, _sampled_system(cut, T, None))
 
 

@@ -1,13 +1,22 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
 from ecc.models.base import Bound, Equilibrium, Protocol
+from ecc.models.emkc import EMKC
+from ecc.models.emkc_avq import EMKCAVQ
+from ecc.models.jetmax import JetMax
+from ecc.models.kelly import Kelly
+from ecc.models.mkc import MKC
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.xcp import XCP
 
-__all__ = ["PIQIRCP", "QIRCP", "RCP", "Bound", "Equilibrium", "Protocol", "all_protocols"]
+__all__ = [
+    "EMKC", "EMKCAVQ", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "Equilibrium", "JetMax", "Kelly", "Protocol",
+    "all_protocols",
+]  # fmt: skip
 
 
 def all_protocols() -> dict[str, type[Protocol]]:
     """Return the protocols by class name."""
-    return {cls.__name__: cls for cls in (RCP, QIRCP, PIQIRCP)}
+    return {cls.__name__: cls for cls in (XCP, RCP, QIRCP, PIQIRCP, JetMax, MKC, EMKC, EMKCAVQ, Kelly)}

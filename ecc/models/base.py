@@ -5,25 +5,36 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 1. `router_law` and `source_law`: plain scalar functions. The names of their arguments say what they need; every
    engine supplies them by name, in bits, bit/s and seconds:
 
-   ========  ==========================================================  ======  ==========
-   name      meaning                                                     law     unit
-   ========  ==========================================================  ======  ==========
-   R         the fair rate announced before (router), heard now (source)  both   bit/s
-   R_prev    the fair rate heard one update before                        source bit/s
-   x         the flow's own rate before this update                       source bit/s
-   y         arrival rate, averaged over the interval that just ended     router bit/s
-   y_prev    the same, one interval before                                router bit/s
-   q         queue                                                        router bit
-   C         capacity                                                     router bit/s
-   d         RTT by which the router scales its step (mean or maximum)    router s
-   T         control interval                                             router s
-   p         the parameters, by attribute                                 both   --
-   ========  ==========================================================  ======  ==========
+   ========  ==============================================================  ============  =====
+   name      meaning                                                         law           unit
+   ========  ==============================================================  ============  =====
+   R         the router's state, a fair rate for most: before this update    router        bit/s
+   ..        ... after it                                                    announce      bit/s
+   ..        the feedback heard now                                          source        bit/s
+   R_prev    the feedback heard one update before                            source        bit/s
+   x         the flow's own rate before this update                          source        bit/s
+   ..        the rate in the header of the flow that is answered             router        bit/s
+   x_rtt     the flow's own rate one RTT ago                                 source        bit/s
+   y         arrival rate, averaged over the interval that just ended        router, ann.  bit/s
+   y_prev    the same, one interval before                                   router, ann.  bit/s
+   u         part of y that comes from flows that follow another link        router, ann.  bit/s
+   N         number of flows that follow the link                            router, ann.  --
+   N_all     number of flows that cross the link                             router, ann.  --
+   q         queue                                                           router, ann.  bit
+   C         capacity                                                        router, ann.  bit/s
+   d         RTT by which the router scales its step (mean or maximum)       router, ann.  s
+   T         control interval                                                router, ann.  s
+   p         the parameters, by attribute                                    all           --
+   ========  ==============================================================  ============  =====
 
-   `router_law` returns the next fair rate, `source_law` the next rate. A law uses + - * /, comparisons, min, max, abs
-   and `ecc.models.elementary`; no power with a constant exponent, no arrays.
+   `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
+   what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
+   of it. A law uses + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant
+   exponent, no arrays.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep a real router's and
    host's books in them and call the laws (`ecc.models.books` has what rate-feedback protocols share).
+   A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
+   with it: asked for packets, it says so.
 3. `equilibrium` and `published_bounds`.
 
 Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing else has to know it.
@@ -50,9 +61,11 @@ Hook = Callable[[Any, Any, Any, Any], None]
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """A stationary point: `rates` (n_flows,), `fair_rate` (n_links,) [bit/s], `bottleneck` (n_flows,).
+    """A stationary point: `rates` (n_flows,) [bit/s], `fair_rate` (n_links,), `bottleneck` (n_flows,).
 
-    `fair_rate` is infinite at links that no flow follows.
+    `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
+    announces if it has no memory (to a flow at rest, if that differs from flow to flow); infinite at links that no flow
+    follows. `bottleneck` is the link that each flow follows, -1 where feedback is summed over the path.
     """
 
     rates: NDArray[np.float64]
@@ -75,16 +88,28 @@ class Bound:
     hypotheses: str
 
 
+@dataclass
+class NoRecord:
+    """The record of a protocol that keeps none."""
+
+
 @dataclass(frozen=True)
 class Protocol(ABC):
     """Base of all protocols; see the module's text for how to write one."""
 
     combine: ClassVar[str] = "min"
-    """How the feedback of the links of a path is combined: "min", "max" or "sum"."""
-    Header: ClassVar[type]
-    LinkState: ClassVar[type]
-    FlowState: ClassVar[type]
+    """How the feedback of the links of a path is combined: "min" or "max" (a flow follows one link), or "sum"."""
+    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
+    """The linear models that the protocol has."""
+    affine: ClassVar[bool] = False
+    """Whether the laws are affine in rates and feedback, so that their derivatives are the same everywhere."""
+    overloads: ClassVar[bool] = False
+    """Whether links are loaded beyond their capacity at rest, loss or price being the feedback."""
+    Header: ClassVar[type] = NoRecord
+    LinkState: ClassVar[type] = NoRecord
+    FlowState: ClassVar[type] = NoRecord
     router_law: ClassVar[Callable[..., float]]
+    announce_law: ClassVar[Callable[..., float] | None] = None
     source_law: ClassVar[Callable[..., float]]
     asks: ClassVar[frozenset[str]] = frozenset()
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
@@ -106,33 +131,46 @@ class Protocol(ABC):
         """Return `params()` with attribute access, for calling a law by hand."""
         return SimpleNamespace(**self.params())
 
-    @abstractmethod
+    @classmethod
+    def has_packet_hooks(cls) -> bool:
+        """Return whether the packet engines can run the protocol."""
+        return cls.link_hooks is not Protocol.link_hooks
+
     def link_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a link, by name."""
+        raise self._no_hooks()
 
-    @abstractmethod
     def flow_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a flow, by name."""
+        raise self._no_hooks()
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s]."""
+        raise self._no_hooks()
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, hearing R from `link`."""
+        raise self._no_hooks()
+
+    def _no_hooks(self) -> ValueError:
+        return ValueError(f"{type(self).__name__} has no packet hooks yet")
 
     @abstractmethod
     def rate_range(self, capacity: float) -> tuple[float, float]:
-        """Return the least and the largest fair rate a router of this capacity announces [bit/s]."""
+        """Return the least and the largest state R of a router of this capacity [bit/s]."""
 
     @abstractmethod
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given."""
 
-    @abstractmethod
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s]."""
-
-    @abstractmethod
-    def flow_at(self, x: float, R: float, link: int) -> Any:
-        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, hearing R from `link`."""
-
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
         return []
+
+    @property
+    def linearized(self) -> Protocol:
+        """The variant whose laws the linear models differentiate: the protocol itself, unless it says otherwise."""
+        return self
 
     @property
     def linear_refusal(self) -> str | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.allocation import water_filling
-from ecc.errors import LinearizationError
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models.base import Equilibrium
 from ecc.network import Network
 
-__all__ = ["shared_fair_rate"]
+__all__ = ["check_assignment", "followers", "shared_fair_rate", "shared_rate"]
+
+Share = Callable[[int, int, float], float]
 
 
 def shared_fair_rate(
@@ -50,6 +54,60 @@ def shared_fair_rate(
     if not np.all(fair > 0):
         raise LinearizationError(f"the assignment {bottleneck.tolist()} needs negative rates at its equilibrium")
     return Equilibrium(fair[bottleneck], fair, bottleneck)
+
+
+def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+    """Return the point at which the followers of every link share the rate that the link's own law leaves them.
+
+    Water-filling with any law: the link with the least share holds its flows first, and they load the others. It is
+    right where shares never fall as flows are held elsewhere.
+
+    Parameters
+        network : Network.
+        share : (link, followers > 0, rate [bit/s] of the flows that cross the link and follow another) -> rate [bit/s]
+            of each follower.
+        assignment : shape (n_flows,), link each flow follows, or None for the link of least share.
+    Returns
+        Equilibrium, whose `fair_rate` is the rate of each link's followers.
+    Raises
+        ValueError: a flow assigned to a link it does not cross.
+        ConvergenceError: the links of an inconsistent assignment keep moving each other.
+    """
+    crosses = network.incidence
+    rates = np.zeros(network.n_flows)
+    fair = np.full(network.n_links, np.inf)
+    if assignment is None:
+        bottleneck = np.full(network.n_flows, -1, dtype=np.int64)
+        while (free := bottleneck < 0).any():
+            users = crosses[free].sum(axis=0)
+            loads = rates @ crosses
+            shares = [share(k, int(n), float(loads[k])) if n else np.inf for k, n in enumerate(users)]
+            tightest = int(np.argmin(shares))
+            held = free & crosses[:, tightest]
+            fair[tightest] = rates[held] = shares[tightest]
+            bottleneck[held] = tightest
+        return Equilibrium(rates, fair, bottleneck)
+    bottleneck = check_assignment(network, assignment)
+    links = np.unique(bottleneck)
+    for _ in range(1000):
+        before = rates.copy()
+        for k in links:
+            held = bottleneck == k
+            others = float(rates[crosses[:, k] & ~held].sum())
+            fair[k] = rates[held] = share(int(k), int(held.sum()), others)
+        moved = float(np.abs(rates - before).max() / rates.max())
+        if moved <= 1e-15:
+            return Equilibrium(rates, fair, bottleneck)
+    raise ConvergenceError(f"no equilibrium found for the assignment {bottleneck.tolist()}", rates, moved)
+
+
+def followers(point: Equilibrium) -> NDArray[np.bool_]:
+    """Return which links some flow follows.
+
+    Parameters
+        point : Equilibrium with a finite `fair_rate` at those links only.
+    """
+    return np.isfinite(point.fair_rate)
 
 
 def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray[np.int64]:

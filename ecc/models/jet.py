@@ -1,30 +1,34 @@
 """Jets: truncated Taylor numbers, to third order, which carry exact derivatives through a law.
 
 A law is evaluated on jets by rebinding its built-ins (`min`, `max`, `abs`, exp, log, sqrt) to the versions here, so
-the text of the law stays that of plain Python. Where a comparison is tied there is no derivative, and a jet says so
-instead of picking a side.
+the text of the law stays that of plain Python. Where a comparison is tied, the law is followed to either side of the
+point; if the two slopes differ there is no derivative, and that is said instead of picking a side.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from ecc.errors import LinearizationError
 
-__all__ = ["Jet", "derivatives", "rebind"]
+__all__ = ["Jet", "derivatives", "gradient", "rebind"]
 
 _ORDER = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Jet:
-    """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h."""
+    """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h.
+
+    `side`: whether comparisons are decided for small h > 0 (1) or h < 0 (-1); 0 for a constant.
+    """
 
     c: tuple[float, float, float, float]
+    side: int = 0
 
     @staticmethod
     def lift(value: Jet | float) -> Jet:
@@ -32,12 +36,13 @@ class Jet:
         return value if isinstance(value, Jet) else Jet((float(value), 0.0, 0.0, 0.0))
 
     def __add__(self, other: Jet | float) -> Jet:
-        a, b = self.c, Jet.lift(other).c
-        return Jet((a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]))
+        other = Jet.lift(other)
+        a, b = self.c, other.c
+        return Jet((a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]), self.side or other.side)
 
     def __neg__(self) -> Jet:
         a = self.c
-        return Jet((-a[0], -a[1], -a[2], -a[3]))
+        return Jet((-a[0], -a[1], -a[2], -a[3]), self.side)
 
     def __sub__(self, other: Jet | float) -> Jet:
         return self + (-Jet.lift(other))
@@ -46,15 +51,17 @@ class Jet:
         return Jet.lift(other) + (-self)
 
     def __mul__(self, other: Jet | float) -> Jet:
-        a, b = self.c, Jet.lift(other).c
-        return _jet(sum(a[i] * b[k - i] for i in range(k + 1)) for k in range(_ORDER + 1))
+        other = Jet.lift(other)
+        a, b = self.c, other.c
+        return _jet((sum(a[i] * b[k - i] for i in range(k + 1)) for k in range(_ORDER + 1)), self.side or other.side)
 
     def __truediv__(self, other: Jet | float) -> Jet:
-        a, b = self.c, Jet.lift(other).c
+        other = Jet.lift(other)
+        a, b = self.c, other.c
         q: list[float] = []
         for k in range(_ORDER + 1):
             q.append((a[k] - sum(q[i] * b[k - i] for i in range(k))) / b[0])
-        return _jet(q)
+        return _jet(q, self.side or other.side)
 
     def __rtruediv__(self, other: float) -> Jet:
         return Jet.lift(other) / self
@@ -63,33 +70,35 @@ class Jet:
     __rmul__ = __mul__
 
     def __lt__(self, other: Jet | float) -> bool:
-        b = Jet.lift(other)
-        if self.c[0] == b.c[0] and self.c != b.c:
-            raise LinearizationError(
-                f"the law switches at the equilibrium: both sides of a comparison are {self.c[0]!r}"
-            )
-        return self.c[0] < b.c[0]
+        difference = self - other
+        for k, term in enumerate(difference.c):
+            if term != 0.0:
+                return (term < 0.0) is (k % 2 == 0 or difference.side > 0)
+        return False
 
     def __gt__(self, other: Jet | float) -> bool:
         return Jet.lift(other) < self
 
-    __le__ = __lt__
-    __ge__ = __gt__
+    def __le__(self, other: Jet | float) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Jet | float) -> bool:
+        return not self < other
 
     def __abs__(self) -> Jet:
         return -self if self < 0.0 else self
 
 
-def _jet(coefficients: Any) -> Jet:
+def _jet(coefficients: Any, side: int) -> Jet:
     c0, c1, c2, c3 = coefficients
-    return Jet((c0, c1, c2, c3))
+    return Jet((c0, c1, c2, c3), side)
 
 
 def _compose(x: Jet | float, taylor: Callable[[float], tuple[float, float, float, float]]) -> Jet:
     """Return f(x) for f with the Taylor coefficients `taylor(x[0])` at x[0]."""
     x = Jet.lift(x)
     f = taylor(x.c[0])
-    step = Jet((0.0, *x.c[1:]))
+    step = Jet((0.0, *x.c[1:]), x.side)
     return ((step * f[3] + f[2]) * step + f[1]) * step + f[0]
 
 
@@ -151,14 +160,55 @@ def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tu
     Parameters
         law : scalar law. at : argument name -> value (floats; `p` may be any object). name : the argument to move.
     Returns
-        (f, f', f'', f''') at the point.
+        (f, f', f'', f''') at the point; NaN for a second or third derivative that jumps there.
     Raises
-        LinearizationError: a comparison, min, max or abs is tied there.
+        LinearizationError: the slope jumps there, at a tied comparison, min, max or abs.
     Example
         >>> derivatives(lambda x: x * x, {"x": 3.0}, "x")
         (9.0, 6.0, 2.0, 0.0)
     """
-    moved = dict(at)
-    moved[name] = Jet((float(at[name]), 1.0, 0.0, 0.0))
-    c = Jet.lift(rebind(law, JETS)(**moved)).c
+    c = _along(rebind(law, JETS), at, {name: 1.0})
     return c[0], c[1], 2.0 * c[2], 6.0 * c[3]
+
+
+def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str]) -> dict[str, float]:
+    """Return the law's derivatives with respect to some of its arguments.
+
+    Parameters
+        law : scalar law. at : argument name -> value. names : the arguments to move.
+    Returns
+        name -> derivative.
+    Raises
+        LinearizationError: the law has no linear approximation there, at a tied comparison, min, max or abs.
+    """
+    on_jets = rebind(law, JETS)
+    slopes = {name: _along(on_jets, at, {name: 1.0})[1] for name in names}
+    # Partial derivatives may exist where arguments that move together still meet a kink: look along one generic line.
+    line = {name: (2.0 + math.sin(k)) / max(abs(slope), 1e-300) for k, (name, slope) in enumerate(slopes.items())
+            if slope}  # fmt: skip
+    if line:
+        expected = sum(slopes[name] * step for name, step in line.items())
+        scale = sum(abs(slopes[name]) * step for name, step in line.items())
+        if abs(_along(on_jets, at, line)[1] - expected) > 1e-9 * scale:
+            raise LinearizationError(
+                f"the law switches at the equilibrium: {', '.join(line)} moved together meet a kink"
+            )
+    return slopes
+
+
+def _along(on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]) -> tuple[float, ...]:
+    """Taylor coefficients of h -> law(at + h line); both sides of a tie have to agree on the slope."""
+
+    def seen(side: int) -> Jet:
+        moved = dict(at)
+        for name, step in line.items():
+            moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
+        return Jet.lift(on_jets(**moved))
+
+    right, left = seen(1).c, seen(-1).c
+    scale = abs(right[1]) + abs(left[1])
+    if abs(right[1] - left[1]) > 1e-9 * scale:
+        raise LinearizationError(
+            f"the law switches at the equilibrium: its slope in {', '.join(line)} is {left[1]:g} or {right[1]:g}"
+        )
+    return (*right[:2], *(a if a == b else math.nan for a, b in zip(right[2:], left[2:], strict=True)))

@@ -1,41 +1,13 @@
 """RCP, QI-RCP, PIQI-RCP: laws, equilibria, published bounds."""
 
-import inspect
 from math import pi, sin
 
 import numpy as np
 import pytest
 
-from ecc.allocation import max_min
 from ecc.errors import LinearizationError
-from ecc.models import PIQIRCP, QIRCP, RCP, all_protocols
+from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.network import Network
-
-PROTOCOLS = [cls() for cls in all_protocols().values()]
-NETWORKS = {
-    "dumbbell": Network.dumbbell("100 Mb/s", rtts=[0.12, 0.12, 0.3]),
-    "parking_lot": Network.parking_lot(["970 Mb/s", "800 Mb/s"]),
-    "T_u": Network.T_u(),
-}
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda p: type(p).__name__)
-@pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
-def test_equilibrium_is_a_fixed_point_of_the_laws_and_max_min_fair(protocol, net):
-    point = protocol.equilibrium(net)
-    p = protocol.namespace()
-    for link in np.unique(point.bottleneck):
-        y = point.rates[net.incidence[:, link]].sum()
-        supply = {"R": point.fair_rate[link], "y": y, "y_prev": y, "q": 0.0, "C": net.capacities[link],
-                  "d": 0.1, "T": 0.01, "p": p}  # fmt: skip
-        args = {k: supply[k] for k in inspect.signature(protocol.router_law).parameters}
-        assert protocol.router_law(**args) == pytest.approx(point.fair_rate[link], rel=1e-12)
-    for rate in point.rates:
-        supply = {"x": rate, "R": rate, "R_prev": rate, "p": p}
-        args = {k: supply[k] for k in inspect.signature(protocol.source_law).parameters}
-        assert protocol.source_law(**args) == pytest.approx(rate, rel=1e-15)
-    gamma = getattr(protocol, "gamma", 1.0)
-    assert point.rates == pytest.approx(max_min(net, gamma * net.capacities))
 
 
 def test_laws_by_hand():

@@ -365,7 +365,7 @@ def test_many_networks_with_any_hooks(case: Case, compiled: tuple[CompiledHooks,
 # The protocols of the project ----------------------------------------------------------------------------------------
 
 PROTOCOLS = {
-    **{name: cls for name, cls in all_protocols().items()},
+    **{name: cls for name, cls in all_protocols().items() if cls.has_packet_hooks()},
     "RCP-2": partial(ecc.models.RCP, rtt="max"),
     "PIQI-RCP-ACK": partial(ecc.models.PIQIRCP, update="ack"),
     "PIQI-RCP-RTT": partial(ecc.models.PIQIRCP, update="rtt"),

@@ -1,0 +1,88 @@
+"""EMKC, Exponential Max-min Kelly Control (Zhang, Kang, Loguinov, INFOCOM 2006; JETMAX sec. 2, THESIS II.E.3).
+
+MKC whose price is the share of arrivals beyond capacity, negative below it:
+
+    x_i(n) = x_i(n - D_i) + alpha - beta p_i(n) x_i(n - D_i)                JETMAX (3), THESIS (2.13)
+    p_l(n) = (y_l(n) - C_l) / y_l(n), p_i the largest on the path           JETMAX (4), THESIS (2.15)
+
+    x  sending rate [bit/s]    p  packet loss                alpha  rate added each RTT [bit/s]
+    y  arrival rate [bit/s]    C  capacity [bit/s]           beta   gain
+    D_i  RTT [control intervals]; y_l sums rates one forward delay ago, p_i hears links one backward delay ago
+
+It rests at y = C + N alpha/beta, so it loses packets for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models.equilibria import shared_rate
+from ecc.models.mkc import MKC, prices
+from ecc.network import Network
+from ecc.quantity import as_rate
+
+
+@dataclass(frozen=True)
+class EMKC(Protocol):
+    """EMKC.
+
+    Parameters
+        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+        beta : float, > 0. Gain on the loss (JETMAX sec. 3.3: 0.5).
+        interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.2e6
+    beta: float = 0.5
+    interval: float = 0.1
+
+    combine = "max"
+    times = ("discrete",)
+    overloads = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
+        check_number(self, beta=None, interval=None)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(y: Any, C: Any) -> Any:
+        """JETMAX (4), THESIS (2.15)."""
+        return (y - C) / y
+
+    source_law = staticmethod(MKC.source_law)
+
+    def params(self) -> dict[str, float]:
+        return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval}
+
+    # ---- equilibrium and bounds --------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return -inf, 1.0
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """JETMAX sec. 3.8: y = C + N alpha/beta on one link; x_i = alpha/(beta p_l) at the link of largest loss."""
+        added = self.alpha / self.beta
+
+        def share(link: int, count: int, others: float) -> float:
+            # (y - others)(y - C) = count * added * y
+            C = float(network.capacities[link])
+            total = others + C + count * added
+            return float((total + sqrt(total * total - 4.0 * others * C)) / 2.0 - others) / count
+
+        point = shared_rate(network, share, assignment)
+        return Equilibrium(point.rates, prices(point, added), point.bottleneck)
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """JETMAX sec. 2, THESIS II.E.3: beta < 2, for networks by JETMAX Theorem 1."""
+        hypotheses = "all delays at once, an assignment that does not change"
+        return [Bound("JETMAX sec. 2", "beta", 2.0, "necessary and sufficient", "discrete", hypotheses)]

@@ -1,0 +1,88 @@
+"""EMKC-AVQ: EMKC against a virtual capacity that adapts until links carry gamma C (JETMAX sec. 3.3).
+
+    x_i(n) = x_i(n - D_i) + alpha - beta p_i(n) x_i(n - D_i)                JETMAX (3)
+    V_l(n) = V_l(n - Delta) + tau Delta (gamma C_l - y_l(n)) / D_max        JETMAX (5), at most gamma C_l
+    p_l(n) = (y_l(n) - V_l(n)) / y_l(n), p_i the largest on the path        JETMAX (4) with V for C
+
+    V  virtual capacity [bit/s]    alpha  rate added each RTT [bit/s]       gamma  target utilization
+    y  arrival rate [bit/s]        beta   gain of the source                tau    gain of the router
+    C  capacity [bit/s]            Delta  control interval [s]              D_max  largest RTT of the link's flows [s]
+
+It rests at y = gamma C, V = gamma C - N alpha/beta, which may be negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models.base import Equilibrium, Protocol, check_number
+from ecc.models.equilibria import followers, shared_fair_rate
+from ecc.models.mkc import MKC
+from ecc.network import Network
+from ecc.quantity import as_rate
+
+
+@dataclass(frozen=True)
+class EMKCAVQ(Protocol):
+    """EMKC with an adaptive virtual capacity.
+
+    Parameters
+        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+        beta : float, > 0. Gain on the loss (JETMAX sec. 3.3: 0.5).
+        tau : float, > 0. Gain on the virtual capacity (JETMAX sec. 3.3: 0.2).
+        interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
+        gamma : float, > 0. Target utilization (JETMAX fig. 1e: 1).
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.2e6
+    beta: float = 0.5
+    tau: float = 0.2
+    interval: float = 0.1
+    gamma: float = 1.0
+
+    combine = "max"
+    times = ("discrete",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
+        check_number(self, beta=None, tau=None, interval=None, gamma=None)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(R: Any, y: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+        """The next virtual capacity, JETMAX (5)."""
+        return min(R + p.tau * T * (p.gamma * C - y) / d, p.gamma * C)
+
+    @staticmethod
+    def announce_law(R: Any, y: Any) -> Any:
+        """JETMAX (4), the virtual capacity in place of C."""
+        return (y - R) / y
+
+    source_law = staticmethod(MKC.source_law)
+
+    def params(self) -> dict[str, float]:
+        return {"alpha": self.alpha, "beta": self.beta, "tau": self.tau, "interval": self.interval, "gamma": self.gamma}
+
+    @property
+    def scaling_rtt(self) -> str:
+        return "max"
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return -inf, self.gamma * capacity
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Max-min fair over capacities gamma C; `fair_rate` is V = gamma C (1 - p), p = alpha/(beta x)."""
+        target = self.gamma * network.capacities
+        point = shared_fair_rate(network, target, assignment)
+        virtual = np.where(followers(point), target * (1.0 - self.alpha / self.beta / point.fair_rate), inf)
+        return Equilibrium(point.rates, virtual, point.bottleneck)

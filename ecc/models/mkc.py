@@ -1,0 +1,116 @@
+"""MKC, Max-min Kelly Control (Zhang, Kang, Loguinov, INFOCOM 2006; JETMAX sec. 4.2, THESIS II.E.3).
+
+Kelly's control (THESIS (2.7)) with the price of the most congested link in place of the sum, stepping from the rate one
+RTT ago:
+
+    x_i(n) = x_i(n - D_i) + alpha - beta eta_i(n) x_i(n - D_i)              THESIS (2.13), JETMAX (6)
+    eta_i(n) = max over l in i of p_l(n - D_il^<-),  p_l(n) = p(y_l(n))     THESIS (2.14), JETMAX (7)
+
+    x  sending rate [bit/s]    p  price of a link            alpha  rate added each RTT [bit/s]
+    y  arrival rate [bit/s]    eta  price heard              beta   gain
+    C  capacity [bit/s]        D_i  RTT, D_il^<- router back to source [control intervals]
+
+The papers leave p(y) open. Here p(y) = (y/C)^steepness, the family that Kelly, Maulloo and Tan (1998) and Johari and
+Tan (2001) take for examples, for which y p'(y) = steepness p(y). EMKC and EMKC-AVQ are MKC with other prices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models.elementary import exp, log
+from ecc.models.equilibria import followers, shared_rate
+from ecc.network import Network
+from ecc.quantity import as_rate
+
+
+@dataclass(frozen=True)
+class MKC(Protocol):
+    """MKC with the price (y/C)^steepness.
+
+    Parameters
+        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3, for EMKC: 0.2 Mb/s).
+        beta : float, > 0. Gain on the price (JETMAX sec. 3.3, for EMKC: 0.5).
+        interval : float, s, > 0. Control interval (JETMAX sec. 3.3: 100 ms).
+        steepness : float, > 0. Exponent of the price.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 0.2e6
+    beta: float = 0.5
+    interval: float = 0.1
+    steepness: float = 1.0
+
+    combine = "max"
+    times = ("discrete",)
+    overloads = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
+        check_number(self, beta=None, interval=None, steepness=None)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(y: Any, C: Any, p: Any) -> Any:
+        """The price, JETMAX (7)."""
+        return power_price(y, C, p.steepness)
+
+    @staticmethod
+    def source_law(x_rtt: Any, R: Any, p: Any) -> Any:
+        """THESIS (2.13), JETMAX (6)."""
+        return x_rtt + p.alpha - p.beta * R * x_rtt
+
+    def params(self) -> dict[str, float]:
+        return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval, "steepness": self.steepness}
+
+    # ---- equilibrium and bounds --------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """x_i = alpha/(beta p_l) at the link with the largest price."""
+        added, steepness = self.alpha / self.beta, self.steepness
+
+        def share(link: int, count: int, others: float) -> float:
+            # y - others = count * added * (C/y)^steepness; with no others at y = alone
+            C = float(network.capacities[link])
+            alone = C * (count * added / C) ** (1.0 / (1.0 + steepness))
+            y = alone
+            if others > 0.0:
+                y = brentq(
+                    lambda y: y - others - count * added * (C / y) ** steepness,
+                    max(alone, others) * (1.0 - 1e-9), (alone + others) * (1.0 + 1e-9), xtol=1e-300, rtol=1e-15,
+                )  # fmt: skip
+            return float(added * (C / y) ** steepness)
+
+        point = shared_rate(network, share, assignment)
+        return Equilibrium(point.rates, prices(point, added), point.bottleneck)
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """The undelayed condition beta (p + y p') < 2, which holds for all delays (JETMAX Theorem 1); one link."""
+        if network.n_links != 1:
+            return []
+        C = float(network.capacities[0])
+        load = network.n_flows * self.alpha / C
+        value = (2.0 / (1.0 + self.steepness)) ** (1.0 + self.steepness) / load**self.steepness
+        return [Bound("JETMAX Theorem 1", "beta", value, "necessary and sufficient", "discrete", "all delays at once")]
+
+
+def power_price(y: Any, C: Any, steepness: Any) -> Any:
+    """(y/C)^steepness, as a law may write it."""
+    return exp(steepness * log(y / C))
+
+
+def prices(point: Equilibrium, added: float) -> NDArray[np.float64]:
+    """What links announce at a point whose `fair_rate` is the rate of their followers: p = alpha/(beta x)."""
+    return np.where(followers(point), added / point.fair_rate, inf)
