@@ -1,15 +1,19 @@
 """Questions about protocols: where stability is lost in theory and in runs, and what a run says."""
 
+from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.gains import critical_gain
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
+    "BottleneckAssignment",
     "MeasuredBoundary",
     "PushedRun",
     "RunVerdict",
+    "bottleneck_assignment",
     "critical_gain",
     "judge",
     "measured_boundary",
     "pushed_run",
+    "water_filled",
 ]

@@ -1,0 +1,171 @@
+"""Bottleneck assignments: which link each flow follows, which flows move which, and when that closes no circle.
+
+A flow s that crosses the bottleneck b_r of flow r but follows another link is unresponsive there and moves r: the
+dependency s -> r. An assignment is consistent if no chain of dependencies closes (JETMAX sec. 4.2, Lemmas 1 and 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.allocation import water_filling
+from ecc.models.base import Equilibrium, Protocol
+from ecc.models.equilibria import check_assignment
+from ecc.models.jet import gradient
+from ecc.network import Network
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["BottleneckAssignment", "bottleneck_assignment", "water_filled"]
+
+
+@dataclass(frozen=True, eq=False)
+class BottleneckAssignment:
+    """A network with the link that each flow follows: `links`, shape (n_flows,)."""
+
+    network: Network
+    links: NDArray[np.int64]
+
+    @cached_property
+    def cycle(self) -> list[int] | None:
+        """Links that depend on each other in a circle, in order, or None; found by depth-first search.
+
+        A link depends on another if a flow that follows the other crosses it. Flows that follow one link depend on and
+        move the same flows, so the links close a circle if and only if flows do.
+        """
+        followed = set(self.links.tolist())
+        reached: dict[int, set[int]] = {link: set() for link in sorted(followed)}
+        for link, flow in zip(self.links.tolist(), self.network.flows, strict=True):
+            reached[link] |= followed.intersection(flow.route) - {link}
+        moves = {link: sorted(others) for link, others in reached.items()}
+        done: set[int] = set()
+        for start in moves:
+            path, branches = [start], [iter(moves[start])]
+            while path:
+                link = next(branches[-1], None)
+                if link is None:
+                    done.add(path.pop())
+                    branches.pop()
+                elif link in path:
+                    return path[path.index(link) :]
+                elif link not in done:
+                    path.append(link)
+                    branches.append(iter(moves[link]))
+        return None
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the dependency graph has no cycle."""
+        return self.cycle is None
+
+    @cached_property
+    def dependency_graph(self) -> networkx.DiGraph:
+        """Flows as nodes, with an edge s -> r where s crosses the link that r follows, and follows another."""
+        import networkx
+
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(range(self.network.n_flows))
+        unresponsive = self.network.incidence[:, self.links] & (self.links[:, None] != self.links)
+        graph.add_edges_from(np.argwhere(unresponsive).tolist())
+        return graph
+
+    def jacobian(self, protocol: Protocol) -> NDArray[np.float64]:
+        """Return the derivatives of all next rates with respect to all rates, without delays.
+
+        JetMax: x_r <- (1 - tau) x_r + tau (gamma C_b - u_b)/N_b, b the link that r follows (JETMAX (8), (9)).
+
+        Parameters
+            protocol : Protocol whose routers have no memory and whose flows follow one link.
+        Returns
+            Shape (n_flows, n_flows). At the equilibrium of the assignment; affine laws need none.
+        Raises
+            ValueError: a protocol of another kind. LinearizationError, ConvergenceError: no equilibrium.
+        """
+        name = type(protocol).__name__
+        if protocol.combine == "sum":
+            raise ValueError(f"protocol must follow one link a flow, got {name}, which adds up those of a path")
+        wanted = signature(protocol.router_law).parameters
+        if "R" in wanted:
+            raise ValueError(f"protocol must have routers without memory, got {name}; linearize(time='discrete') fits")
+        if "d" in wanted:
+            raise ValueError(f"protocol must have laws without RTTs, got {name}")
+        network, links, crosses = self.network, self.links, self.network.incidence
+        point = _anywhere(network, links) if protocol.affine else protocol.equilibrium(network, links)
+        p = protocol.namespace()
+        interval = protocol.params()["interval"]
+        jacobian = np.zeros((network.n_flows, network.n_flows))
+        for b in np.unique(links):
+            follows = links == b
+            through = crosses[:, b]
+            x, y = float(point.rates[follows][0]), float(point.rates[through].sum())
+            supply: dict[str, Any] = {
+                "x": x, "y": y, "y_prev": y, "u": float(point.rates[through & ~follows].sum()), "q": 0.0, "T": interval,
+                "N": float(follows.sum()), "N_all": float(through.sum()), "C": float(network.capacities[b]), "p": p,
+            }  # fmt: skip
+            at = {argument: supply[argument] for argument in wanted}
+            told = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in wanted])
+            heard = protocol.router_law(**at)
+            source = protocol.source_law
+            names = signature(source).parameters
+            supply = {"x": x, "x_rtt": x, "R": heard, "R_prev": heard, "p": p}
+            slopes = gradient(source, {a: supply[a] for a in names}, [a for a in names if a != "p"])
+            gain = slopes["R"] + slopes.get("R_prev", 0.0)
+            arrivals = told.get("y", 0.0) + told.get("y_prev", 0.0)
+            jacobian[follows] = gain * (arrivals * through + told.get("u", 0.0) * (through & ~follows))
+            own = np.flatnonzero(follows)
+            jacobian[own, own] += slopes.get("x", 0.0) + slopes.get("x_rtt", 0.0) + gain * told.get("x", 0.0)
+        return jacobian
+
+    def spectral_radius(self, protocol: Protocol) -> float:
+        """Return the largest modulus of the Jacobian's eigenvalues.
+
+        Parameters
+            protocol : as for `jacobian`.
+        """
+        return float(np.abs(np.linalg.eigvals(self.jacobian(protocol))).max())
+
+
+def bottleneck_assignment(network: Network, assignment: ArrayLike) -> BottleneckAssignment:
+    """Return a bottleneck assignment with its dependency graph, its consistency and its Jacobians.
+
+    Implements JETMAX sec. 4.2.
+
+    Parameters
+        network : Network.
+        assignment : shape (n_flows,), index of the link each flow follows, one that it crosses.
+    Returns
+        BottleneckAssignment: network, links, is_consistent, cycle, dependency_graph, jacobian, spectral_radius.
+    Raises
+        ValueError: another length, or a link that the flow does not cross.
+    Example
+        >>> bottleneck_assignment(Network.parking_lot(["970 Mb/s", "800 Mb/s"]), [1, 0, 1]).is_consistent
+        True
+    """
+    return BottleneckAssignment(network, check_assignment(network, np.asarray(assignment)))
+
+
+def water_filled(network: Network, capacities: ArrayLike | None = None) -> BottleneckAssignment:
+    """Return the consistent assignment of max-min fairness, found by water-filling.
+
+    Parameters
+        network : Network.
+        capacities : shape (n_links,), bit/s, to fill instead of the links' own; random ones draw a random consistent
+            assignment.
+    Returns
+        BottleneckAssignment.
+    Raises
+        ValueError: capacities of another shape or not > 0.
+    """
+    return BottleneckAssignment(network, water_filling(network, capacities).bottleneck)
+
+
+def _anywhere(network: Network, links: NDArray[np.int64]) -> Equilibrium:
+    """Any point: affine laws have the same derivatives everywhere."""
+    return Equilibrium(np.ones(network.n_flows), np.ones(network.n_links), links)
