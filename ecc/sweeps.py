@@ -79,8 +79,8 @@ def _outcomes(
         return
     running: dict[Future[Any], dict[str, Any]] = {executor.submit(function, **point): point for point in points}
     for future in as_completed(running):
-        error = future.exception()
-        yield running[future], error if error is not None else future.result()
+        failure = future.exception()
+        yield running[future], failure if failure is not None else future.result()
 
 
 def _plain(value: Any) -> Any:
