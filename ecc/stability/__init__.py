@@ -2,6 +2,7 @@
 
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.gains import critical_gain
+from ecc.stability.maps import stability_map
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.verdict import RunVerdict, judge
 
@@ -15,5 +16,6 @@ __all__ = [
     "judge",
     "measured_boundary",
     "pushed_run",
+    "stability_map",
     "water_filled",
 ]

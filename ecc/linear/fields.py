@@ -1,0 +1,551 @@
+"""Dominant roots of systems over a grid of parameters: proven counts over tiles, Newton's method at every point.
+
+A point of the grid has the characteristic function, expanded from the determinant,
+
+    F(s) = sum_m exp(-s theta_m) sum_j c_jm s^j.
+
+Over a tile of neighboring points a line Re s = sigma is drawn through a gap between the roots of the tile's center.
+The center's values on the line, as a polygon, must stay away from 0 by more than (1) what the polygon may miss of the
+curve, from a bound on F'', and (2) what the coefficients may change within the tile. Then every point of the tile has
+the same number of roots right of the line (Rouche). Each is found from its neighbor at the center; if all of them
+arrive, apart from each other and right of the line, the largest is the dominant one. Other tiles are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import pi
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from ecc.linear.characteristic import Complex, Real, Terms
+
+__all__ = ["Expansion", "Field", "dominant", "expand"]
+
+_EPS = float(np.finfo(np.float64).eps)
+_CARRIED = 8  # roots that are carried from tile to tile
+_WIDEST = 48  # points along the side of the largest tile that is tried
+_CHUNK = 8192  # points that a thread works on at once
+_MOST_TERMS = 2000
+_MOST_PIECES = 1 << 12
+
+Index = NDArray[np.int64]
+
+
+class Expansion(NamedTuple):
+    """F at points: theta, shape (M, points), and coefficients c, shape (J, M, points)."""
+
+    theta: Real
+    coefficients: Real
+
+
+def expand(systems: Sequence[Terms]) -> list[tuple[Index, Expansion]] | None:
+    """The determinants of systems of one structure as sums of exponentials, one for each irreducible block of states.
+
+    Blocks without a root are left out. None for neutral systems, and where the expansion has too many terms.
+    """
+    first = systems[0]
+    if any(np.any(t.slope) for t in systems):
+        return None
+    delays = np.stack([t.delays for t in systems], axis=-1)
+    matrices = np.stack([t.constant for t in systems], axis=-1)
+    linked = np.any(matrices != 0.0, axis=(0, 3))
+    number, block = connected_components(linked, connection="strong")
+    out = []
+    for b in range(number):
+        states = np.flatnonzero(block == b)
+        entries = matrices[:, states[:, None], states]
+        terms = _determinant(entries, tuple(range(len(states))), 0, first.sampled)
+        if terms is None:
+            return None
+        expansion = _collect(terms, delays, len(states), first.sampled)
+        if not first.sampled or len(expansion.theta) > 1:
+            out.append((states, expansion))
+    return out
+
+
+_Sum = dict[tuple[int, tuple[int, ...]], tuple[Real, Real]]
+"""(power of s, delays that add up) -> coefficient, and the sum of the sizes that it was made of."""
+
+
+def _determinant(entries: Real, columns: tuple[int, ...], row: int, sampled: bool) -> _Sum | None:
+    """Laplace's expansion along the rows, zeros left out."""
+    points = entries.shape[-1]
+    if not columns:
+        return {(0, ()): (np.ones(points), np.ones(points))}
+    total: _Sum = {}
+    for at, column in enumerate(columns):
+        factors: list[tuple[tuple[int, tuple[int, ...]], Real]]
+        factors = [((0, (k,)), entries[k, row, column]) for k in range(len(entries)) if entries[k, row, column].any()]
+        if column == row:
+            factors.append(((0 if sampled else 1, ()), np.ones(points)))
+        if not factors:
+            continue
+        minor = _determinant(entries, columns[:at] + columns[at + 1 :], row + 1, sampled)
+        if minor is None:
+            return None
+        for (power, lag), factor in factors:
+            for (more, lags), (value, size) in minor.items():
+                key = power + more, tuple(sorted(lag + lags))
+                term = factor * value
+                before = total.get(key, (0.0, 0.0))
+                total[key] = before[0] + (term if at % 2 == 0 else -term), before[1] + np.abs(factor) * size
+        if len(total) > _MOST_TERMS:
+            return None
+    return total
+
+
+def _collect(terms: _Sum, delays: Real, size: int, sampled: bool) -> Expansion:
+    """Terms of equal delay joined, those that cancel dropped."""
+    at: dict[bytes, int] = {}
+    thetas: list[Real] = []
+    kept = []
+    for (power, lags), (value, weight) in terms.items():
+        theta = delays[list(lags)].sum(axis=0) if lags else np.zeros(delays.shape[1])
+        key = (np.round(theta) if sampled else np.round(theta / max(delays.max(), 1e-300), 12) + 0.0).tobytes()
+        if key not in at:
+            at[key] = len(thetas)
+            thetas.append(theta)
+        kept.append((power, at[key], value, weight))
+    count = 0 if sampled else size
+    coefficients = np.zeros((count + 1, len(thetas), delays.shape[1]))
+    weights = np.zeros_like(coefficients)
+    for power, m, value, weight in kept:
+        coefficients[power, m] += value
+        weights[power, m] += weight
+    coefficients[np.abs(coefficients) <= 8.0 * _EPS * weights] = 0.0
+    theta = np.stack(thetas)
+    used = np.any(coefficients != 0.0, axis=(0, 2))
+    order = np.lexsort((theta[:, 0],))
+    order = order[used[order]]
+    return Expansion(theta[order], coefficients[:, order])
+
+
+class Field:
+    """Expansions over a grid of rows x columns.
+
+    Parameters
+        at : function of row and column indices, shape (points,), to their Expansion.
+        shape : (rows, columns).
+        sampled : bool. s is log z, |Im s| <= pi.
+        exact : function of a row and a column to the roots s there (the dominant ones, in pairs), whatever it costs.
+    """
+
+    def __init__(
+        self,
+        at: Callable[[Index, Index], Expansion],
+        shape: tuple[int, int],
+        sampled: bool,
+        exact: Callable[[int, int, int], Complex],
+    ) -> None:
+        self.at, self.shape, self.sampled, self.exact = at, shape, sampled, exact
+
+
+def _evaluate(f: Expansion, s: Complex) -> tuple[Complex, Complex]:
+    """F and F' at s, shape (roots, points)."""
+    value, slope = np.zeros_like(s), np.zeros_like(s)
+    top = len(f.coefficients)
+    last, power = np.zeros_like(f.theta[0]), np.ones_like(s)
+    whole = top == 1 and f.theta.shape[1] == 1 and np.array_equal(f.theta, np.round(f.theta))
+    base = np.exp(-s) if whole else s
+    for m, theta in enumerate(f.theta):
+        if whole:
+            power = _times(power, base, int(theta[0] - last[0]))
+            last = theta
+        else:
+            power = np.exp(-theta * s)
+        if top == 1:
+            term = f.coefficients[0, m] * power
+            value += term
+            slope -= theta * term
+            continue
+        sum_, rise = f.coefficients[-1, m], np.zeros_like(s)
+        for j in range(top - 2, -1, -1):
+            rise = rise * s + sum_
+            sum_ = sum_ * s + f.coefficients[j, m]
+        value += sum_ * power
+        slope += (rise - theta * sum_) * power
+    return value, slope
+
+
+def _times(power: Complex, base: Complex, steps: int) -> Complex:
+    """power * base^steps."""
+    square = base
+    while steps:
+        if steps & 1:
+            power = power * square
+        steps >>= 1
+        if steps:
+            square = square * square
+    return power
+
+
+def _unit(f: Expansion) -> Real:
+    """The scale of distances between roots: 1/longest delay; without delays, the size of the coefficients."""
+    longest = f.theta.max(axis=0)
+    sums = np.abs(f.coefficients).sum(axis=1)
+    n = len(sums) - 1
+    plain = np.max([sums[j] ** (1.0 / (n - j)) for j in range(n)], axis=0) if n else np.ones(sums.shape[1])
+    return np.where(longest > 0.0, 1.0 / np.maximum(longest, 1e-300), np.maximum(plain, 1e-300))
+
+
+def _apart(d: Complex, sampled: bool) -> Complex:
+    """The sum over the other roots of d log(distance): 1/d, or its periodic form for s = log z."""
+    with np.errstate(all="ignore"):
+        return 0.5 / np.tanh(0.5 * d) if sampled else 1.0 / d
+
+
+def _iterate(f: Expansion, s: Complex, rests: NDArray[np.bool_], unit: Real, sampled: bool) -> Complex:
+    """The iteration of `_together`; roots that rest are known."""
+    done = rests.copy()
+    with np.errstate(all="ignore"):
+        for _ in range(40):
+            value, slope = _evaluate(f, s)
+            newton = value / slope
+            others = np.zeros_like(s)
+            for i in range(len(s)):
+                pull = _apart(s[i] - s, sampled)
+                pull[i] = 0.0
+                others[i] = np.where(np.isfinite(pull), pull, 0.0).sum(axis=0)
+            step = newton / (1.0 - newton * others)
+            size = np.abs(step)
+            step *= np.minimum(1.0, 3.0 * unit / np.maximum(size, 1e-300))
+            s = np.where(done, s, s - step)
+            done |= ~np.isfinite(s) | (size <= 1e-13 * (np.abs(s) + unit))
+            if done.all():
+                break
+    return np.where(done & np.isfinite(s), s, np.nan)
+
+
+def _together(f: Expansion, s: Complex, sampled: bool) -> Complex:
+    """Roots found together from starts, shape (roots, points), by falling Re s; nan where a start leads nowhere.
+
+    Ehrlich and Aberth's iteration: Newton's on F divided by the distances to the other roots, so that no two arrive at
+    the same one.
+    """
+    unit = _unit(f)
+    turn = np.exp(2.4j * np.arange(len(s)))[:, None]  # a pair is to become two real roots, or the reverse
+    starts, given = s, ~np.isnan(s.real)
+    s = np.full_like(s, np.nan)
+    for push in (0.03, 0.3, 1.0):  # what found nothing tries again, while the others rest
+        lost = given & np.isnan(s.real)
+        if not lost.any():
+            break
+        some = np.flatnonzero(lost.any(axis=0))
+        part, scale = _part(f, some), unit[some] if len(unit) > 1 else unit
+        begin = np.where(lost, starts + push * turn * unit, s)[:, some]
+        s[:, some] = _iterate(part, begin, ~lost[:, some], scale, sampled)
+    with np.errstate(all="ignore"):
+        imag = np.remainder(s.imag + pi, 2.0 * pi) - pi if sampled else s.imag
+        close = 1e-9 * (np.abs(s) + unit)
+        imag = np.where(np.abs(imag) <= close, 0.0, imag)
+        if sampled:
+            imag = np.where(pi - np.abs(imag) <= close, pi, imag)
+    order = np.argsort(np.where(np.isnan(s.real), np.inf, -s.real), axis=0)
+    return np.asarray(np.take_along_axis(s.real + 1j * imag, order, axis=0))
+
+
+def _search(f: Expansion, known: Complex, sampled: bool) -> Complex:
+    """The rightmost roots of one point: those known, and what Newton's method reaches from the imaginary axis."""
+    unit = float(_unit(f)[0])
+    top = pi if sampled else 40.0 * unit
+    omega = np.concatenate([np.zeros(1), np.geomspace(1e-4 * unit, top, 40), np.arange(0.5 * unit, top, 0.5 * unit)])
+    starts = np.concatenate([omega * 1j - lag * unit for lag in (0.0, 0.3, 2.0)])[None, :]
+    s = starts + 1e-6j * unit
+    with np.errstate(all="ignore"):
+        for _ in range(40):
+            value, slope = _evaluate(f, s)
+            step = value / slope
+            size = np.abs(step)
+            s = s - step * np.minimum(1.0, 3.0 * unit / np.maximum(size, 1e-300))
+    s = np.concatenate([known, s[0, np.isfinite(s[0]) & (size[0] <= 1e-9 * unit)]])
+    s = s[np.isfinite(s)]
+    imag = np.remainder(s.imag + pi, 2.0 * pi) - pi if sampled else s.imag
+    s = s.real + 1j * np.where(np.abs(imag) <= 1e-8 * unit, 0.0, np.abs(imag))
+    kept: list[complex] = []
+    for root in s[np.argsort(-s.real)].tolist():
+        if all(abs(root - other) > 1e-7 * unit for other in kept):
+            pair = root.imag > 0.0 and not (sampled and pi - root.imag <= 1e-8 * unit)
+            kept += [root, root.conjugate()] if pair else [root]
+    return np.array(kept[:_CARRIED], complex)
+
+
+class _Tiles(NamedTuple):
+    """Index ranges [i0, i1) x [j0, j1), shape (tiles, 4), and starts for the roots of their centers."""
+
+    ranges: Index
+    starts: Complex
+
+    def take(self, which: Any) -> _Tiles:
+        return _Tiles(self.ranges[which], self.starts[:, which])
+
+    @property
+    def center(self) -> tuple[Index, Index]:
+        i0, i1, j0, j1 = self.ranges.T
+        return (i0 + i1) // 2, (j0 + j1) // 2
+
+    @property
+    def sides(self) -> tuple[Index, Index]:
+        i0, i1, j0, j1 = self.ranges.T
+        return i1 - i0, j1 - j0
+
+    def cut(self) -> _Tiles:
+        """Both sides halved (the longer one alone, if it is twice the other)."""
+        i0, i1, j0, j1 = self.ranges.T
+        rows, columns = self.sides
+        i, j = (i0 + i1) // 2, (j0 + j1) // 2
+        i = np.where((rows > 1) & (2 * rows > columns), i, i1)
+        j = np.where((columns > 1) & (2 * columns > rows), j, j1)
+        parts = [(i0, i, j0, j), (i, i1, j0, j), (i0, i, j, j1), (i, i1, j, j1)]
+        ranges = np.concatenate([np.stack(p, axis=1) for p in parts])
+        starts = np.concatenate([self.starts] * 4, axis=1)
+        full = (ranges[:, 1] > ranges[:, 0]) & (ranges[:, 3] > ranges[:, 2])
+        return _Tiles(ranges[full], starts[:, full])
+
+    def points(self) -> tuple[Index, Index, Index]:
+        """Tile, row and column of every point."""
+        rows, columns = self.sides
+        number = rows * columns
+        tile = np.repeat(np.arange(len(number)), number)
+        rank = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
+        return tile, self.ranges[tile, 0] + rank // columns[tile], self.ranges[tile, 2] + rank % columns[tile]
+
+
+def _line(roots: Complex, unit: Real) -> tuple[Real, Index]:
+    """A line through a wide gap between the roots of each center, and how many lie right of it."""
+    real = np.where(np.isnan(roots.real), -np.inf, roots.real)
+    count = np.isfinite(real).sum(axis=0)
+    low = np.concatenate([real[1:], np.full((1, real.shape[1]), -np.inf)])
+    with np.errstate(invalid="ignore"):
+        gap = np.where(np.isfinite(low), real - low, 0.0)
+    last = np.arange(len(real))[:, None] == count - 1
+    gap = np.where(last & (count < len(real)), 2.0 * unit, gap)  # all there are, perhaps
+    best = np.argmax(gap / np.sqrt(1.0 + np.arange(len(real)))[:, None], axis=0)
+    every = np.arange(real.shape[1])
+    sigma = real[best, every] - 0.5 * gap[best, every]
+    return sigma, np.where((count > 0) & (gap[best, every] > 0.0), best + 1, 0)
+
+
+def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -> Index:
+    """Roots right of the line for every point of each tile; -1 if that cannot be told.
+
+    Parameters
+        f : the centers. spread, most : shape (J, M, tiles). How far coefficients are from those of the center, at most,
+        and how large they are, at most. sigma : shape (tiles,).
+    """
+    n, tiles = len(f.coefficients) - 1, len(sigma)
+    theta = np.broadcast_to(f.theta, (len(f.theta), tiles))
+    with np.errstate(over="ignore", invalid="ignore"):
+        fall = np.exp(-sigma * theta)
+        moved = (spread * fall).sum(axis=1)
+        moments = [(most * fall * theta**p).sum(axis=1) for p in range(3)]  # (J, tiles) each
+    alive = np.isfinite(moments[2]).all(axis=0) & np.isfinite(sigma)
+    top = np.full(tiles, pi)
+    if not sampled:
+        lead = np.where(theta == 0.0, 0.0, most[n]).sum(axis=0) + spread[n].sum(axis=0)
+        alive &= lead == 0.0
+        sums = [np.where(alive, moments[0][j], 0.0) ** (1.0 / (n - j)) for j in range(n)]
+        top = 2.0 * np.max(sums, axis=0) + np.abs(sigma) + 1e-300
+    longest = theta.max(axis=0)
+    pieces = np.where(alive, 6 + np.minimum(longest * top, 1e6), 0).astype(np.int64)
+    alive &= pieces <= _MOST_PIECES
+    pieces[~alive] = 0
+
+    tile = np.repeat(np.arange(tiles), pieces)
+    rank = np.arange(len(tile)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    step = (top / np.maximum(pieces, 1))[tile]
+    low, high = rank * step, np.where(rank + 1 == pieces[tile], top[tile], (rank + 1) * step)
+
+    def at(which: Index, omega: Real) -> Complex:
+        part = Expansion(theta[:, which] if f.theta.shape[1] > 1 else f.theta, f.coefficients[:, :, which])
+        return _evaluate(part, (sigma[which] + 1j * omega)[None])[0][0]
+
+    if not len(tile):
+        return np.full(tiles, -1)
+    first, change = at(tile, low), np.zeros(tiles)
+    second = np.append(first[1:], 0.0)
+    ends = rank + 1 == pieces[tile]
+    second[ends] = at(tile[ends], high[ends])
+    end_value = np.zeros(tiles, complex)
+    end_value[tile[ends]] = second[ends]
+    with np.errstate(all="ignore"):
+        for depth in range(24):
+            size = np.hypot(sigma[tile], high)
+            bend, moves, whole = (np.zeros_like(size) for _ in range(3))
+            for j in range(n + 1):
+                powers = size**j
+                bend += moments[2][j, tile] * powers
+                if j > 0:
+                    bend += 2.0 * j * moments[1][j, tile] * size ** (j - 1)
+                if j > 1:
+                    bend += j * (j - 1.0) * moments[0][j, tile] * size ** (j - 2)
+                moves += moved[j, tile] * powers
+                whole += moments[0][j, tile] * powers
+            noise = moves + 4.0 * _EPS * (8.0 + len(theta) + size * longest[tile]) * whole
+            chord = second - first
+            t = np.clip(-(first * np.conj(chord)).real / np.maximum(np.abs(chord) ** 2, 1e-300), 0.0, 1.0)
+            good = np.abs(first + t * chord) > bend * (high - low) ** 2 / 8.0 + noise
+            change += np.bincount(tile[good], np.angle(second[good] / first[good]), tiles)
+            bad = ~good
+            if not bad.any():
+                break
+            lost = bad & (np.minimum(np.abs(first), np.abs(second)) <= noise)
+            alive[tile[lost]] = False
+            if depth == 23:
+                alive[tile[bad]] = False
+            bad &= alive[tile]
+            tile, low, high, first, second = tile[bad], low[bad], high[bad], first[bad], second[bad]
+            middle = 0.5 * (low + high)
+            value = at(tile, middle)
+            tile = np.concatenate([tile, tile])
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+            first, second = np.concatenate([first, value]), np.concatenate([value, second])
+        if sampled:
+            turns = -change / pi
+        else:
+            s = sigma + 1j * top
+            tail = n * (pi / 2 - np.angle(s)) - np.angle(end_value / s**n)
+            turns = n / 2 - (change + tail) / pi
+        number = np.round(turns)
+        alive &= (np.abs(turns - number) < 0.01) & (number >= 0.0)
+        found: Index = np.where(alive, number, -1.0).astype(np.int64)
+        return found
+
+
+def _bounds(field: Field, tiles: _Tiles, f: Expansion) -> tuple[Real, Real]:
+    """The largest distance from the center's coefficients, and the largest size, over the points of each tile."""
+    spread, most = np.zeros_like(f.coefficients), np.abs(f.coefficients)
+    rows, columns = tiles.sides
+    number = np.cumsum(rows * columns)
+    step = 16 * _CHUNK
+    cuts = np.searchsorted(number, np.arange(step, number[-1], step)) + 1
+    for part in np.split(np.arange(len(rows)), cuts):
+        if not len(part):
+            continue
+        tile, i, j = tiles.take(part).points()
+        here = field.at(i, j)
+        begin = np.searchsorted(tile, np.arange(len(part)))
+        off = np.abs(here.coefficients - f.coefficients[:, :, part][:, :, tile])
+        spread[:, :, part] = np.maximum.reduceat(off, begin, axis=2)
+        most[:, :, part] = np.maximum.reduceat(np.abs(here.coefficients), begin, axis=2)
+        if f.theta.shape[1] > 1:  # delays that move within a tile: it must be cut
+            moves = np.abs(here.theta - f.theta[:, part][:, tile]).max(axis=0)
+            spread[0][:, part] = np.where(np.maximum.reduceat(moves, begin) > 0.0, np.inf, spread[0][:, part])
+    return spread, most
+
+
+def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tuple[Complex, NDArray[np.bool_]]:
+    """The dominant root of every point from one start for each root with Im s >= 0; whether all of them arrived."""
+    f = field.at(i, j)
+    unit = _unit(f)
+    s = starts
+    arrived = np.zeros(s.shape, bool)
+    with np.errstate(all="ignore"):
+        for _ in range(10):
+            value, slope = _evaluate(f, s)
+            step = value / slope
+            s = s - step
+            arrived = np.abs(step) <= 1e-8 * unit  # the next one would be below 1e-15
+            if arrived.all():
+                break
+        real = (starts.imag == 0.0) | (field.sampled & (starts.imag == pi))
+        edge = np.minimum(s.imag, pi - s.imag) if field.sampled else s.imag
+        fine = arrived & (s.real > sigma) & (real | (edge > 1e-6 * unit))
+        good = fine.all(axis=0)
+        for a in range(len(s)):
+            for b in range(a):
+                good &= np.abs(s[a] - s[b]) > 1e-6 * unit
+    best = np.argmax(s.real, axis=0)
+    return s[best, np.arange(s.shape[1])], good
+
+
+def dominant(field: Field, workers: int) -> Complex:
+    """The dominant root s of every point of a grid, shape (rows, columns), in the upper half plane.
+
+    Notes: no other root lies right of it, by the proof in the text of this module (in floating point with bounds on
+        rounding); where no tile proves it, `field.exact` answers.
+    """
+    out = np.full(field.shape, np.nan, complex)
+    rows, columns = field.shape
+    middle = rows // 2, columns // 2
+    center = field.at(np.array([middle[0]]), np.array([middle[1]]))
+    seeds = _search(center, np.zeros(0, complex), field.sampled)
+    tiles = _Tiles(np.array([[0, rows, 0, columns]]), _padded(seeds)[:, None])
+    with ThreadPoolExecutor(workers) as pool:
+        while len(tiles.ranges):
+            tiles = _level(field, tiles, out, pool)
+    return out
+
+
+def _padded(roots: Complex) -> Complex:
+    out = np.full(_CARRIED, complex(np.nan, np.nan))
+    out[: len(roots)] = roots[:_CARRIED]
+    return out
+
+
+def _level(field: Field, tiles: _Tiles, out: Complex, pool: ThreadPoolExecutor) -> _Tiles:
+    """Settle the tiles that can be; return what is left, cut."""
+    f = field.at(*tiles.center)
+    unit = _unit(f)
+    roots = _together(f, tiles.starts, field.sampled)
+    sigma, right = _line(roots, unit)
+    zero, size = np.zeros_like(f.coefficients), np.abs(f.coefficients)
+    number = _count(f, zero, size, sigma, field.sampled)
+    wrong = np.flatnonzero(number != right)
+    if len(wrong):  # a root is missing
+        for at in wrong:
+            roots[:, at] = _padded(_search(_part(f, [at]), roots[:, at], field.sampled))
+        roots = _sorted(roots)
+        part = _part(f, wrong)
+        sigma[wrong], right[wrong] = _line(roots[:, wrong], unit[wrong] if len(unit) > 1 else unit)
+        number[wrong] = _count(part, zero[:, :, wrong], size[:, :, wrong], sigma[wrong], field.sampled)
+    sure = (number == right) & (right > 0)
+    high, wide = tiles.sides
+    single = (high == 1) & (wide == 1)
+    tiles = _Tiles(tiles.ranges, roots)
+    i, j = tiles.center
+    here = np.flatnonzero(single)
+    for at in here[~sure[here]]:
+        found = field.exact(int(i[at]), int(j[at]), 1)
+        roots[0, at] = found[0] if len(found) else -np.inf
+    top = roots[0, here]
+    out[i[here], j[here]] = top.real + 1j * np.abs(top.imag)
+
+    tried = np.flatnonzero(sure & ~single & (high <= _WIDEST) & (wide <= _WIDEST))
+    left = ~single
+    if len(tried):
+        group = tiles.take(tried)
+        part = _part(f, tried)
+        spread, most = _bounds(field, group, part)
+        holds = _count(part, spread, most, sigma[tried], field.sampled) == right[tried]
+        settled = tried[holds]
+        upper = (roots.imag >= 0.0) & (np.arange(len(roots))[:, None] < right)
+        jobs = []
+        for many in np.unique(upper[:, settled].sum(axis=0)):
+            same = settled[upper[:, settled].sum(axis=0) == many]
+            order = np.argsort(~upper[:, same], axis=0, kind="stable")[:many]
+            starts = np.take_along_axis(roots[:, same], order, axis=0)
+            tile, i, j = tiles.take(same).points()
+            for begin in range(0, len(tile), _CHUNK):
+                c = slice(begin, begin + _CHUNK)
+                args = i[c], j[c], starts[:, tile[c]], sigma[same][tile[c]]
+                jobs.append((same[tile[c]], i[c], j[c], pool.submit(_solve, field, *args)))
+        left[settled] = False
+        for tile, i, j, job in jobs:
+            s, good = job.result()
+            out[i, j] = s
+            left[np.unique(tile[~good])] = True
+    return tiles.take(np.flatnonzero(left)).cut()
+
+
+def _part(f: Expansion, which: Any) -> Expansion:
+    return Expansion(f.theta[:, which] if f.theta.shape[1] > 1 else f.theta, f.coefficients[:, :, which])
+
+
+def _sorted(roots: Complex) -> Complex:
+    order = np.argsort(np.where(np.isnan(roots.real), np.inf, -roots.real), axis=0)
+    return np.asarray(np.take_along_axis(roots, order, axis=0))
