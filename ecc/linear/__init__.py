@@ -6,11 +6,13 @@ from ecc.linear.certificate import Certificate, certify
 from ecc.linear.continuous import DelaySystem
 from ecc.linear.crossings import Crossing, Loss, crossings, first_loss
 from ecc.linear.interop import from_control, to_control
+from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import FrequencyResponse, Margins
 from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loss", "Margins", "SampledSystem",
-    "certify", "crossings", "first_loss", "from_control", "to_control",
+    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins",
+    "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control", "return_ratio",
+    "to_control",
 ]  # fmt: skip

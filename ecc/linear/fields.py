@@ -362,10 +362,10 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
 
     def at(which: Index, omega: Real) -> Complex:
         part = Expansion(theta[:, which] if f.theta.shape[1] > 1 else f.theta, f.coefficients[:, :, which])
-        return _evaluate(part, (sigma[which] + 1j * omega)[None])[0][0]
+        return np.asarray(_evaluate(part, (sigma[which] + 1j * omega)[None])[0][0])
 
     if not len(tile):
-        return np.full(tiles, -1)
+        return np.full(tiles, -1, dtype=np.int64)
     first, change = at(tile, low), np.zeros(tiles)
     second = np.append(first[1:], 0.0)
     ends = rank + 1 == pieces[tile]

@@ -1,0 +1,187 @@
+"""Characteristic loci: the eigenvalues of the return ratio of a loop that is cut in several places.
+
+The closed system and the open one differ in the rows of the states whose inputs are cut, one a router. With P and P0
+their characteristic matrices, S the columns of the identity at those rows and N = S' (P - P0),
+
+    Q = N P0^-1 S,      det(I + Q) = det P / det P0,
+
+so Q is what returns at the cuts for a unit sent in, with its sign such that the critical point is -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
+from ecc.linear.counting import count_right
+from ecc.linear.margins import nyquist
+from ecc.linear.systems import LinearSystem
+
+__all__ = ["Loci", "characteristic_loci", "return_ratio"]
+
+_INDENT = 1e-3  # of the lowest frequency drawn: radius of the way around an integrator
+_MOST = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class Loci:
+    """Characteristic loci on the boundary of stability.
+
+    Fields
+        omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem).
+        values : shape (m, k), eigenvalues of the return ratio, one continuous branch a column.
+        encirclements : net clockwise encirclements of -1 by all loci over positive and negative frequencies, with open
+            poles at s = 0 passed on their right: unstable roots = unstable open roots + encirclements.
+        open_unstable : number of roots of the open loop right of that path.
+    """
+
+    omega: Real
+    values: Complex
+    encirclements: int
+    open_unstable: int
+
+    @property
+    def unstable(self) -> int:
+        """Number of unstable roots of the closed loop."""
+        return self.open_unstable + self.encirclements
+
+
+class _Cut:
+    """The pair of characteristic matrices, and the rows in which they differ."""
+
+    def __init__(self, system: LinearSystem) -> None:
+        opened = system._opened()
+        self.open, self.closed = align(opened._terms(), system._terms())
+        change, size = np.zeros(system.size), np.zeros(system.size)
+        for name in ("constant", "slope"):
+            one, two = getattr(self.open, name), getattr(self.closed, name)
+            if two is not None:
+                change += np.abs(two - one).sum(axis=(0, 2))
+                size += (np.abs(two) + np.abs(one)).sum(axis=(0, 2))
+        self.rows = np.flatnonzero(change > 1e-13 * size)
+
+    def at(self, s: Complex) -> Complex:
+        """Q at s, shape (points, k, k)."""
+        (low, _), (high, _) = evaluate_all([self.open, self.closed], s)
+        back = inverse(low)[:, :, self.rows]
+        with np.errstate(all="ignore"):
+            return np.asarray(np.matmul((high - low)[:, self.rows], back))
+
+
+def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
+    """Return the return ratio Q of a loop at complex points: det(I + Q) = det Delta / det Delta_open.
+
+    Parameters
+        system : DelaySystem or SampledSystem built with `opened`, which differs from it in k rows.
+        s : complex, any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+    Returns
+        Q : complex, the shape of s and (k, k); not finite at poles of the open loop. k = 1: Q is `open_loop`.
+    Raises
+        ValueError: the system was built without `opened`.
+    Example:
+        >>> loop = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
+        >>> return_ratio(loop, 2.0).round(6)
+        array([[0.067668+0.j]])
+    """
+    cut = _Cut(system)
+    points = np.asarray(s, dtype=np.complex128)
+    k = len(cut.rows)
+    with np.errstate(divide="ignore"):
+        at = np.log(points) if cut.open.sampled else points
+    return cut.at(at.ravel()).reshape(*points.shape, k, k)
+
+
+def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) -> Loci:
+    """Return the eigenvalues of the return ratio on the boundary of stability, as continuous branches.
+
+    Parameters
+        system : DelaySystem or SampledSystem built with `opened`.
+        omega : shape (m,), > 0, increasing, rad/s or rad/step: where to give the values; None: a mesh to draw from.
+    Returns
+        Loci.
+    Raises
+        ValueError: no `opened`, or omega not increasing from above 0.
+        ConvergenceError: the loci cannot be followed, because open poles lie on the boundary off s = 0, or a root of
+            the closed loop does.
+    Notes: branches are followed by the least total distance on the Riemann sphere on a mesh refined until no branch
+        moves by more than 0.1; where two eigenvalues cross, which goes where is a convention.
+    """
+    cut = _Cut(system)
+    asked = None if omega is None else np.asarray(omega, dtype=np.float64)
+    if asked is not None and (asked.ndim != 1 or not np.all(np.diff(asked, prepend=0.0) > 0.0)):
+        raise ValueError(f"omega must be one-dimensional and increasing from above 0, got {omega!r}")
+    mesh = nyquist(system).omega
+    if asked is not None:
+        mesh = np.union1d(mesh, asked)
+    mesh = np.asarray(mesh[(mesh > 0.0) & (mesh <= pi)] if cut.open.sampled else mesh[mesh > 0.0])
+    if cut.open.sampled:
+        mesh = np.union1d(mesh, [pi])
+    lowest = float(mesh[0])
+    radius = _INDENT * lowest
+    mesh = np.union1d(mesh, np.geomspace(radius, lowest, 40))
+    # position t < 0: on the quarter circle from s = radius to j radius; t >= 0: s = j t
+    t = np.concatenate([np.linspace(-1.0, 0.0, 40, endpoint=False), mesh])
+    t, values = _followed(cut, t, radius)
+    with np.errstate(all="ignore"):
+        rest = np.prod(1.0 + values, axis=1)
+        change = float(np.angle(rest[1:] / rest[:-1]).sum())
+    if not cut.open.sampled:
+        change -= float(np.angle(rest[-1]))  # beyond, L stays small and returns to 0
+    turns = -change / pi
+    opened = count_right(cut.open, 0.5 * radius).number  # those within the indentation left out
+    if not np.isfinite(turns) or abs(turns - round(turns)) > 0.05 or opened is None:
+        raise ConvergenceError("the loci cannot be followed: a root lies on the boundary", turns)
+    shown = np.isin(t, asked) if asked is not None else t >= lowest
+    return Loci(t[shown], values[shown], round(turns), opened)
+
+
+def _path(t: Real, radius: float) -> Complex:
+    with np.errstate(all="ignore"):
+        return np.where(t < 0.0, radius * np.exp(0.5j * pi * (1.0 + t)), 1j * t)
+
+
+def _eigenvalues(cut: _Cut, t: Real, radius: float) -> Complex:
+    q = cut.at(_path(t, radius))
+    if not np.all(np.isfinite(q)):
+        raise ConvergenceError("the loci cannot be followed: an open pole lies on the boundary", t)
+    return np.asarray(np.linalg.eigvals(q))
+
+
+def _chordal(a: Complex, b: Complex) -> Real:
+    """Distance on the Riemann sphere, at most 2."""
+    return np.asarray(2.0 * np.abs(a - b) / np.sqrt((1.0 + np.abs(a) ** 2) * (1.0 + np.abs(b) ** 2)))
+
+
+def _followed(cut: _Cut, t: Real, radius: float) -> tuple[Real, Complex]:
+    values = _eigenvalues(cut, t, radius)
+    for _ in range(14):
+        values = _matched(values)
+        far = (_chordal(values[1:], values[:-1]) > 0.1).any(axis=1)
+        with np.errstate(all="ignore"):
+            turn = np.abs(np.angle((1.0 + values[1:]) / (1.0 + values[:-1]))) > 0.5
+        far |= turn.any(axis=1)
+        if not far.any() or len(t) > _MOST:
+            break
+        new = 0.5 * (t[1:] + t[:-1])[far]
+        at = np.flatnonzero(far) + 1
+        t, values = np.insert(t, at, new), np.insert(values, at, _eigenvalues(cut, new, radius), axis=0)
+    return t, values
+
+
+def _matched(values: Complex) -> Complex:
+    """Columns reordered from row to row so that branches move as little as can be."""
+    if values.shape[1] == 1:
+        return values
+    out = values.copy()
+    for i in range(1, len(out)):
+        cost = _chordal(out[i - 1][:, None], out[i][None, :])
+        if np.any(np.argmin(cost, axis=1) != np.arange(len(cost))):
+            order: NDArray[np.int64] = linear_sum_assignment(cost)[1]
+            out[i] = out[i][order]
+    return out
