@@ -14,8 +14,9 @@ Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over t
 where l = b_i). A source without memory (x_x = 0) has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
 R', its R_l(t) is R_y y_l(t) + R_q q_l(t).
 
-Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, flows do not add up, and
-the discrete model keeps every rate, forward and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
+Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, only flows that are alike
+add up (their differences decay by themselves and are not counted). The discrete model keeps the others' rates, forward
+and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
 
     R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
     x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{l heard by i} x_R R_l[n - D_il^<-]
@@ -256,7 +257,8 @@ def linearize(
         phases : hybrid only, shape (n_links,), in [0, 1): where in the interval each router ticks; default all 0.
     Returns
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then each flow's rate.
+        then aggregates y, then queues; or what routers keep and announce, then the rates of
+        unlike flows.
     Raises
         ValueError: an unknown time or approximation, a model or variant that the protocol has not.
         LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
@@ -429,47 +431,51 @@ def _sampled(laws: Linearization, T: float, phases: NDArray[np.float64] | None) 
 
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
-    """State (R[, announced], x[, q]) at a step, one x a flow."""
-    count, flows = len(laws.links), network.n_flows
+    """State (R[, announced], x[, q]) at a step; an x is the sum of flows that are alike, which move as one."""
+    around = [steps_of(float(rtt), T) for rtt in network.rtts]
+
+    def forward(flow: int, link: int) -> int:
+        return min(ceil(float(network.forward_delays[flow, link]) / T - 1e-9), around[flow] - 1)
+
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for i, flow in enumerate(network.flows):
+        there = frozenset((link, forward(i, link)) for link in flow.route)
+        alike[there, around[i], laws.heard[i].tobytes()].append(i)
+    groups = list(alike.values())
+    count = len(laws.links)
     queues = bool(np.any(laws.router["q"] != 0.0))
     first = count * (1 if laws.announce is None else 2)  # of the rates
     told = first - count  # of what is announced
-    q_at = first + flows
+    q_at = first + len(groups)
     size = q_at + (count if queues else 0)
     terms = _Terms(size)
     source = laws.source
-    around = [steps_of(float(rtt), T) for rtt in network.rtts]
-
-    def forward(flow: int, k: int) -> int:
-        steps = ceil(float(network.forward_delays[flow, laws.links[k]]) / T - 1e-9)
-        return min(steps, around[flow] - 1)
-
     for k, link in enumerate(laws.links.tolist()):
-        crossing: list[int] = np.flatnonzero(network.incidence[:, link]).tolist()
+        crossing = [(first + g, flows[0]) for g, flows in enumerate(groups) if network.incidence[flows[0], link]]
         for slopes, row in ((laws.router, k), (laws.announce, told + k)):
             if slopes is None:
                 continue
-            for i in crossing:
-                m, other = forward(i, k), not laws.heard[i, k]
-                terms.add(m, row, first + i, slopes["y"][k] + (slopes["u"][k] if other else 0.0))
-                terms.add(m + 1, row, first + i, slopes["y_prev"][k])
+            for x, i in crossing:
+                m, other = forward(i, link), not laws.heard[i, k]
+                terms.add(m, row, x, slopes["y"][k] + (slopes["u"][k] if other else 0.0))
+                terms.add(m + 1, row, x, slopes["y_prev"][k])
             terms.add(1 if slopes is laws.router else 0, row, k, slopes["R"][k])
             if queues:
                 terms.add(0, row, q_at + k, slopes["q"][k])
         if queues:
             terms.add(1, q_at + k, q_at + k, 1.0)
-            for i in crossing:
-                terms.add(forward(i, k), q_at + k, first + i, T)
+            for x, i in crossing:
+                terms.add(forward(i, link), q_at + k, x, T)
     answered = (laws.announce or laws.router)["x"]
-    for i in range(flows):
-        x = first + i
+    for g, flows in enumerate(groups):
+        x, i = first + g, flows[0]
         terms.add(1, x, x, source["x"][i])
         terms.add(around[i], x, x, source["x_rtt"][i])
         heard: list[int] = np.flatnonzero(laws.heard[i]).tolist()
         for k in heard:
-            back = around[i] - forward(i, k)
-            terms.add(back, x, told + k, source["R"][i])
-            terms.add(back + 1, x, told + k, source["R_prev"][i])
+            back = around[i] - forward(i, int(laws.links[k]))
+            terms.add(back, x, told + k, len(flows) * source["R"][i])
+            terms.add(back + 1, x, told + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
     cut = terms.without(range(first), range(first, size))

@@ -5,7 +5,7 @@ import pytest
 
 from ecc.closed_loop import linearize, steps_of
 from ecc.errors import LinearizationError
-from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.models import PIQIRCP, QIRCP, RCP, Equilibrium
 from ecc.network import Flow, Link, Network
 
 RTTS = np.array([0.12, 0.3, 0.205])
@@ -142,3 +142,30 @@ def test_models_that_do_not_exist_say_why():
         linearize(PIQIRCP(update="ack"), NET)
     with pytest.raises(LinearizationError, match=r"the router law divides by the RTT, which is 0\.0 s \(link 0\)"):
         linearize(QIRCP(), Network.dumbbell("1 Gb/s", rtts=[0.0]))
+
+
+class Elsewhere(QIRCP):
+    """Claims to rest where links carry 90 % of what the law asks for."""
+
+    def equilibrium(self, network, assignment=None):
+        point = super().equilibrium(network, assignment)
+        return Equilibrium(0.9 * point.rates, 0.9 * point.fair_rate, point.bottleneck)
+
+
+BEHIND = Network([Link("100 Mb/s", 0.05), Link("10 Mb/s")], [Flow([0, 1]), Flow([0])])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "net", "assignment", "reason"),
+    [
+        (QIRCP(gamma=1.2), Network.dumbbell("1 Gb/s", [0.1]), None,
+         r"the router of link 0 would have to announce 1\.2e\+09, outside its range from 0 to 1e\+09"),
+        (QIRCP(gamma=1.2), NET, None, r"arrivals of 1\.2e\+09 bit/s would fill the queue of link 0"),
+        (QIRCP(), BEHIND, [0, 0], r"arrivals of 4\.75e\+07 bit/s would fill the queue of link 1 \(1e\+07 bit/s\)"),
+        (Elsewhere(), NET, None, r"the router of link 0 would move from 2\.85e\+08 to .*, with arrivals of 8\.55e\+08"),
+    ],
+)  # fmt: skip
+def test_a_point_that_is_no_equilibrium_is_refused_with_the_reason(protocol, net, assignment, reason):
+    for time in ("continuous", "discrete", "hybrid"):
+        with pytest.raises(LinearizationError, match=f"^no equilibrium: {reason}"):
+            linearize(protocol, net, time=time, assignment=assignment)

@@ -96,7 +96,7 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
             others = float(rates[crosses[:, k] & ~held].sum())
             fair[k] = rates[held] = share(int(k), int(held.sum()), others)
         moved = float(np.abs(rates - before).max() / rates.max())
-        if moved <= 1e-15:
+        if moved <= 1e-14:
             return Equilibrium(rates, fair, bottleneck)
     raise ConvergenceError(f"no equilibrium found for the assignment {bottleneck.tolist()}", rates, moved)
 

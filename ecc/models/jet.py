@@ -184,15 +184,17 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
     on_jets = rebind(law, JETS)
     slopes = {name: _along(on_jets, at, {name: 1.0})[1] for name in names}
     # Partial derivatives may exist where arguments that move together still meet a kink: look along one generic line.
-    line = {name: (2.0 + math.sin(k)) / max(abs(slope), 1e-300) for k, (name, slope) in enumerate(slopes.items())
-            if slope}  # fmt: skip
+    felt = {name: abs(slope * at[name]) for name, slope in slopes.items()}
+    most = max(felt.values(), default=0.0) or 1.0
+    line = {
+        name: (2.0 + math.sin(k)) * (abs(at[name]) if felt[name] else most / abs(slope))
+        for k, (name, slope) in enumerate(slopes.items())
+        if slope
+    }
     if line:
         expected = sum(slopes[name] * step for name, step in line.items())
-        scale = sum(abs(slopes[name]) * step for name, step in line.items())
-        if abs(_along(on_jets, at, line)[1] - expected) > 1e-9 * scale:
-            raise LinearizationError(
-                f"the law switches at the equilibrium: {', '.join(line)} moved together meet a kink"
-            )
+        if abs(_along(on_jets, at, line)[1] - expected) > 1e-9 * most:
+            raise LinearizationError(f"the law switches at the equilibrium: {', '.join(line)} together meet a kink")
     return slopes
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ecc.errors import LinearizationError
 from ecc.models.elementary import exp, log, sqrt
-from ecc.models.jet import derivatives
+from ecc.models.jet import derivatives, gradient
 
 
 def helper(x):
@@ -32,3 +32,23 @@ def test_exact_derivatives(law, at, expected):
 def test_a_tie_is_said_not_picked(law):
     with pytest.raises(LinearizationError, match="the law switches at the equilibrium"):
         derivatives(law, {"x": 2.0}, "x")
+
+
+def test_ties_that_leave_the_slope_alone_are_no_ties():
+    def law(x, a):
+        return max(x, 0.0) / a + min(x, 0.0) / 4.0 + max(0.0, 0.0 - abs(x))
+
+    assert derivatives(law, {"x": 0.0, "a": 4.0}, "x")[1] == 0.25
+    with pytest.raises(LinearizationError, match=r"its slope in x is 0\.25 or 0\.5"):
+        derivatives(law, {"x": 0.0, "a": 2.0}, "x")
+    value, slope, second, third = derivatives(lambda x: max(x, 0.0) * x, {"x": 0.0}, "x")
+    assert (value, slope, third) == (0.0, 0.0, 0.0) and math.isnan(second)
+
+
+def test_partial_derivatives_do_not_hide_a_kink_between_arguments():
+    def law(x, y):
+        return x + y + max(min(x, y), 0.0)
+
+    with pytest.raises(LinearizationError, match="x, y"):
+        gradient(law, {"x": 0.0, "y": 0.0}, ["x", "y"])
+    assert gradient(law, {"x": 2.0, "y": 1.0}, ["x", "y"]) == {"x": 1.0, "y": 2.0}
