@@ -211,17 +211,21 @@ def _source_slopes(
     """Derivatives of the source law for every flow; equal flows are differentiated once."""
     wanted = law_arguments(protocol.source_law)
     names = [name for name in _SOURCE if name in wanted]
-    found: dict[tuple[float, float], dict[str, float]] = {}
-    keys = list(zip(point.rates.tolist(), heard.tolist(), strict=True))
-    for flow, (x, R) in enumerate(keys):
-        if (x, R) not in found:
+    places: dict[tuple[float, float], int] = {}
+    slopes: list[list[float]] = []
+    where = np.zeros(network.n_flows, dtype=np.int64)
+    for flow, (x, R) in enumerate(zip(point.rates.tolist(), heard.tolist(), strict=True)):
+        if (x, R) not in places:
             supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "p": p}
             at = {name: supply[name] for name in wanted}
             following = protocol.source_law(**at)
             if abs(following - x) > _AT_REST * x:
                 raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, following)}")
-            found[x, R] = gradient(protocol.source_law, at, names)
-    return {name: np.array([found[key].get(name, 0.0) for key in keys]) for name in _SOURCE}
+            found = gradient(protocol.source_law, at, names)
+            places[x, R] = len(slopes)
+            slopes.append([found.get(name, 0.0) for name in _SOURCE])
+        where[flow] = places[x, R]
+    return dict(zip(_SOURCE, np.array(slopes).T[:, where], strict=True))
 
 
 def _unrest(network: Network, point: Equilibrium, flow: int, x: float, following: float) -> str:
