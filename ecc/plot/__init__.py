@@ -1,7 +1,10 @@
 """Figures from arrays: arrays in, a Plotly figure out. Nothing is computed here and nothing is shown."""
 
 from ecc.plot.boundary import boundary_figure, envelope_figure, stability_map_figure
-from ecc.plot.frequency import nyquist_figure
+from ecc.plot.frequency import bode_figure, nyquist_figure, root_figure
 from ecc.plot.trajectory import trajectory_figure
 
-__all__ = ["boundary_figure", "envelope_figure", "nyquist_figure", "stability_map_figure", "trajectory_figure"]
+__all__ = [
+    "bode_figure", "boundary_figure", "envelope_figure", "nyquist_figure", "root_figure", "stability_map_figure",
+    "trajectory_figure",
+]  # fmt: skip

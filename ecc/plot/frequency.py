@@ -1,16 +1,20 @@
-"""Nyquist curves."""
+"""Figures of frequency responses and roots: Nyquist and Bode curves, the plane of the roots."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
+from plotly.subplots import make_subplots
 
-from ecc.plot.look import GREY, INK, colors, figure, lean
+from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, thinned
 
-__all__ = ["nyquist_figure"]
+__all__ = ["bode_figure", "nyquist_figure", "root_figure"]
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+Marks = Mapping[str, tuple[float, complex]]
 
 
 def nyquist_figure(
@@ -18,15 +22,19 @@ def nyquist_figure(
     title: str = "",
     frequency_unit: str = "rad/s",
     window: float = 2.5,
+    marks: Marks | None = None,
+    encirclements: int | None = None,
 ) -> go.Figure:
     """Return Nyquist curves of loop gains, with the critical point -1 and the unit circle.
 
     Parameters
         curves : name -> (frequency, L): shape (n,), frequencies > 0 in order and the complex loop gain there, whose
-            mirror image (negative frequencies) is dotted.
+            mirror image (negative frequencies) is dotted. Characteristic loci are drawn as one curve each.
         title : str.
         frequency_unit : str, "rad/s" or "rad/step".
         window : float, > 0. The real axis is shown from -window to 0.6 window; what lies outside is not drawn.
+        marks : name -> (frequency, L there): points to mark, such as those at which the margins are found.
+        encirclements : int or None. Net clockwise encirclements of -1, said beside the critical point.
     Returns
         plotly Figure; hovering shows the frequency.
     Raises
@@ -56,8 +64,18 @@ def nyquist_figure(
         made.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
                          marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous",
                                  "opacity": 1})  # fmt: skip
+    for k, (name, (at, point)) in enumerate((marks or {}).items()):
+        made.add_scatter(
+            x=[point.real], y=[point.imag], name=name, mode="markers",
+            marker={"color": "white", "size": 10, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
+                    "line": {"width": 2, "color": INK}},
+            hovertemplate=f"{name}<br>ω = {at:.6g} {frequency_unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
+        )  # fmt: skip
+    critical = "critical point −1"
+    if encirclements is not None:
+        critical += f", encircled {_times(encirclements)}"
     made.add_scatter(
-        x=[-1], y=[0], mode="markers", name="critical point −1", hovertemplate="critical point −1<extra></extra>",
+        x=[-1], y=[0], mode="markers", name=critical, hovertemplate=f"{critical}<extra></extra>",
         marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}},
     )  # fmt: skip
     axis_line = {"zeroline": True, "zerolinecolor": "#bbbbbb", "zerolinewidth": 1}
@@ -66,13 +84,17 @@ def nyquist_figure(
     return made
 
 
+def _times(number: int) -> str:
+    if number == 0:
+        return "0 times"
+    return f"{abs(number)} time{'s' if abs(number) > 1 else ''} {'clockwise' if number > 0 else 'counterclockwise'}"
+
+
 def _shown(
     name: str, frequency: ArrayLike, gain: ArrayLike, window: float
 ) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
     """The points to draw: NaN where the curve leaves the surroundings of the window, no steps below a pixel."""
-    w, value = np.asarray(frequency, dtype=float), np.asarray(gain, dtype=complex)
-    if w.shape != value.shape or w.ndim != 1:
-        raise ValueError(f"curve must be two arrays of one length, got {w.shape} and {value.shape} ({name})")
+    w, value = _curve(name, frequency, gain)
     near = (np.abs(value.real) < 2.0 * window) & (np.abs(value.imag) < 2.0 * window)
     value = np.where(near, value, complex(np.nan, np.nan))
     keep: list[int] = []
@@ -85,6 +107,13 @@ def _shown(
     return w[keep], value[keep]
 
 
+def _curve(name: str, frequency: ArrayLike, gain: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    w, value = np.asarray(frequency, dtype=float), np.asarray(gain, dtype=complex)
+    if w.shape != value.shape or w.ndim != 1:
+        raise ValueError(f"curve must be two arrays of one length, got {w.shape} and {value.shape} ({name})")
+    return w, value
+
+
 def _arrow(value: NDArray[np.complex128]) -> dict[str, NDArray[np.float32]]:
     """Two neighboring points, the second of which carries the head of an arrow."""
     steps = np.abs(np.abs(value[1:]) - 1.5)  # outside the unit circle: -1 stays free
@@ -92,3 +121,162 @@ def _arrow(value: NDArray[np.complex128]) -> dict[str, NDArray[np.float32]]:
     k = int(np.nanargmin(steps)) if np.isfinite(steps).any() else len(value)
     pair = value[k : k + 2]
     return {"x": lean(pair.real), "y": lean(pair.imag)}
+
+
+def bode_figure(
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    title: str = "",
+    frequency_unit: str = "rad/s",
+    marks: Marks | None = None,
+) -> go.Figure:
+    """Return Bode curves: |L| over a logarithmic frequency above, the phase of L below, never wrapped.
+
+    Parameters
+        curves : name -> (frequency, L): shape (n,), frequencies > 0 in order and the complex loop gain there, dense
+            enough that the phase moves by less than 180 degrees from point to point.
+        title : str.
+        frequency_unit : str, "rad/s" or "rad/step".
+        marks : name -> (frequency, L there), drawn on both curves: where the margins are found.
+    Returns
+        plotly Figure, with lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
+    Raises
+        ValueError: frequencies and loop gain of different lengths.
+    """
+    made = figure(
+        make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.5, 0.5]),
+        title=title, height=520,
+    )  # fmt: skip
+    phases, seen = [], [(1.0, -180.0, np.nan)]
+    buckets = buckets_for(2 * len(curves))
+    for (name, (frequency, gain)), color in zip(curves.items(), colors(len(curves)), strict=True):
+        w, value = _curve(name, frequency, gain)
+        fine = np.isfinite(value) & (value != 0.0) & (w > 0.0)
+        w, value = w[fine], value[fine]
+        phase = np.degrees(np.unwrap(np.angle(value)))
+        if phase.size:
+            phase -= 360.0 * round((phase[0] + 90.0) / 360.0)  # begins nearest to an integrator's -90
+        shown = (np.abs(value) > 1e-3) & (np.abs(value) < 1e3)
+        seen += list(zip(np.abs(value[shown]), phase[shown], w[shown], strict=True))
+        phases.append((w, phase))
+        line = {"color": color, "width": 2}
+        for row, y, said in ((1, np.abs(value), "|L| = %{y:.4g}"), (2, phase, "phase %{y:.4g}°")):
+            made.add_scatter(
+                **dict(zip("xy", thinned(w, y, buckets), strict=True)), name=name, legendgroup=name, mode="lines",
+                line=line, showlegend=row == 1, row=row, col=1,
+                hovertemplate=f"{name}<br>ω = %{{x:.4g}} {frequency_unit}<br>{said}<extra></extra>",
+            )  # fmt: skip
+    for k, (name, (at, point)) in enumerate((marks or {}).items()):
+        degrees = _nearest_phase(at, point, phases)
+        marker = {"color": "white", "size": 10, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
+                  "line": {"width": 2, "color": INK}}  # fmt: skip
+        for row, level in ((1, abs(point)), (2, degrees)):
+            made.add_scatter(
+                x=[at], y=[level], name=name, legendgroup=name, mode="markers", marker=marker, showlegend=row == 1,
+                hovertemplate=f"{name}<br>ω = {at:.6g} {frequency_unit}<br>%{{y:.4g}}<extra></extra>", row=row, col=1,
+            )  # fmt: skip
+    dashed = {"color": GREY, "width": 1.2, "dash": "dash"}
+    made.add_hline(y=1.0, row=1, col=1, line=dashed)
+    made.add_hline(y=-180.0, row=2, col=1, line=dashed)
+    size, phase, w = np.array(seen).T
+    low, high = max(-720.0, float(phase.min())) - 20.0, max(0.0, float(phase.max())) + 20.0
+    made.update_yaxes(**axis("|L|", log=True), range=np.log10([size.min() / 1.5, size.max() * 1.5]).tolist(), row=1)
+    made.update_yaxes(title_text="phase [degrees]", range=[low, high], dtick=90, row=2)
+    made.update_yaxes(dtick=1, tickformat=None, exponentformat="power", row=1)
+    made.update_xaxes(type="log", dtick=1, exponentformat="power")
+    if len(seen) > 1:
+        made.update_xaxes(range=np.log10([np.nanmin(w), np.nanmax(w)]).tolist())
+    made.update_xaxes(title_text=f"frequency [{frequency_unit}]", row=2)
+    return made
+
+
+def _nearest_phase(
+    w: float, point: complex, phases: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> float:
+    """The phase of a point on the turn that a curve has there."""
+    degrees = float(np.degrees(np.angle(point)))
+    best = degrees
+    for frequency, phase in phases:
+        if frequency.size:
+            here = float(np.interp(w, frequency, phase))
+            turned = degrees + 360.0 * round((here - degrees) / 360.0)
+            if abs(turned - here) < abs(best - here) or best == degrees:
+                best = turned
+    return best
+
+
+def root_figure(
+    roots: Mapping[str, ArrayLike],
+    sampled: bool = False,
+    title: str = "",
+    approximate: Mapping[str, ArrayLike] | None = None,
+) -> go.Figure:
+    """Return characteristic roots in the plane, with the boundary of stability.
+
+    Parameters
+        roots : name -> shape (k,), complex: s [rad/s], or z of a sampled system.
+        sampled : bool. The boundary is the unit circle; otherwise the imaginary axis.
+        title : str.
+        approximate : name -> shape (k,), complex, drawn as open markers: roots of an approximation, to compare with.
+    Returns
+        plotly Figure; the unstable side is shaded, hovering shows the root.
+    """
+    made = figure(title=title, height=480)
+    every = [np.atleast_1d(np.asarray(r, dtype=complex)) for r in (*roots.values(), *(approximate or {}).values())]
+    points = np.concatenate(every) if every else np.zeros(0, complex)
+    if sampled:
+        _circle(made, float(np.abs(points).max()) if points.size else 1.0)
+    else:
+        _half_plane(made, points)
+    sets = [(name, r, False) for name, r in roots.items()]
+    sets += [(name, r, True) for name, r in (approximate or {}).items()]
+    letter = "z" if sampled else "s"
+    for k, ((name, values, open_), color) in enumerate(zip(sets, colors(len(sets)), strict=True)):
+        at = np.atleast_1d(np.asarray(values, dtype=complex))
+        symbol = _SYMBOLS[k % len(_SYMBOLS)]
+        extra = "|z| = %{customdata:.8f}<br>" if sampled else ""
+        made.add_scatter(
+            x=lean(at.real), y=lean(at.imag), customdata=lean(np.abs(at)), name=name, mode="markers",
+            marker={"color": color, "size": 9, "symbol": symbol + ("-open" if open_ else ""),
+                    "line": {"width": 1.6 if open_ else 1, "color": color if open_ else "white"}},
+            hovertemplate=f"{name}<br>{extra}{letter} = %{{x:.6g}} %{{y:+.6g}} j<extra></extra>",
+        )  # fmt: skip
+    unit = "" if sampled else " [rad/s]"
+    made.update_xaxes(title_text=f"Re {letter}{unit}")
+    made.update_yaxes(title_text=f"Im {letter}{unit}")
+    return made
+
+
+_SHADE = {"fillcolor": "#fbe9de", "line": {"width": 0}, "layer": "below"}
+
+
+def _circle(made: go.Figure, largest: float) -> None:
+    """The unit circle, outside shaded."""
+    reach = max(1.15, 1.1 * largest)
+    made.update_layout(shapes=[
+        {"type": "rect", "x0": -reach, "x1": reach, "y0": -reach, "y1": reach, **_SHADE},
+        {"type": "circle", "x0": -1, "x1": 1, "y0": -1, "y1": 1, "layer": "below", "fillcolor": "white",
+         "line": {"width": 0}},
+    ])  # fmt: skip
+    turn = np.linspace(0.0, 2.0 * np.pi, 361)
+    made.add_scatter(
+        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name="boundary of stability", hoverinfo="skip",
+        line={"color": INK, "width": 1.5},
+    )  # fmt: skip
+    made.update_xaxes(range=[-reach, reach], constrain="domain", showgrid=False)
+    made.update_yaxes(range=[-reach, reach], scaleanchor="x", showgrid=False)
+
+
+def _half_plane(made: go.Figure, points: NDArray[np.complex128]) -> None:
+    """The imaginary axis, its right side shaded."""
+    real, imag = points.real, np.abs(points.imag)
+    low, high = (float(real.min()), float(real.max())) if points.size else (-1.0, 1.0)
+    low, high = min(low, 0.0), max(high, 0.0)
+    room = 0.12 * ((high - low) or 1.0)
+    reach = 1.1 * (float(imag.max()) if points.size and imag.max() > 0.0 else 1.0)
+    made.update_layout(shapes=[{"type": "rect", "x0": 0, "x1": high + room, "y0": -reach, "y1": reach, **_SHADE}])
+    made.add_scatter(
+        x=[0, 0], y=lean([-reach, reach]), mode="lines", name="boundary of stability", hoverinfo="skip",
+        line={"color": INK, "width": 1.5},
+    )  # fmt: skip
+    made.update_xaxes(range=[low - room, high + room])
+    made.update_yaxes(range=[-reach, reach])

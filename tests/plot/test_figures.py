@@ -8,7 +8,15 @@ import json
 import numpy as np
 import pytest
 
-from ecc.plot import boundary_figure, envelope_figure, nyquist_figure, stability_map_figure, trajectory_figure
+from ecc.plot import (
+    bode_figure,
+    boundary_figure,
+    envelope_figure,
+    nyquist_figure,
+    root_figure,
+    stability_map_figure,
+    trajectory_figure,
+)
 from ecc.plot.look import PALETTE, RATE, SIZE, buckets_for, colors, thinned, unit_for
 
 
@@ -115,6 +123,71 @@ def test_nyquist_refuses_unequal_lengths_and_draws_nothing_outside():
         "unit circle",
         "critical point −1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 times"), (1, "1 time clockwise"), (2, "2 times clockwise"), (-1, "1 time counterclockwise")],
+)
+def test_nyquist_marks_margins_and_says_encirclements(number, said):
+    w = np.logspace(-2, 2, 500)
+    loop = {"loop": (w, np.exp(-1j * w) / (1j * w))}
+    figure = nyquist_figure(loop, marks={"gain margin": (np.pi / 2, -2 / np.pi + 0j)}, encirclements=number)
+    point = named(figure, "gain margin")
+    assert (list(point.x), list(point.y)) == ([-2 / np.pi], [0.0])
+    assert "1.5708 rad/s" in point.hovertemplate
+    assert named(figure, f"critical point −1, encircled {said}").x == (-1,)
+
+
+# ---- Bode and roots --------------------------------------------------------------------------------------
+
+
+def test_bode_phase_of_a_delay_is_not_wrapped():
+    w = np.linspace(0.01, 20.0, 4000)
+    figure = bode_figure({"loop": (w, np.exp(-1j * w) / (1j * w))}, marks={"delay margin": (1.0, -1j * np.exp(-1j))})
+    size, phase = (trace for trace in figure.data if trace.name == "loop")
+    assert phase.y[0] == pytest.approx(-90.0, abs=1.0)
+    assert phase.y[-1] == pytest.approx(-90.0 - np.degrees(20.0), rel=1e-5)
+    assert size.y[0] == pytest.approx(100.0)
+    above, below = (trace for trace in figure.data if trace.name == "delay margin")
+    assert above.y[0] == pytest.approx(1.0)
+    assert below.y[0] == pytest.approx(-90.0 - np.degrees(1.0))
+    assert figure.layout.xaxis2.type == "log"
+    assert [shape.y0 for shape in figure.layout.shapes] == [1.0, -180.0]
+
+
+def test_bode_marks_lie_on_the_turn_of_their_curve():
+    w = np.linspace(0.01, 20.0, 4000)
+    figure = bode_figure({"loop": (w, np.exp(-1j * w) / (1j * w))}, marks={"far": (10.0, -0.1j * np.exp(-10j))})
+    assert [t for t in figure.data if t.name == "far"][1].y[0] == pytest.approx(-90.0 - np.degrees(10.0))
+
+
+def test_bode_opens_on_what_matters():
+    w = np.logspace(-9, 9, 4000)
+    figure = bode_figure({"integrator": (w, 1 / (1j * w))})
+    np.testing.assert_allclose(figure.layout.xaxis2.range, [-3, 3], atol=0.02)
+    with pytest.raises(ValueError, match=r"two arrays of one length, got \(1,\) and \(2,\) \(a\)"):
+        bode_figure({"a": ([1.0], [1.0, 2.0])})
+
+
+def test_roots_stand_before_the_boundary_of_their_kind():
+    s = np.array([-1.0 + 2.0j, -1.0 - 2.0j, 0.5])
+    figure = root_figure({"exact": s}, approximate={"Padé": s[:2]})
+    assert list(named(figure, "boundary of stability").x) == [0, 0]
+    assert named(figure, "exact").y.tolist() == [2.0, -2.0, 0.0]
+    assert named(figure, "Padé").marker.symbol.endswith("-open")
+    assert figure.layout.xaxis.range[1] > 0.5
+    shade = figure.layout.shapes[0]
+    assert (shade.x0, shade.x1) == (0, figure.layout.xaxis.range[1])
+
+
+def test_roots_of_sampled_systems_have_the_unit_circle():
+    figure = root_figure({"exact": [0.5j, -0.5j, 1.2]}, sampled=True)
+    circle = named(figure, "boundary of stability")
+    np.testing.assert_allclose(np.hypot(circle.x, circle.y), 1.0, rtol=1e-6)
+    assert figure.layout.xaxis.range[1] > 1.2
+    assert figure.layout.yaxis.scaleanchor == "x"
+    assert [trace.name for trace in root_figure({}).data] == ["boundary of stability"]
 
 
 # ---- boundaries ------------------------------------------------------------------------------------------
