@@ -7,8 +7,8 @@ state R_l, arrivals y_l and queue q_l, and flows i that follow the link b_i:
                  T y_l' = (x_x - 1) y_l(t - T) + sum_i [x_R R_{b_i}(t - D_il) + x_{R_prev} R_{b_i}(t - T - D_il)]
                  q_l' = y_l
     discrete     the recurrences of the laws with D_il rounded up to steps of T
-    hybrid       a router that averages over its interval, steps at its tick and holds: every flow's rate is a staircase
-                 that reaches link l after D_il, so that an interval of l sees two of its steps in proportion
+    hybrid       routers that average over their own intervals, step at their ticks and hold: every flow's rate is a
+                 staircase that reaches link l after D_il, and an interval of l sees its steps in proportion
 
 Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over the source of flow i to link l (the RTT
 where l = b_i). A source without memory (x_x = 0) has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
@@ -27,8 +27,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from inspect import signature
-from math import ceil, floor
+from math import ceil, floor, lcm
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class Linearization:
 def linearize_laws(
     protocol: Protocol,
     network: Network,
-    interval: float,
+    interval: ArrayLike,
     assignment: ArrayLike | None = None,
     mean_rtt: ArrayLike | None = None,
     discrete: bool = False,
@@ -107,7 +108,7 @@ def linearize_laws(
     """Return the derivatives of the laws at their equilibrium on a network.
 
     Parameters
-        protocol : Protocol. network : Network. interval : float, s, the T of the laws.
+        protocol : Protocol. network : Network. interval : float or shape (n_links,), s, the T of the laws.
         assignment : shape (n_flows,), link each flow follows; default: that of the equilibrium.
         mean_rtt : shape (n_links,), s, what routers take for the RTT d; default: over the flows that cross the link.
         discrete : round RTTs up to whole intervals before they are averaged.
@@ -124,9 +125,9 @@ def linearize_laws(
     heard = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
     links = np.flatnonzero(heard.any(axis=0))
     p = protocol.namespace()
-    rtts = network.rtts
+    rtts, intervals = network.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (network.n_links,))
     if discrete:
-        rtts = interval * np.array([steps_of(rtt, interval) for rtt in rtts])
+        rtts = intervals[0] * np.array([steps_of(rtt, float(intervals[0])) for rtt in rtts])
     laws: dict[str, Callable[..., float]] = {"router": protocol.router_law}
     if protocol.announce_law is not None:
         laws["announce"] = protocol.announce_law
@@ -145,7 +146,7 @@ def linearize_laws(
             y = C
         supply: dict[str, Any] = {
             "R": float(point.fair_rate[link]), "y": y, "y_prev": y, "u": float(point.rates[through & ~followers].sum()),
-            "N": float(followers.sum()), "N_all": float(through.sum()), "q": 0.0, "d": d, "T": interval,
+            "N": float(followers.sum()), "N_all": float(through.sum()), "q": 0.0, "d": d, "T": float(intervals[link]),
             "C": C, "x": float(point.rates[followers][0]), "p": p,
         }  # fmt: skip
         for name, law in laws.items():
@@ -243,6 +244,7 @@ def linearize(
     approximation: str | None = None,
     mean_rtt: ArrayLike | None = None,
     phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
@@ -258,7 +260,9 @@ def linearize(
         assignment : shape (n_flows,), the link each flow follows; default: the bottleneck at the equilibrium.
         approximation : continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
         mean_rtt : shape (n_links,), s, what routers take for the RTT; default: the mean (or maximum) over their flows.
-        phases : hybrid only, shape (n_links,), in [0, 1): where in the interval each router ticks; default all 0.
+        phases : hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
+        intervals : hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their
+            ratios must be those of whole numbers; a step of the model is their least common multiple.
     Returns
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
         then aggregates y, then queues; or what routers keep and announce, then the rates of
@@ -279,12 +283,16 @@ def linearize(
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {approximation!r}")
-    if phases is not None and time != "hybrid":
-        raise ValueError(f"phases belong to time='hybrid', got time={time!r}")
+    for name, given in (("phases", phases), ("intervals", intervals)):
+        if given is not None and time != "hybrid":
+            raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
     if protocol.linear_refusal is not None:
         raise ValueError(protocol.linear_refusal)
     T = float(protocol.params()["interval"])
-    laws = linearize_laws(protocol, network, T, assignment, mean_rtt, discrete=time == "discrete")
+    own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
+    if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
+        raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {intervals!r}")
+    laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
     if laws.by_flow:
         if time != "discrete":
             raise ValueError(f"{type(protocol).__name__} needs a state for each flow: time must be 'discrete'")
@@ -294,7 +302,7 @@ def linearize(
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
     if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
         raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {phases!r}")
-    return _sampled(laws, T, offsets[laws.links] if time == "hybrid" else None)
+    return _discrete(laws, T) if time == "discrete" else _hybrid(laws, own[laws.links], offsets[laws.links])
 
 
 class _Terms:
@@ -404,8 +412,8 @@ def _delay_system(terms: _Terms, slopes: _Terms, opened: DelaySystem | None) -> 
     )
 
 
-def _sampled(laws: Linearization, T: float, phases: NDArray[np.float64] | None) -> SampledSystem:
-    """State (R, y[, q]) at a tick; `phases` None: delays in whole steps (the papers' recurrence)."""
+def _discrete(laws: Linearization, T: float) -> SampledSystem:
+    """State (R, y[, q]) at a step; delays in whole steps (the papers' recurrence)."""
     count = len(laws.links)
     queues = bool(np.any(laws.router["q"] != 0.0))
     size = count * (3 if queues else 2)
@@ -423,15 +431,74 @@ def _sampled(laws: Linearization, T: float, phases: NDArray[np.float64] | None) 
             terms.add(1, q, q, 1.0)
             terms.add(0, q, y, T)
     for link, b, delay, _ in laws.paths:
-        if phases is None:
-            steps = [(steps_of(delay, T), 1.0)]
-        else:
-            steps = _staircase(delay / T + phases[b] - phases[link])
-        for m, share in steps:
-            terms.add(m, count + link, b, share * source["R"])
-            terms.add(m + 1, count + link, b, share * source["R_prev"])
+        m = steps_of(delay, T)
+        terms.add(m, count + link, b, source["R"])
+        terms.add(m + 1, count + link, b, source["R_prev"])
     cut = terms.without(range(count), range(count, size))
     return _sampled_system(terms, T, _sampled_system(cut, T, None))
+
+
+def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64]) -> SampledSystem:
+    """State (R, x, y[, q]) of every tick within the least common multiple H of the intervals.
+
+    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow that follows it sends after hearing tick g,
+    from D_il after the tick until D_il after the next. y_l[g] averages what falls into the interval that ends there.
+    """
+    unit, lengths = _common_unit(intervals)
+    total = lcm(*lengths)
+    ticks = [total // length for length in lengths]  # of each router in H
+    queues = bool(np.any(laws.router["q"] != 0.0))
+    before = np.concatenate([[0], np.cumsum(ticks)])
+    whole = int(before[-1])
+    terms = _Terms(whole * (4 if queues else 3))
+    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
+    R, x, y, q = 0, whole, 2 * whole, 3 * whole
+
+    def add(row: int, link: int, tick: int, kind: int, speaker: int, other: int, value: float) -> None:
+        """value times the speaker's state at tick `other` (any whole number) in that of the link at `tick`."""
+        back, place = divmod(other, ticks[speaker])
+        terms.add(-back, row + int(before[link]) + tick, kind + int(before[speaker]) + place, value)
+
+    for k, T in enumerate(intervals):
+        for g in range(ticks[k]):
+            add(R, k, g, R, k, g - 1, laws.router["R"][k])
+            add(R, k, g, y, k, g, laws.router["y"][k])
+            add(R, k, g, y, k, g - 1, laws.router["y_prev"][k])
+            add(x, k, g, x, k, g - 1, source["x"])
+            add(x, k, g, R, k, g, source["R"])
+            add(x, k, g, R, k, g - 1, source["R_prev"])
+            if queues:
+                add(R, k, g, q, k, g, laws.router["q"][k])
+                add(q, k, g, q, k, g - 1, 1.0)
+                add(q, k, g, y, k, g, float(T))
+    for link, b, delay, _ in laws.paths:
+        T, spoken = float(intervals[link]), float(intervals[b])
+        for g in range(ticks[link]):
+            end = ((phases[link] + g) * T - delay) / spoken - phases[b]  # in the speaker's intervals
+            for other, share in _overlaps(end - T / spoken, end):
+                add(y, link, g, x, b, other, share * spoken / T)
+    cut = terms.without(range(whole), range(2 * whole, terms.size))
+    step = unit * total
+    return _sampled_system(terms, step, _sampled_system(cut, step, None))
+
+
+def _overlaps(start: float, end: float) -> list[tuple[int, float]]:
+    """(g, share): how much of [g, g + 1) lies in [start, end], for every g where that is more than rounding."""
+    first, last = floor(start + 1e-9), ceil(end - 1e-9)
+    return [(g, max(0.0, min(g + 1.0, end) - max(float(g), start))) for g in range(first, last)]
+
+
+def _common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
+    """The largest time of which all intervals are whole multiples, and those multiples."""
+    ratios = [Fraction(float(T / intervals[0])).limit_denominator(1000) for T in intervals]
+    if any(abs(float(ratio) * intervals[0] / T - 1.0) > 1e-9 for ratio, T in zip(ratios, intervals, strict=True)):
+        raise ValueError(f"intervals must have ratios of whole numbers up to 1000, got {intervals.tolist()} s")
+    shared = lcm(*(ratio.denominator for ratio in ratios))
+    lengths = [int(ratio * shared) for ratio in ratios]
+    ticks = sum(lcm(*lengths) // length for length in lengths)
+    if ticks > 1000:
+        raise ValueError(f"intervals must repeat within 1000 ticks, got {ticks} for {intervals.tolist()} s")
+    return float(intervals[0]) / shared, lengths
 
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
@@ -484,13 +551,6 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
     cut = terms.without(range(first), range(first, size))
     return _sampled_system(terms, T, _sampled_system(cut, T, None))
-
-
-def _staircase(delay: float) -> list[tuple[int, float]]:
-    """(m, share): an interval [n - 1, n] of the listener sees the speaker's value of n - m for that share of it."""
-    whole = floor(delay + 1e-9)
-    part = max(0.0, delay - whole)
-    return [(whole + 1, 1.0 - part), (whole + 2, part)]
 
 
 def _sampled_system(terms: _Terms, T: float, opened: SampledSystem | None) -> SampledSystem:

@@ -1,5 +1,7 @@
 """Linear models from the laws, against the equations of the papers written out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,13 +95,64 @@ def test_phases_of_two_routers_move_the_hybrid_model_but_not_its_size():
     net = Network.parking_lot(["970 Mb/s", "800 Mb/s"], delay="13 ms")
     a = linearize(QIRCP(alpha=1.2), net, time="hybrid")
     b = linearize(QIRCP(alpha=1.2), net, time="hybrid", phases=[0.9, 0.1])
-    assert a.size == b.size == 4
+    assert a.size == b.size
     assert a.spectral_radius != b.spectral_radius
     assert a.spectral_radius == pytest.approx(b.spectral_radius, abs=0.02)
     one = Network.dumbbell("1 Gb/s", rtts=[0.123])
     assert linearize(QIRCP(), one, "hybrid", phases=[0.4]).spectral_radius == pytest.approx(
         linearize(QIRCP(), one, "hybrid").spectral_radius, abs=1e-12
     )
+
+
+@pytest.mark.parametrize("protocol", [QIRCP(alpha=1.2), PIQIRCP(alpha=1.1), RCP(alpha=0.4, beta=0.2)])
+def test_routers_with_their_own_intervals(protocol):
+    """A step is the least common multiple; routers that do not meet keep their own loops."""
+    first, second = Link("100 Mb/s", 0.031), Link("300 Mb/s", 0.055)
+    apart = Network([first, second], [Flow([0]), Flow([1])])
+    alone = [Network([first], [Flow([0])]), Network([second], [Flow([0])])]
+    for intervals, steps in (([0.01, 0.01], (1, 1)), ([0.01, 0.015], (3, 2)), ([0.02, 0.01], (1, 2))):
+        both = linearize(protocol, apart, "hybrid", intervals=intervals, phases=[0.3, 0.8])
+        assert both.dt == pytest.approx(intervals[0] * steps[0])
+        radii = [
+            linearize(replace(protocol, interval=T), net, "hybrid").spectral_radius ** n
+            for T, n, net in zip(intervals, steps, alone, strict=True)
+        ]
+        assert both.spectral_radius == pytest.approx(max(radii), rel=1e-9)
+
+
+def test_a_slower_second_router_on_the_path():
+    """Two bottlenecks with intervals 10 and 30 ms, against the recurrence of ticks played through in time."""
+    net = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="21 ms")
+    protocol = QIRCP(alpha=1.0)
+    system = linearize(protocol, net, "hybrid", intervals=[0.01, 0.03], phases=[0.5, 0.25])
+    growth = np.log(system.spectral_radius) / system.dt
+    assert growth == pytest.approx(_played_growth(protocol, net, [0.01, 0.03], [0.5, 0.25]), rel=1e-3)
+
+
+def _played_growth(protocol, net, intervals, phases, fine=0.00025, horizon=40.0):
+    """Growth rate of a small deviation: rates as step functions on a fine grid, routers acting at their ticks."""
+    point = protocol.equilibrium(net)
+    steps = round(horizon / fine)
+    rng = np.random.default_rng(1)
+    fair = np.zeros((steps + 2000, net.n_links))  # deviation announced, from 2000 grid points before time 0
+    fair[:2000] = rng.normal(size=net.n_links)
+    for now in range(2000, steps + 2000):
+        fair[now] = fair[now - 1]
+        for link, (T, phase) in enumerate(zip(intervals, phases, strict=True)):
+            width, at = round(T / fine), round(phase * T / fine)
+            if (now - 2000 - at) % width:
+                continue
+            y = 0.0
+            for flow, b in enumerate(point.bottleneck):
+                if net.incidence[flow, link]:
+                    back = round((net.backward_delays[flow, b] + net.forward_delays[flow, link]) / fine)
+                    y += fair[now - width - back : now - back, b].mean()
+            through = net.incidence[:, link]
+            C, R, d = net.capacities[link], point.fair_rate[link], net.rtts[through].mean()
+            fair[now, link] -= protocol.alpha * T * R * y / (protocol.gamma * C * d)
+    level = np.abs(fair[2000:]).max(axis=1)[steps // 4 :]
+    peaks = level[: len(level) // 1200 * 1200].reshape(-1, 1200).max(axis=1)  # windows of ten least common multiples
+    return np.polyfit(1200 * fine * np.arange(len(peaks)), np.log(peaks), 1)[0]
 
 
 def test_wrong_rtt_estimate_scales_the_gain():
@@ -128,6 +181,8 @@ def test_steps_of_rounds_up_but_not_past_a_multiple():
         (ValueError, "approximation must be None or one of '4.64', '4.75'", {"approximation": "4.1"}),
         (ValueError, "approximation must be None", {"approximation": "4.64", "time": "discrete"}),
         (ValueError, "phases belong to time='hybrid'", {"phases": [0.5]}),
+        (ValueError, "intervals belong to time='hybrid'", {"intervals": [0.01]}),
+        (ValueError, r"intervals must be 1 times > 0 s, got \[0.0\]", {"intervals": [0.0], "time": "hybrid"}),
         (ValueError, r"phases must be 1 numbers in \[0, 1\)", {"phases": [1.5], "time": "hybrid"}),
         (ValueError, "assignment must have 3 link indices", {"assignment": [0]}),
     ],
@@ -135,6 +190,14 @@ def test_steps_of_rounds_up_but_not_past_a_multiple():
 def test_bad_input_gets_one_line(error, message, call):
     with pytest.raises(error, match=message):
         linearize(PIQIRCP(), NET, **call)
+
+
+def test_intervals_that_never_repeat_are_refused():
+    net = Network.parking_lot(["97 Mb/s", "80 Mb/s"])
+    with pytest.raises(ValueError, match="intervals must have ratios of whole numbers up to 1000"):
+        linearize(QIRCP(), net, "hybrid", intervals=[0.01, 0.01 * 2**0.5])
+    with pytest.raises(ValueError, match="intervals must repeat within 1000 ticks, got 1996"):
+        linearize(QIRCP(), net, "hybrid", intervals=[0.01, 0.01 * 997 / 999])
 
 
 def test_models_that_do_not_exist_say_why():
