@@ -10,6 +10,7 @@ import numpy as np
 
 from ecc.linear.characteristic import Characteristic, Real
 from ecc.linear.counting import Count, Evaluation, count_right
+from ecc.linear.display import Displayed
 
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
@@ -18,7 +19,7 @@ __all__ = ["Certificate", "certify", "is_stable"]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Displayed):
     """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
 
     Fields

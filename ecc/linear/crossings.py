@@ -32,6 +32,7 @@ from ecc.linear.characteristic import (
     longest_sum,
 )
 from ecc.linear.counting import count_right
+from ecc.linear.display import Displayed
 from ecc.linear.systems import LinearSystem
 
 __all__ = ["Crossing", "Loss", "Pair", "boundary_crossings", "crossings", "first_loss", "isolate", "refine"]
@@ -55,7 +56,7 @@ class Crossing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Loss:
+class Loss(Displayed):
     """First loss of stability as the gain grows from 0.
 
     Fields

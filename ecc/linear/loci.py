@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
 from ecc.linear.counting import count_right
+from ecc.linear.display import Displayed
 from ecc.linear.margins import nyquist
 from ecc.linear.systems import LinearSystem
 
@@ -30,7 +31,7 @@ _MOST = 40_000
 
 
 @dataclass(frozen=True, eq=False)
-class Loci:
+class Loci(Displayed):
     """Characteristic loci on the boundary of stability.
 
     Fields

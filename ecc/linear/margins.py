@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.crossings import Pair, Real3, boundary_crossings, isolate, refine
+from ecc.linear.display import Displayed
 
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
@@ -31,7 +32,7 @@ class FrequencyResponse:
 
 
 @dataclass(frozen=True)
-class Margins:
+class Margins(Displayed):
     """How far an open loop L is from the critical point -1, over all crossings.
 
     Fields
