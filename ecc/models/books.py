@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ecc.models.base import Hook
+
 __all__ = ["FlowState", "Header", "LinkState"]
 
 NO_LINK = -1
@@ -155,3 +157,18 @@ def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
         listen(flow, header, env)
         flow.x = max(header.rate, least_rate(p, env))
         env.rate = flow.x
+
+
+def link_hooks(on_interval: Hook) -> dict[str, Hook]:
+    """These books at a link, and what a protocol does with them at the end of an interval."""
+    return {
+        "on_start": link_on_start,
+        "on_arrival": link_on_arrival,
+        "on_departure": link_on_departure,
+        "on_interval": on_interval,
+    }
+
+
+def flow_hooks(on_ack: Hook) -> dict[str, Hook]:
+    """These books at a host, and what a protocol does with the feedback of an ACK."""
+    return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": on_ack}

@@ -107,16 +107,11 @@ class PIQIRCP(Protocol):
     flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {
-            "on_start": books.link_on_start,
-            "on_arrival": books.link_on_arrival,
-            "on_departure": books.link_on_departure,
-            "on_interval": on_interval,
-        }
+        return books.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
-        return {"on_start": books.flow_on_start, "on_send": books.flow_on_send, "on_ack": on_ack}
+        return books.flow_hooks(on_ack)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

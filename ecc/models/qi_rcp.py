@@ -85,15 +85,10 @@ class QIRCP(Protocol):
     flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {
-            "on_start": books.link_on_start,
-            "on_arrival": books.link_on_arrival,
-            "on_departure": books.link_on_departure,
-            "on_interval": on_interval,
-        }
+        return books.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_send": books.flow_on_send, "on_ack": books.follow}
+        return books.flow_hooks(books.follow)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
