@@ -503,7 +503,7 @@ def _level(field: Field, tiles: _Tiles, out: Complex, pool: ThreadPoolExecutor) 
         part = _part(f, wrong)
         sigma[wrong], right[wrong] = _line(roots[:, wrong], unit[wrong] if len(unit) > 1 else unit)
         number[wrong] = _count(part, zero[:, :, wrong], size[:, :, wrong], sigma[wrong], field.sampled)
-    sure = (number == right) & (right > 0)
+    sure = (number == right) & (right > 0) & _distinct(roots, right, unit)
     high, wide = tiles.sides
     single = (high == 1) & (wide == 1)
     tiles = _Tiles(tiles.ranges, roots)
@@ -544,6 +544,15 @@ def _level(field: Field, tiles: _Tiles, out: Complex, pool: ThreadPoolExecutor) 
 
 def _part(f: Expansion, which: Any) -> Expansion:
     return Expansion(f.theta[:, which] if f.theta.shape[1] > 1 else f.theta, f.coefficients[:, :, which])
+
+
+def _distinct(roots: Complex, right: Index, unit: Real) -> NDArray[np.bool_]:
+    """Whether the roots right of the line are as many different ones."""
+    out = np.ones(roots.shape[1], bool)
+    for b in range(len(roots)):
+        for a in range(b):
+            out &= (b >= right) | (np.abs(roots[a] - roots[b]) > 1e-7 * unit)
+    return out
 
 
 def _sorted(roots: Complex) -> Complex:
