@@ -56,7 +56,8 @@ def stability_map(
     Notes: exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits).
         That no root is larger is proven over tiles of the grid (`ecc.linear.fields`), so every point has the verdict
         of the certified count. Cost: one linearization for each value of each parameter (0.5 ms), then microseconds a
-        point for systems of a few delays; with delays of hundreds of steps tiles are small, about 1 ms a point. Neutral approximations, and networks whose links follow each other in a
+        point for systems of a few delays; with delays of hundreds of steps tiles are small, about 1 ms a
+        point. Neutral approximations, and networks whose links follow each other in a
         circle with many delays, are solved point by point (10 ms).
     Example
         >>> from ecc.models import QIRCP
