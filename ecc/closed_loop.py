@@ -439,47 +439,74 @@ def _discrete(laws: Linearization, T: float) -> SampledSystem:
 
 
 def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64]) -> SampledSystem:
-    """State (R, x, y[, q]) of every tick within the least common multiple H of the intervals.
+    """State (R[, x][, q]) of every tick within the least common multiple H of the intervals.
 
-    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow that follows it sends after hearing tick g,
-    from D_il after the tick until D_il after the next. y_l[g] averages what falls into the interval that ends there.
+    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow that follows it sends after hearing tick g (if
+    it has memory; else that is R_l[g]), from D_il after the tick until D_il after the next. y_l[g] averages what falls
+    into the interval that ends there.
     """
     unit, lengths = _common_unit(intervals)
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # of each router in H
-    queues = bool(np.any(laws.router["q"] != 0.0))
+    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
+    memory = source["x"] != 0.0
     before = np.concatenate([[0], np.cumsum(ticks)])
     whole = int(before[-1])
-    terms = _Terms(whole * (4 if queues else 3))
-    source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
-    R, x, y, q = 0, whole, 2 * whole, 3 * whole
+    R, x, q = 0, whole, whole * (2 if memory else 1)
+    size = q + (whole if np.any(laws.router["q"] != 0.0) else 0)
+    terms, cut = _Terms(size), _Terms(size)
 
-    def add(row: int, link: int, tick: int, kind: int, speaker: int, other: int, value: float) -> None:
-        """value times the speaker's state at tick `other` (any whole number) in that of the link at `tick`."""
+    def add(row: int, link: int, g: int, kind: int, speaker: int, other: int, value: float, loop: bool = False) -> None:
+        """value times the speaker's state at tick `other` (any whole number) in that of the link at tick g."""
         back, place = divmod(other, ticks[speaker])
-        terms.add(-back, row + int(before[link]) + tick, kind + int(before[speaker]) + place, value)
+        for system in (terms,) if loop else (terms, cut):
+            system.add(-back, row + int(before[link]) + g, kind + int(before[speaker]) + place, value)
+
+    def hear(kind: int, link: int, g: int, speaker: int, other: int, gain: float, loop: bool) -> None:
+        """gain times what the source law makes of the speaker's tick `other`."""
+        add(kind, link, g, R, speaker, other, gain * source["R"], loop)
+        add(kind, link, g, R, speaker, other - 1, gain * source["R_prev"], loop)
+
+    shares = _arrivals(laws, intervals, phases, ticks)
+
+    def arrive(kind: int, link: int, g: int, at: int, gain: float, loop: bool) -> None:
+        """gain times y of the link at tick `at`."""
+        back, place = divmod(at, ticks[link])
+        for b, other, share in shares[link][place]:
+            then = other + back * ticks[b]
+            if memory:
+                add(kind, link, g, x, b, then, gain * share, loop)
+            else:
+                hear(kind, link, g, b, then, gain * share, loop)
 
     for k, T in enumerate(intervals):
         for g in range(ticks[k]):
             add(R, k, g, R, k, g - 1, laws.router["R"][k])
-            add(R, k, g, y, k, g, laws.router["y"][k])
-            add(R, k, g, y, k, g - 1, laws.router["y_prev"][k])
-            add(x, k, g, x, k, g - 1, source["x"])
-            add(x, k, g, R, k, g, source["R"])
-            add(x, k, g, R, k, g - 1, source["R_prev"])
-            if queues:
-                add(R, k, g, q, k, g, laws.router["q"][k])
+            arrive(R, k, g, g, laws.router["y"][k], True)
+            arrive(R, k, g, g - 1, laws.router["y_prev"][k], True)
+            if memory:
+                add(x, k, g, x, k, g - 1, source["x"])
+                hear(x, k, g, k, g, 1.0, False)
+            if size > q:
+                add(R, k, g, q, k, g, laws.router["q"][k], True)
                 add(q, k, g, q, k, g - 1, 1.0)
-                add(q, k, g, y, k, g, float(T))
+                arrive(q, k, g, g, float(T), False)
+    step = unit * total
+    return _sampled_system(terms, step, _sampled_system(cut, step, None))
+
+
+def _arrivals(
+    laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64], ticks: list[int]
+) -> list[list[list[tuple[int, int, float]]]]:
+    """For each link and tick in H: (router, its tick, share), the steps of staircases that the interval averages."""
+    found: list[list[dict[tuple[int, int], float]]] = [[defaultdict(float) for _ in range(n)] for n in ticks]
     for link, b, delay, _ in laws.paths:
         T, spoken = float(intervals[link]), float(intervals[b])
         for g in range(ticks[link]):
             end = ((phases[link] + g) * T - delay) / spoken - phases[b]  # in the speaker's intervals
             for other, share in _overlaps(end - T / spoken, end):
-                add(y, link, g, x, b, other, share * spoken / T)
-    cut = terms.without(range(whole), range(2 * whole, terms.size))
-    step = unit * total
-    return _sampled_system(terms, step, _sampled_system(cut, step, None))
+                found[link][g][b, other] += share * spoken / T
+    return [[[(b, other, share) for (b, other), share in tick.items()] for tick in link] for link in found]
 
 
 def _overlaps(start: float, end: float) -> list[tuple[int, float]]:
