@@ -25,9 +25,10 @@ class Certificate(Displayed):
     Fields
         stable : True or False if proven, None if undecided.
         at_least, at_most : bounds on the number of unstable roots; at_most is None if none is proven.
-        line : real part of the contour [1/s], or log of its radius.
+        line : real part of the contour [1/s], or log of its radius; of several (one a group of states that does not act
+            back on others) the one furthest from the boundary.
         reach : |s| beyond which no root can lie right of the line [rad/s]; pi for sampled systems.
-        pieces : pieces of the contour on which the enclosure excludes zero.
+        pieces : pieces of the contours on which the enclosure excludes zero.
         method : how.
     """
 
@@ -52,10 +53,13 @@ _STEP = 1e-13
 
 def is_stable(system: LinearSystem) -> bool:
     """Count in floating point with its own error bounds; where that cannot tell, in balls."""
-    count = count_right(system._characteristic, 0.0)
-    if count.number is not None:
-        return count.number == 0
-    return certify(system).stable is True
+    for part, _ in system._blocks:
+        number = count_right(part._characteristic, 0.0).number
+        if number is None:
+            number = 0 if _certify(part._characteristic).stable else 1
+        if number > 0:
+            return False
+    return True
 
 
 def certify(system: LinearSystem) -> Certificate:
@@ -77,7 +81,24 @@ def certify(system: LinearSystem) -> Certificate:
         >>> certify(DelaySystem([-1.0], [1.6])).unstable
         2
     """
-    ch = system._characteristic
+    proofs = [(_certify(part._characteristic), many) for part, many in system._blocks]
+    if len(proofs) == 1 and proofs[0][1] == 1:
+        return proofs[0][0]
+    least = sum(many * proof.at_least for proof, many in proofs)
+    most = [proof.at_most and many * proof.at_most for proof, many in proofs]
+    known = [number for number in most if number is not None]
+    return Certificate(
+        stable=_verdict(least, sum(known) if len(known) == len(most) else None),
+        at_least=least,
+        at_most=sum(known) if len(known) == len(most) else None,
+        line=max((proof.line for proof, _ in proofs), key=abs),
+        reach=max(proof.reach for proof, _ in proofs),
+        pieces=sum(proof.pieces for proof, _ in proofs),
+        method=proofs[0][0].method,
+    )
+
+
+def _certify(ch: Characteristic) -> Certificate:
     count = _proven(ch, 0.0)
     if count.number is not None:
         return _certificate(count, count.number, count.number)
@@ -91,9 +112,13 @@ def certify(system: LinearSystem) -> Certificate:
     return _certificate(left if left.number is not None else right, least, left.number)
 
 
+def _verdict(least: int, most: int | None) -> bool | None:
+    return True if most == 0 else (False if least > 0 else None)
+
+
 def _certificate(count: Count, least: int, most: int | None) -> Certificate:
-    stable = True if most == 0 else (False if least > 0 else None)
-    return Certificate(stable, least, most, count.sigma, count.top, max(0, len(count.omega) - 1), _METHOD.format(_BITS))
+    pieces, method = max(0, len(count.omega) - 1), _METHOD.format(_BITS)
+    return Certificate(_verdict(least, most), least, most, count.sigma, count.top, pieces, method)
 
 
 def _root_at_zero(ch: Characteristic) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from ecc.linear.certificate import is_stable
@@ -73,6 +73,17 @@ class DelaySystem(LinearSystem):
     def _leading_determinant(self) -> float:
         return float(np.linalg.det(self._leading)) if np.any(self.neutral_delays == 0.0) else 1.0
 
+    def _part(self, states: NDArray[np.int64]) -> DelaySystem:
+        rows = states[:, None]
+        neutral = self.neutral[:, rows, states]
+        return DelaySystem(
+            self.matrices[:, rows, states], self.delays, neutral=neutral, neutral_delays=self.neutral_delays
+        )
+
+    @property
+    def _pattern(self) -> NDArray[np.bool_]:
+        return np.asarray(super()._pattern | np.any(self.neutral != 0.0, axis=0))
+
     def _terms(self) -> Terms:
         later = self.neutral_delays > 0.0
         a: Real = self.matrices
@@ -130,6 +141,12 @@ class DelaySystem(LinearSystem):
         return self.essential_abscissa < 0.0 and is_stable(self)
 
     @property
+    def _floor(self) -> float:
+        ch = self._characteristic
+        floor = -600.0 * ch.unit if ch.longest > 0.0 else -2.0 * (ch.bound(0.0) + ch.unit)
+        return max(floor, self._countable + 1e-3 * ch.unit)
+
+    @property
     def spectral_abscissa(self) -> float:
         """Real part of the rightmost root [1/s]; of a neutral system at least its essential abscissa."""
         roots = self.roots(1)
@@ -150,8 +167,5 @@ class DelaySystem(LinearSystem):
             >>> DelaySystem([-1.0], [1.0]).roots(2)
             array([-0.31813151+1.33723570j, -0.31813151-1.33723570j])
         """
-        ch = self._characteristic
-        unit = ch.unit
-        floor = -600.0 * unit if ch.longest > 0.0 else -2.0 * (ch.bound(0.0) + unit)
-        roots = self._rightmost(k, max(floor, self._countable + 1e-3 * unit))
+        roots = self._rightmost(k)
         return roots[roots.real > self.essential_abscissa]

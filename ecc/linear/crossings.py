@@ -8,9 +8,9 @@ every member up to the gain searched. Other families are followed by the proven 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from math import ceil, inf, isfinite, nan, pi
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from ecc.linear.characteristic import (
 )
 from ecc.linear.counting import count_right
 from ecc.linear.display import Displayed
-from ecc.linear.systems import LinearSystem
+from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["Crossing", "Loss", "Pair", "boundary_crossings", "crossings", "first_loss", "isolate", "refine"]
 
@@ -41,6 +41,8 @@ Family = Callable[[float], LinearSystem]
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 _MOST_NODES = 1 << 18
+_TOGETHER = 1e-6  # of the gain: crossings that counts need not tell apart
+_SAMPLES = (0.25, 0.5, 1.0)  # of the least of 1 and the maximum: gains at which a family is looked at
 _FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond are not searched
 
 
@@ -53,6 +55,9 @@ class Crossing(NamedTuple):
     gain: float
     frequency: float
     change: int
+
+
+_Found = tuple[int, list[Crossing], float]
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ def _gains(pair: Pair, omega: Real) -> tuple[Real, Real, Real]:
         good = (np.abs(dw) < 1e-9 * omega) & (np.abs(dg) < 1e-9 * np.abs(gain))
         speed = (-1j * f1 / along).real
     gain, omega = np.where(good, gain + dg, gain), np.where(good, omega + dw, omega)
-    keep = np.isfinite(speed) & (gain > 0.0)
+    keep = np.isfinite(speed) & (gain > 1e-13 * pair.span)  # F0 = 0 is a crossing at no gain
     return gain[keep], omega[keep], speed[keep]
 
 
@@ -273,9 +278,9 @@ class _Affine:
         self.base, self.rise = base, rise
 
     @staticmethod
-    def detect(family: Family, gain: float) -> _Affine | None:
-        """Read base and rise off three members; None if matrices or determinants are not affine in the gain."""
-        quarter, half, full = align(*(_terms(family(gain * part)) for part in (0.25, 0.5, 1.0)))
+    def detect(members: Sequence[LinearSystem], gain: float) -> _Affine | None:
+        """Read base and rise off the members at `_SAMPLES` of the gain; None if they or determinants are not affine."""
+        quarter, half, full = align(*(member._terms() for member in members))
         blocks = []
         for name in ("constant", "slope"):
             q, h, f = (getattr(ch, name) for ch in (quarter, half, full))
@@ -342,11 +347,14 @@ class _Affine:
 def _unstable(family: Family, gain: float) -> int:
     """Number of unstable roots of a member, at least; roots on the boundary itself count as one."""
     system = family(gain)
-    number = count_right(system._characteristic, 0.0).number
-    if number is not None:
-        return number
-    proof = prove(system)
-    return 0 if proof.stable else max(1, proof.at_least)
+    total = 0
+    for part, many in system._blocks:
+        number = count_right(part._characteristic, 0.0).number
+        if number is None:
+            proof = prove(part)
+            number = 0 if proof.stable else max(1, proof.at_least)
+        total += many * number
+    return total
 
 
 def _middle(a: float, b: float) -> float:
@@ -374,7 +382,7 @@ def _lost_at(start: int, found: list[Crossing]) -> int | None:
     return None
 
 
-def _follow(family: Family, affine: _Affine, maximum: float) -> tuple[int, list[Crossing], float]:
+def _follow(family: Family, affine: _Affine, maximum: float) -> _Found:
     """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
     span = min(affine.first_span, maximum)
     if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
@@ -416,10 +424,65 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> tuple[int, list[
             return start, found, complete
 
 
-def _terms(system: LinearSystem) -> Terms:
+def _checked(system: LinearSystem) -> LinearSystem:
     if not isinstance(system, LinearSystem):
         raise TypeError(f"the family must return a DelaySystem or SampledSystem, got {type(system).__name__}")
-    return system._terms()
+    return system
+
+
+class _Recoupled(Exception):
+    """A member whose states act on each other in other ways than those that the family was split by."""
+
+
+def _search(family: Family, members: Sequence[LinearSystem], maximum: float) -> _Found:
+    """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+    affine = _Affine.detect(members, min(1.0, maximum))
+    if affine is not None:
+        return _follow(family, affine, maximum)
+    low, high = (maximum * 1e-6, maximum) if isfinite(maximum) else (1e-6, 1e6)
+    return _Scan(family, low, high).follow()
+
+
+def _search_blocks(family: Family, maximum: float) -> _Found:
+    """The same for a family whose determinant is a product: over all groups of states that act on each other."""
+    members = [_checked(family(min(1.0, maximum) * share)) for share in _SAMPLES]
+    reach = reachable(np.any([member._pattern for member in members], axis=0))
+    groups = components(reach)
+    if len(groups) == 1:
+        return _search(family, members, maximum)
+
+    def part(gain: float, states: NDArray[np.int64]) -> LinearSystem:
+        system = remembered(gain)
+        if np.any(system._pattern & ~reach):
+            raise _Recoupled
+        return system._part(states)
+
+    remembered = lru_cache(maxsize=256)(family)
+    start, complete, found = 0, inf, list[Crossing]()
+    try:
+        for states in groups:
+            own = [member._part(states) for member in members]
+            begin, more, until = _search(partial(part, states=states), own, maximum)
+            start, complete, found = start + begin, min(complete, until), found + more
+    except _Recoupled:
+        return _search(family, members, maximum)
+    return start, _joined([c for c in found if c.gain <= complete]), complete
+
+
+def _joined(found: list[Crossing]) -> list[Crossing]:
+    """By growing gain; those of several groups at one gain and frequency as one."""
+    out: list[Crossing] = []
+    for c in sorted(found):
+        for i in range(len(out) - 1, -1, -1):
+            if c.gain - out[i].gain > 1e-12 * c.gain:
+                out.append(c)
+                break
+            if abs(c.frequency - out[i].frequency) <= 1e-9 * c.frequency:
+                out[i] = out[i]._replace(change=out[i].change + c.change)
+                break
+        else:
+            out.append(c)
+    return out
 
 
 class _Scan:
@@ -443,7 +506,7 @@ class _Scan:
             s = complex(np.log(s))
         return s.real, complex(s.real, abs(s.imag))
 
-    def follow(self) -> tuple[int, list[Crossing], float]:
+    def follow(self) -> _Found:
         steps = max(2, ceil(2.0 * np.log2(self.high / self.low)))
         grid: list[float] = []
         found: list[Crossing] = []
@@ -483,11 +546,10 @@ class _Scan:
         change = self.count(high) - self.count(low)
         if change == 0:
             return []
-        if high - low > 1e-3 * high or (abs(change) > 2 and high - low > 1e-13 * high):
+        if high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high):
             middle = float(np.sqrt(low * high))
             return self._between(low, middle) + self._between(middle, high)
-        gain, omega = self._polish(low, high)
-        return [Crossing(gain, omega, change)]
+        return [Crossing(*self._polish(low, high), change)]
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
@@ -505,8 +567,12 @@ class _Scan:
         def value(gain: float, w: float) -> complex:
             return complex(self.family(gain)._characteristic.determinant(np.array([1j * w]))[0])
 
+        if abs(self.count(high) - self.count(low)) > 2:  # several roots at once
+            return self._halved(low, high), omega
         if omega in (0.0, pi) and (omega == 0.0 or system._characteristic.sampled):
-            return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
+            if np.sign(value(low, omega).real) != np.sign(value(high, omega).real):
+                return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
+            return self._halved(low, high), omega
         gain = 0.5 * (low + high)
         for _ in range(20):
             h = 1e-6
@@ -521,8 +587,16 @@ class _Scan:
             if abs(dg) <= 1e-14 * gain and abs(dw) <= 1e-14 * omega:
                 break
         if not low * (1.0 - 1e-9) <= gain <= high * (1.0 + 1e-9):
-            raise ConvergenceError(f"the crossing between gains {low!r} and {high!r} is not simple", (gain, omega))
+            return self._halved(low, high), abs(nearest.imag)
         return gain, omega
+
+    def _halved(self, low: float, high: float) -> float:
+        """The gain of several roots that cross together: by counts alone."""
+        before = self.count(low)
+        while high - low > _TOGETHER * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.count(middle) == before else (low, middle)
+        return 0.5 * (low + high)
 
 
 def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -> Loss:
@@ -537,7 +611,8 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     Raises
         ValueError: maximum is not > 0.   TypeError: the family returns something else.
         ConvergenceError: a crossing that cannot be isolated or, if asked for, proven.
-    Notes: families affine in the gain are solved along the frequency axis, the gain to about 1e-14; others are followed
+    Notes: families affine in the gain are solved along the frequency axis, the gain to about 1e-14 (states that do not
+        act back on others apart from these); others, to 1e-6 where several roots cross at once, are followed
         over gains from 1e-6 to 1e6 (or from maximum/10^6 up to the maximum), half an octave apart, until two octaves
         beyond the first loss or until the family refuses a gain with ValueError; complete_to says how far.
     Example:
@@ -546,12 +621,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {maximum!r}")
-    affine = _Affine.detect(family, min(1.0, maximum))
-    if affine is not None:
-        start, found, complete = _follow(family, affine, maximum)
-    else:
-        high = maximum if isfinite(maximum) else 1e6
-        start, found, complete = _Scan(family, high * 1e-6 if isfinite(maximum) else 1e-6, high).follow()
+    start, found, complete = _search_blocks(family, maximum)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else _lost_at(start, found)
     value, frequency, proven = inf, nan, None

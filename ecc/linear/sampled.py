@@ -59,6 +59,9 @@ class SampledSystem(LinearSystem):
         object.__setattr__(self, "opened", opened)
         self._check_opened()
 
+    def _part(self, states: NDArray[np.int64]) -> SampledSystem:
+        return SampledSystem(self.matrices[:, states[:, None], states], self.delays, dt=self.dt)
+
     def _terms(self) -> Terms:
         return Terms(-self.matrices, self.delays + 1.0, np.zeros((0, self.size, self.size)), np.zeros(0), sampled=True)
 
@@ -84,6 +87,10 @@ class SampledSystem(LinearSystem):
         return is_stable(self)
 
     @property
+    def _floor(self) -> float:
+        return -600.0 * self._characteristic.unit
+
+    @property
     def spectral_radius(self) -> float:
         """Largest |z| over the roots; 0 if every solution ends after finitely many steps."""
         roots = self.roots(1)
@@ -104,10 +111,7 @@ class SampledSystem(LinearSystem):
             >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
             array([0.5+0.5j, 0.5-0.5j])
         """
-        ch = self._characteristic
-        if not len(ch.delays):
-            return np.zeros(0, complex)
-        s = self._rightmost(k, -600.0 * ch.unit)
+        s = self._rightmost(k)
         z = np.exp(s)
         z[np.abs(np.abs(s.imag) - np.pi) == 0.0] = -np.exp(s.real[np.abs(np.abs(s.imag) - np.pi) == 0.0])
         return np.asarray(z)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align
 from ecc.linear.rootfinding import rightmost, starts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ecc.linear.certificate import Certificate
     from ecc.linear.margins import FrequencyResponse, Margins
 
-__all__ = ["LinearSystem", "read_delays", "read_matrices"]
+__all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "reachable"]
 
 
 def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
@@ -78,11 +78,32 @@ def merge(matrices: Real, delays: Real) -> tuple[Real, Real]:
     return total, every
 
 
+def reachable(pattern: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which state acts on which through any number of others; every state on itself."""
+    reach = pattern | np.eye(len(pattern), dtype=bool)
+    while not reach.all():
+        further = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0.0
+        if np.array_equal(further, reach):
+            break
+        reach = further
+    return reach
+
+
+def components(reach: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """States that act on each other, from `reachable`: the blocks on the diagonal of a triangular form."""
+    both = reach & reach.T
+    first = both.argmax(axis=1)
+    return [np.flatnonzero(both[i]) for i in np.unique(first)]
+
+
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class LinearSystem(ABC):
     """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
 
-    A new kind of system adds (1) its constructor, (2) `_terms`, (3) `characteristic` in its own variable.
+    A new kind of system adds (1) its constructor, (2) `_terms`, (3) `characteristic` in its own variable, (4) `_part`.
+
+    Where the states fall into groups of which one acts on the next but not back, det Delta is the product of the
+    groups' determinants: roots, counts and proofs are taken group by group (`_blocks`).
     """
 
     matrices: Real
@@ -92,6 +113,31 @@ class LinearSystem(ABC):
     @abstractmethod
     def _terms(self) -> Terms:
         """B_k and E_j of the characteristic matrix, with the identity in front of the highest term."""
+
+    @abstractmethod
+    def _part(self, states: NDArray[np.int64]) -> Self:
+        """The system of some of the states alone."""
+
+    @property
+    def _pattern(self) -> NDArray[np.bool_]:
+        """Which entries are not zero at every delay."""
+        return np.asarray(np.any(self.matrices != 0.0, axis=0))
+
+    @cached_property
+    def _blocks(self) -> tuple[tuple[Self, int], ...]:
+        """The systems whose determinants multiply to det Delta, and how often each occurs."""
+        groups = components(reachable(self._pattern)) if self.size > 1 else []
+        if len(groups) <= 1:
+            return ((self, 1),)
+        known: dict[tuple[bytes, ...], tuple[Self, int]] = {}
+        for states in groups:
+            part = self._part(states)
+            part.__dict__["_blocks"] = ((part, 1),)
+            terms = part._terms()
+            key = (terms.constant.tobytes(), terms.slope.tobytes())  # over the same delays
+            first, many = known.get(key, (part, 0))
+            known[key] = first, many + 1
+        return tuple(known.values())
 
     @cached_property
     def _characteristic(self) -> Characteristic:
@@ -149,12 +195,25 @@ class LinearSystem(ABC):
             raise ValueError("the open loop is unknown: this system was built without opened=")
         return self.opened
 
-    def _rightmost(self, k: int, floor: float) -> Complex:
+    @property
+    @abstractmethod
+    def _floor(self) -> float:
+        """Real part of s down to which roots are searched."""
+
+    def _rightmost(self, k: int) -> Complex:
         if not isinstance(k, int | np.integer) or isinstance(k, bool):
             raise TypeError(f"k must be a whole number, got {type(k).__name__}")
         if k < 1:
             raise ValueError(f"k must be >= 1, got {k}")
-        return rightmost(self._characteristic, int(k), starts(self._characteristic, int(k)), floor)
+        found: list[Complex] = []
+        for part, many in self._blocks:
+            ch = part._characteristic
+            if not ch.sampled or len(ch.delays):
+                found += [rightmost(ch, int(k), starts(ch, int(k)), part._floor)] * many
+        if len(found) == 1:
+            return found[0]
+        s = np.concatenate([*found, np.zeros(0, complex)])
+        return np.asarray(s[np.lexsort((np.abs(s.imag), -s.real))][:k])
 
     def nyquist(self, omega: ArrayLike | None = None) -> FrequencyResponse:
         """Return the open loop on the boundary of stability.

@@ -227,3 +227,48 @@ def test_unprovable_boundary_raises(monkeypatch):
     monkeypatch.setattr(module, "prove", lambda system: DelaySystem([[[0, 1], [-1, 0]]], [0]).certify())
     with pytest.raises(ConvergenceError, match="no proof around gain"):
         first_loss(lambda g: DelaySystem([-g], [1.0]), certify=True)
+
+
+@pytest.mark.parametrize("steps", [[1, 2], [3, 3, 3], [1, 2, 4]])
+def test_many_roots_cross_at_once(steps):
+    """Flows that follow one router, z^D = 1 - tau each: every root of every flow crosses at tau = 2."""
+
+    def family(tau):
+        size, matrices = len(steps) + 1, []
+        for delay in sorted(set(steps)):
+            matrix = np.zeros((size, size))
+            on = 1 + np.flatnonzero(np.array(steps) == delay)
+            matrix[on, on], matrix[on, 0] = 1.0 - tau, tau
+            matrices.append(matrix)
+        return SampledSystem(matrices, [delay - 1 for delay in sorted(set(steps))])
+
+    loss = first_loss(family, certify=True)
+    assert loss.value == pytest.approx(2.0, rel=1e-12)
+    assert loss.certified[0] < 2.0 < loss.certified[1]
+    assert sum(c.change for c in loss.crossings) == sum(steps)
+    assert all(c.gain == pytest.approx(2.0, rel=1e-12) for c in loss.crossings)
+    turns = {round((2 * i + 1) / delay, 9) for delay in steps for i in range(delay) if 2 * i + 1 <= delay}
+    assert {round(c.frequency / pi, 9) for c in loss.crossings} == turns
+
+
+def test_equal_flows_that_act_on_each_other_cross_at_once():
+    """Roots 0.5 - 0.5 b^2, as often as there are flows but one, cross at z = -1 where b^2 = 3."""
+
+    def family(b):
+        coupling = np.full((3, 3), 0.1 * b * b)
+        np.fill_diagonal(coupling, -0.4 * b * b)
+        return SampledSystem([0.5 * np.eye(3) + coupling], [0])
+
+    loss = first_loss(family, maximum=10.0)
+    assert loss.value == pytest.approx(3.0**0.5, rel=1e-6)
+    assert loss.frequency == pytest.approx(pi)
+    assert loss.crossings[0].change == 2
+
+
+def test_states_that_couple_at_some_gains_only():
+    def family(g):
+        both, other = 0.5 - 0.01 * g * g, max(0.0, g - 1.0)
+        return SampledSystem([[[both, -other], [other, both]]], [0])
+
+    value = first_loss(family, maximum=10.0).value
+    assert (0.5 - 0.01 * value**2) ** 2 + (value - 1.0) ** 2 == pytest.approx(1.0, rel=1e-9)

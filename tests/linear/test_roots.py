@@ -187,3 +187,39 @@ def test_missing_roots_raise_with_what_was_found(monkeypatch):
     with pytest.raises(ConvergenceError, match="roots lie right of .* 0 found") as caught:
         DelaySystem([-1.0], [2.0]).roots(2)
     assert len(caught.value.last) == 0
+
+
+@pytest.mark.parametrize("links", [2, 4, 8])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_defective_roots_of_a_chain(links, steps):
+    """Each state follows those before it: (1 - tau) z^-(steps - 1) on the diagonal, a Jordan block at every root."""
+
+    def chain(tau):
+        return SampledSystem([(1.0 - tau) * np.eye(links) + 0.3 * np.tril(np.ones((links, links)), -1)], [steps - 1])
+
+    assert chain(0.6).spectral_radius == pytest.approx(0.4 ** (1 / steps), rel=1e-12)
+    np.testing.assert_allclose(chain(0.6).roots(links * steps) ** steps, 0.4, rtol=1e-10)
+    assert len(chain(0.6).roots(links * steps + 3)) == links * steps
+    assert chain(2.0 - 1e-9).is_stable
+    assert not chain(2.0).is_stable
+    assert chain(2.0 + 1e-9).certify().unstable == links * steps
+
+
+def test_defective_roots_in_continuous_time():
+    matrix = np.array([[-1.0, 0.0, 0.0], [5.0, -1.0, 0.0], [3.0, 2.0, -0.5]])
+    one, other = DelaySystem([-1.0], [1.0]).roots(2), DelaySystem([-0.5], [1.0]).roots(1)
+    roots = DelaySystem([matrix], [1.0]).roots(6)
+    assert roots[:4].tolist() == [*one, *one]
+    assert abs(roots[4] - other[0]) < 1e-12
+
+
+def test_groups_of_states_are_found_in_any_order():
+    rng = np.random.default_rng(7)
+    matrices = rng.normal(size=(3, 5, 5)) * 0.3
+    matrices[:, :2, 2:] = 0.0
+    matrices[:, 2:4, 4:] = 0.0
+    delays = [0, 1, 3]
+    order = rng.permutation(5)
+    system = SampledSystem(matrices[:, order[:, None], order], delays)
+    assert sorted(part.size for part, _ in system._blocks) == [1, 2, 2]
+    np.testing.assert_allclose(np.abs(system.roots(9)), companion_moduli(matrices, delays)[:9], rtol=1e-9)
