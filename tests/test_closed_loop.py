@@ -234,3 +234,18 @@ def test_a_point_that_is_no_equilibrium_is_refused_with_the_reason(protocol, net
     for time in ("continuous", "discrete", "hybrid"):
         with pytest.raises(LinearizationError, match=f"^no equilibrium: {reason}"):
             linearize(protocol, net, time=time, assignment=assignment)
+
+
+@pytest.mark.parametrize("time", ["discrete", "hybrid"])
+@pytest.mark.parametrize("protocol", [QIRCP(), PIQIRCP(), PIQIRCP(alpha=0.7, tau1=0.3), RCP(alpha=0.4, beta=0.2)])
+@pytest.mark.parametrize("k", [1, 3, 8, 20])
+def test_any_number_of_roots_equals_the_poles_of_python_control(protocol, time, k):
+    """Deep roots too, where they lie too close for a count between them."""
+    net = Network.dumbbell("1 Gb/s", rtts=[0.1, 0.2])
+    system = linearize(protocol, net, time)
+    roots = system.roots(k)
+    poles = system.to_control().poles()
+    assert len(roots) == k
+    assert max(np.abs(poles - root).min() for root in roots) < 1e-9
+    largest = poles[np.abs(poles) > np.abs(roots[-1]) + 1e-9]
+    assert max((np.abs(roots - pole).min() for pole in largest), default=0.0) < 1e-9

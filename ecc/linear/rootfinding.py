@@ -20,6 +20,12 @@ _ROUNDS = 60
 _CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it is drawn
 
 
+_SHORT = 120
+"""Order up to which the companion matrix gives all roots of a sampled system at once."""
+_NOTHING = -27.0
+"""log |z| below which a root is the rounding of one at 0."""
+
+
 def newton_steps(value: Complex, slope: Complex) -> Complex:
     """det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 where P is singular."""
     with np.errstate(all="ignore"):
@@ -133,6 +139,10 @@ class _Found:
         self.weights = _weights(self.ch, joined)
         return True
 
+    def keep(self, which: NDArray[np.bool_]) -> None:
+        """Forget the other roots."""
+        self.roots, self.weights = self.roots[which], self.weights[which]
+
     def merge(self) -> bool:
         """Join roots closer than 1e-6 and count what lies there: multiple roots."""
         if self.merged:
@@ -181,6 +191,9 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
             count = count_right(ch, sigma)
         if count.number is None:
             if not enough:  # the line cannot be drawn further left
+                break
+            if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among many; the starts were all eigenvalues
+                found.keep(found.roots.real > _NOTHING)
                 break
             raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
         if count.number != found.right_of(sigma):
@@ -278,7 +291,7 @@ def companion(ch: Characteristic) -> Complex:
 def starts(ch: Characteristic, k: int) -> Iterable[Complex]:
     """Starts in the order of their cost; where eigenproblems would be large, a line through the stable boundary."""
     if ch.sampled:
-        if 0.0 < ch.size * ch.longest <= 120:
+        if 0.0 < ch.size * ch.longest <= _SHORT:
             yield companion(ch)[: 4 * k + 8]
         else:
             yield _from_line(count_right(ch, 0.0), ch)

@@ -105,8 +105,9 @@ class SampledSystem(LinearSystem):
             roots : shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
         Raises
             ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
-        Notes: no eigenproblem above order 120; longer delays are searched along a circle, at a cost proportional to
-            (longest delay) x (distinct delays).
+        Notes: deep among many roots of a short system, where no circle can be drawn between two of them, they are the
+            polished eigenvalues of the companion matrix. No eigenproblem above order 120; longer delays are searched
+            along a circle, at a cost proportional to (longest delay) x (distinct delays).
         Example:
             >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
             array([0.5+0.5j, 0.5-0.5j])
