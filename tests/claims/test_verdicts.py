@@ -29,7 +29,7 @@ LONG = {
     "th-f4": Verdict.CONDITIONAL,
     "th-f9": Verdict.CONFIRMED,
     "th-f11": Verdict.CONFIRMED,
-    "th-f16": Verdict.CONFIRMED,
+    "th-f16": Verdict.CONDITIONAL,
 }
 
 
