@@ -238,7 +238,7 @@ def th_f11(claim: Claim) -> Finding:
                     "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
         ],
         [picture],
-        ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak was about 97,000 packets.", BOOKS_ASSUMED],
+        ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak is about 97,000.", BOOKS_ASSUMED],
     )  # fmt: skip
 
 
