@@ -112,8 +112,8 @@ def qi_3(claim: Claim) -> Finding:
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"The exact boundary of the continuous model equals pi/2 within {worst:.1e} for RTTs from 20 ms to 4 s. A "
         "router "
-        f"that averages and holds over 10 ms loses stability earlier: {exact['hybrid'].value:.4f} at 120 ms, as "
-        "packets do.",
+        f"that averages and holds over 10 ms loses stability earlier: {exact['hybrid'].value:.4f} at 120 ms, "
+        f"packets at {packets[1][1].value:.4f}.",
         [
             *_loss_measures(exact, "1.570796", bound),
             Measure("largest relative distance from pi/2 over RTTs", worst),
