@@ -1,17 +1,33 @@
-"""JetMax (Zhang, Leonard, Loguinov, Computer Networks 52, 2008; JETMAX sec. 5).
+"""JetMax (Zhang, Leonard, Loguinov, Computer Networks 52, 2008; JETMAX sec. 5-6).
 
 A link divides what unresponsive flows leave of its target among the flows that follow it; a flow approaches that share
-by an average over RTTs:
+by an average over RTTs, after the links of its path have approved what it proposes to send:
 
-    g_l(n) = (gamma C_l - u_l(n)) / N_l                                     JETMAX (8)
+    g_l(n) = (gamma C_l - u_l(n)) / N_l                                     JETMAX (8), (25)
+    p_l(n) = 1 - gamma C_l / y_l(n), clipped at 0                           JETMAX (10), (25)
     x_r(n) = (1 - tau) x_r(n - D_r) + tau g_l(n - D_r^<-)                   JETMAX (9)
+    N_l    = sum over packets of followers of s/x, divided by Delta         JETMAX (23)
 
-    g  fair rate [bit/s]       u  arrivals of flows that follow another link [bit/s]      tau    gain
-    C  capacity [bit/s]        N  flows that follow the link                              gamma  target utilization
-    x  sending rate [bit/s]    D_r  RTT, D_r^<- router back to source [control intervals]
+    g  fair rate [bit/s]       u  proposed by flows that follow another link [bit/s]      tau    gain
+    C  capacity [bit/s]        y  proposed by all flows [bit/s]   p  virtual loss         gamma  target utilization
+    x  sending rate [bit/s]    N  flows that follow the link      s  packet size          Delta  control interval
+    D_r  RTT, D_r^<- router back to source [control intervals]
 
-A flow follows the link with the largest virtual loss 1 - gamma C/y (10), clipped at 0; among equal ones that with the
-smallest g (11). (18) should read x_r(n) = (1 - tau) x_r(n - D_r) + tau x_r^*.
+A flow follows the link with the largest p; among links without loss that with the smallest g (11), for which it leaves
+its own only once it is near the fair rate of that. (18) should read x_r(n) = (1 - tau) x_r(n - D_r) + tau x_r^*.
+
+Header (JETMAX sec. 6): R_T counts the hops to the router that the flow follows, R_C to the one that looks at the packet,
+R_S to the one that suggests itself; a packet is responsive where R_C = R_T. Its virtual size (24) proposes a rate. An ACK
+counts if its packet was sent after the last change of router or rate; of those the first that brings news of the router
+is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT + (1 + k) Delta, 0 <= k < 1.
+
+What the paper leaves open, and what it decides here:
+- Its header has no number of the interval, by which duplicate feedback could be told; here R_T's router stamps one.
+- `tolerance` is its epsilon: virtual loss up to it is none, since an interval counts whole packets, and a flow is near
+  its fair rate within it. It decides how soon a proposal that just fits is approved, and how far it may overshoot.
+- A refused proposal is made again from the rate that the flow has.
+- Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted.
+- A link that nobody follows announces gamma C - u. ACKs on reverse links are unresponsive. Loss does not slow a flow.
 """
 
 from __future__ import annotations
@@ -22,9 +38,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
+
+NO_ROUTER = 0  # hops are counted from 1
+NO_LINK = -1
+ANY_RATE = 1e300  # bit/s
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK (JETMAX sec. 6.6)."""
+
+    R_T: int = NO_ROUTER  # hops to the router that the flow follows
+    R_C: int = 0  # hops so far
+    R_S: int = NO_ROUTER  # hops to the router that suggests itself
+    sequence: int = 0  # of the sender's changes of router or rate
+    stamp: int = 0  # interval of the router at R_T
+    link: int = NO_LINK  # of the router at R_S
+    assigned: int = NO_LINK  # the only link that may answer; NO_LINK: any
+    loss: float = 0.0  # largest virtual loss of the path
+    rate: float = 0.0  # fair rate of the router at R_S [bit/s]
+    size: float = 0.0  # virtual size, which proposes a rate [bytes]
+    gap: float = 0.0  # to the flow's next packet [s]
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    g: float = 0.0  # announced fair rate [bit/s]
+    loss: float = 0.0  # announced virtual loss
+    N: float = 0.0  # followers in the last interval
+    responsive: float = 0.0  # proposed by followers since the last tick [bytes]
+    unresponsive: float = 0.0  # ... and by others
+    gaps: float = 0.0  # of followers' packets since the last tick [s]
+    opened: float = 0.0  # when the running interval began [s]
+    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+
+
+@dataclass
+class FlowState:
+    """A host's books for one flow."""
+
+    x: float = 0.0  # sending rate [bit/s]
+    proposed: float = 0.0  # rate proposed to the routers [bit/s]
+    g: float = 0.0  # fair rate heard last from the router at R_T [bit/s]
+    R_T: int = NO_ROUTER
+    bottleneck: int = NO_LINK  # link of the router at R_T
+    sequence: int = 0  # changes of router or rate so far
+    first: int = -1  # interval in which the first packet since the last change met the router; -1: not heard yet
+    wait: int = 0  # intervals of which no feedback is used
+    assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
 
 
 @dataclass(frozen=True)
@@ -33,8 +99,12 @@ class JetMax(Protocol):
 
     Parameters
         tau : float, > 0. Weight of the fair rate in the source's average (JETMAX sec. 5.4: 0.6).
-        interval : float, s, > 0. Control interval Delta (THESIS VI.A.5: 100 ms).
+        interval : float, s, > 0. Control interval Delta (JETMAX sec. 6.1, THESIS VI.A.5: 100 ms).
         gamma : float, > 0. Target utilization (JETMAX sec. 7: 1).
+        switching : "managed" (the first feedback after a change is ignored, sec. 6.3) or "naive" (it is used, 6.2).
+        proposed_rate : whether higher rates wait for approval (JETMAX sec. 6.4).
+        tolerance : float, >= 0. Virtual loss that counts as none, and distance from the fair rate as near.
+        floor : float, > 0. Least sending rate, in packets an interval.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -42,19 +112,30 @@ class JetMax(Protocol):
     tau: float = 0.6
     interval: float = 0.1
     gamma: float = 1.0
+    switching: str = "managed"
+    proposed_rate: bool = True
+    tolerance: float = 0.01
+    floor: float = 1.0
 
     times = ("discrete",)
     affine = True
 
     def __post_init__(self) -> None:
-        check_number(self, tau=None, interval=None, gamma=None)
+        check_number(self, tau=None, interval=None, gamma=None, tolerance=0.0, floor=None)
+        check_choice(self, "switching", ("naive", "managed"))
+        check_choice(self, "proposed_rate", (True, False))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
     def router_law(u: Any, N: Any, C: Any, p: Any) -> Any:
-        """JETMAX (8)."""
+        """JETMAX (8), (25)."""
         return (p.gamma * C - u) / N
+
+    @staticmethod
+    def loss_law(y: Any, C: Any, p: Any) -> Any:
+        """JETMAX (10), (25), clipped at 0."""
+        return 1.0 - p.gamma * C / max(y, p.gamma * C)
 
     @staticmethod
     def source_law(x_rtt: Any, R: Any, p: Any) -> Any:
@@ -62,7 +143,37 @@ class JetMax(Protocol):
         return (1.0 - p.tau) * x_rtt + p.tau * R
 
     def params(self) -> dict[str, float]:
-        return {"tau": self.tau, "interval": self.interval, "gamma": self.gamma}
+        managed = self.switching == "managed"
+        return {
+            "tau": self.tau,
+            "interval": self.interval,
+            "gamma": self.gamma,
+            "tolerance": self.tolerance,
+            "floor": self.floor,
+            "proposes": float(self.proposed_rate),
+            "wait_router": float(managed),
+            "wait_rate": float(managed and self.proposed_rate),
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_start": link_on_start, "on_arrival": on_arrival, "on_interval": on_interval}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_send": on_send, "on_ack": on_ack}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+        """The books of a router in the middle of a steady run."""
+        return LinkState(g=R)
+
+    def flow_at(self, x: float, R: float, link: int) -> FlowState:
+        """The books of a host in the middle of a steady run; its first ACK tells it how many hops away its router is."""
+        return FlowState(x=x, proposed=x, g=R, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -80,3 +191,121 @@ class JetMax(Protocol):
             Bound("JETMAX Theorem 2", "tau", 2.0, exact, "discrete", assigned),
             Bound("JETMAX sec. 5.4", "tau", 1.0, exact, "discrete", f"monotone convergence; {assigned}"),
         ]
+
+
+router_law, loss_law, source_law = JetMax.router_law, JetMax.loss_law, JetMax.source_law
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Announce all of the target until the first full interval has been counted."""
+    if link.g == 0.0:
+        link.g = router_law(0.0, 1.0, env.capacity, p)
+    env.next_interval = p.interval
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count what a packet proposes, and suggest this router where it is the most congested so far (sec. 6.2)."""
+    if env.kind != 0:
+        link.unresponsive += env.packet_size
+        return
+    header.R_C += 1
+    if header.R_C == header.R_T:
+        link.responsive += header.size
+        link.gaps += header.gap
+        header.stamp = link.ticks
+    else:
+        link.unresponsive += header.size
+    if header.assigned == NO_LINK or header.assigned == env.link:
+        if link.loss > header.loss or (link.loss == 0.0 and header.loss == 0.0 and link.g < header.rate):
+            header.loss = link.loss
+            header.rate = link.g
+            header.R_S = header.R_C
+            header.link = env.link
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Announce the fair rate and the virtual loss of the interval; the first tick only opens the books."""
+    if link.ticks > 0:
+        per_second = 8.0 / (env.now - link.opened)
+        u = link.unresponsive * per_second
+        y = u + link.responsive * per_second
+        link.N = link.gaps / (env.now - link.opened)
+        link.g = max(0.0, router_law(u, link.N if link.N > 0.0 else 1.0, env.capacity, p))
+        loss = loss_law(y, env.capacity, p)
+        link.loss = loss if loss > p.tolerance else 0.0
+    link.responsive = 0.0
+    link.unresponsive = 0.0
+    link.gaps = 0.0
+    link.opened = env.now
+    link.ticks += 1
+
+
+def least_rate(p: Any, env: Any) -> float:
+    """So many packets an interval that a router can count the flow."""
+    least: float = p.floor * 8.0 * env.packet_size / p.interval
+    return least
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send the least; a flow placed at an equilibrium starts at its rate."""
+    if flow.x == 0.0:
+        flow.x = least_rate(p, env)
+        flow.proposed = flow.x
+    env.rate = flow.x
+
+
+def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Fill the header (sec. 6.1, 6.2, 6.4)."""
+    header.R_T = flow.R_T
+    header.sequence = flow.sequence
+    header.link = NO_LINK
+    header.assigned = flow.assigned
+    header.rate = ANY_RATE
+    header.size = env.packet_size * flow.proposed / flow.x
+    header.gap = 8.0 * env.packet_size / flow.x
+
+
+def change(flow: Any, wait: float) -> None:
+    """Begin anew to wait for feedback that knows of a change."""
+    flow.sequence += 1
+    flow.first = -1
+    flow.wait = int(wait)
+
+
+def follow(flow: Any, header: Any, p: Any) -> None:
+    """Switch to the router that suggests itself."""
+    flow.R_T = header.R_S
+    flow.bottleneck = header.link
+    flow.g = header.rate
+    flow.proposed = flow.x
+    change(flow, p.wait_router)
+
+
+def step(flow: Any, approved: bool, p: Any, env: Any) -> None:
+    """Take what was approved, and propose the next rate; a lower one needs no approval (sec. 6.4)."""
+    if approved:
+        flow.x = flow.proposed
+    flow.proposed = max(source_law(flow.x, flow.g, p), least_rate(p, env))
+    if p.proposes == 0.0 or flow.proposed < flow.x:
+        flow.x = flow.proposed
+    change(flow, p.wait_rate)
+    env.rate = flow.x
+
+
+def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Follow the most congested router, and step once for each change that it has seen for a full interval."""
+    if header.sequence != flow.sequence or header.R_S == NO_ROUTER:
+        return
+    if flow.R_T == NO_ROUTER or (header.R_S != flow.R_T and header.loss > 0.0):
+        follow(flow, header, p)
+        return
+    if flow.first < 0:
+        flow.first = header.stamp
+    if header.stamp <= flow.first + flow.wait:
+        return
+    if header.R_S == flow.R_T:
+        flow.g = header.rate
+    elif abs(flow.x - flow.g) <= p.tolerance * flow.g:
+        follow(flow, header, p)
+        return
+    step(flow, header.loss == 0.0, p, env)

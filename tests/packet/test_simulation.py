@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from ecc.allocation import max_min
-from ecc.models import PIQIRCP, QIRCP, RCP, all_protocols
+from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, all_protocols
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 from ecc.trajectory import SERIES
 from ecc.workload import Arrivals, Workload
 
-RUNNABLE = [QIRCP(), PIQIRCP(), RCP(), PIQIRCP(update="ack")]
+RUNNABLE = [QIRCP(), PIQIRCP(), RCP(), PIQIRCP(update="ack"), JetMax()]
 NETWORKS = {
     "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
     "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms"),
@@ -33,7 +33,7 @@ def test_stationary_rates_are_max_min_fair(protocol, name):
     assert rates == pytest.approx(max_min(network, gamma * network.capacities), rel=0.02)
 
 
-@pytest.mark.parametrize("protocol", RUNNABLE[:2], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("protocol", [QIRCP(), PIQIRCP(), JetMax()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, name):
     network = NETWORKS[name]
