@@ -16,10 +16,11 @@ by an average over RTTs, after the links of its path have approved what it propo
 A flow follows the link with the largest p; among links without loss that with the smallest g (11), for which it leaves
 its own only once it is near the fair rate of that. (18) should read x_r(n) = (1 - tau) x_r(n - D_r) + tau x_r^*.
 
-Header (JETMAX sec. 6): R_T counts the hops to the router that the flow follows, R_C to the one that looks at the packet,
-R_S to the one that suggests itself; a packet is responsive where R_C = R_T. Its virtual size (24) proposes a rate. An ACK
-counts if its packet was sent after the last change of router or rate; of those the first that brings news of the router
-is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT + (1 + k) Delta, 0 <= k < 1.
+Header (JETMAX sec. 6): R_T counts the hops to the router that the flow follows, R_C to the one that looks at the
+packet, R_S to the one that suggests itself; a packet is responsive where R_C = R_T. Its virtual size (24) proposes a
+rate. An ACK counts if its packet was sent after the last change of router or rate; of those the first that brings news
+of the router is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT + (1 + k)
+Delta, 0 <= k < 1.
 
 What the paper leaves open, and what it decides here:
 - Its header has no number of the interval, by which duplicate feedback could be told; here R_T's router stamps one.
@@ -167,12 +168,12 @@ class JetMax(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": flow_on_start, "on_send": on_send, "on_ack": on_ack}
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         """The books of a router in the middle of a steady run."""
         return LinkState(g=R)
 
-    def flow_at(self, x: float, R: float, link: int) -> FlowState:
-        """The books of a host in the middle of a steady run; its first ACK tells it how many hops away its router is."""
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        """The books of a host in the middle of a steady run; its first ACK tells it how far away its router is."""
         return FlowState(x=x, proposed=x, g=R, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
