@@ -16,6 +16,19 @@ increases are equal and decreases in proportion to the rate, whatever the RTTs. 
 elsewhere wastes its share of the increase, so the others stop at x = (gamma y/N) y/((gamma + alpha) y - alpha C):
 XCP is max-min fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
 
+Packets carry the RTT D, the spacing X = D s/w of the flow's packets and the change of rate that they ask for; every
+router on the way lowers that to what it grants, (8)-(10) of Katabi et al. in the header of the internet draft
+draft-falk-xcp-spec and of ns-2 (there a window changes by D times the feedback, so positive feedback goes with D^2 s/w
+and negative with D s):
+
+    feedback = up X / sum(X) - down s / sum(s),   up, down = (h + max(+-phi, 0)) T/d^2
+
+    s  packet size    w  window    sum  over the packets of the last interval
+
+A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this adds up to x' T. What an interval has
+given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
+mean RTT d, an average over flows, as each adds T to sum(X). Q is the lowest queue of the last half RTT or so.
+
 The linear model is that of the sum, x_i' = phi/(N d^2) after each flow's own RTT and without shuffling, with a queue
 that may be negative: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0.
 """
@@ -30,9 +43,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models import books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
+
+LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
+ANY = 1e300  # bit/s that a host asks for: whatever there is
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers give it nothing
+    spacing: float = 0.0  # time between the flow's packets [s]
+    feedback: float = 0.0  # change of the sending rate, asked for and then granted [bit/s]
+    link: int = books.NO_LINK  # that granted the least
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    d: float = 0.0  # RTT of the last interval that had samples [s]; 0 before any
+    q: float = 0.0  # persistent queue [bit]
+    up: float = 0.0  # increase for each second of spacing [bit/s^2]
+    down: float = 0.0  # decrease for each byte [bit/s]
+    up_left: float = 0.0  # what the interval may still give ... [bit/s]
+    down_left: float = 0.0  # ... and take [bit/s]
+    arrived: float = 0.0  # since the last control [bytes]
+    spacing: float = 0.0  # sum over those packets [s]
+    rtt_spacing: float = 0.0  # sum of RTT times spacing [s^2]
+    rtt_peak: float = 0.0  # largest RTT of those packets [s]
+    lowest: float = 0.0  # queue since it was last looked at [bytes]
+    opened: float = 0.0  # when the control interval began [s]
+    control_due: float = 0.0  # when it ends [s]
+    queue_due: float = 0.0  # when the persistent queue is looked at [s]
+
+
+@dataclass
+class FlowState:
+    """A host's books for one flow."""
+
+    x: float = 0.0  # rate of a flow that is under way from the start [bit/s]; 0: it opens with a handshake
+    opened: int = 0  # whether an ACK has come
+    packet: float = 0.0  # a packet, the least window [bytes]
+    recovery: int = 0  # a gap before this offset belongs to a window already halved [bytes]
+    bottleneck: int = books.NO_LINK  # link that granted the least
 
 
 @dataclass(frozen=True)
@@ -43,7 +101,13 @@ class XCP(Protocol):
         alpha : float, > 0. Gain on spare capacity (EVAL sec. 4: 0.4).
         beta : float, >= 0. Gain on the queue (EVAL sec. 4: 0.226).
         gamma : float, >= 0. Share of the traffic that is shuffled (Katabi et al.: 0.1).
-        interval : float, s, > 0. Step of the law; a router's own is the mean RTT, and the linear model has none.
+        interval : float, s, > 0. A router's control interval until it knows RTTs; the linear model has none.
+        rtt : "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
+        rtt_limit : float, s, > 0, or None. RTTs above it count as this in d (ns-2: 1 s).
+        least_interval, largest_interval : float, s, > 0, or None. Limits of the control interval, else the RTT d
+            (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500 ms).
+        initial : float, > 0. Window after the handshake, in packets (ns-2: 2).
+        paced : bool. Packets evenly spread over an RTT, instead of the bursts of a window.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -52,33 +116,93 @@ class XCP(Protocol):
     beta: float = 0.226
     gamma: float = 0.1
     interval: float = 0.01
+    rtt: str = "mean"
+    rtt_limit: float | None = None
+    least_interval: float = 0.001
+    largest_interval: float | None = None
+    initial: float = 2.0
+    paced: bool = False
 
     times = ("continuous",)
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=None)
+        check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=None, least_interval=None, initial=None)
+        for name in ("rtt_limit", "largest_interval"):
+            if getattr(self, name) is not None:
+                check_number(self, **{name: None})
+        if self.largest_interval is not None and self.largest_interval < self.least_interval:
+            raise ValueError(
+                f"largest_interval must be >= least_interval ({self.least_interval:g} s), got "
+                f"{self.largest_interval:g} s"
+            )
+        check_choice(self, "rtt", ("mean", "max"))
+        check_choice(self, "paced", (True, False))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
     def router_law(x: Any, y: Any, q: Any, N_all: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
         """EVAL (1) and the fairness controller: what a flow at rate x is to add to it in T."""
-        phi = p.alpha * d * (C - y) - p.beta * q
-        h = max(0.0, p.gamma * y * d - abs(phi))
-        return T * ((h + max(phi, 0.0)) / N_all - (h + max(-phi, 0.0)) * x / y) / (d * d)
+        up, down = shared_out(y, q, C, d, T, p)
+        return up / N_all - down * x / y
 
     @staticmethod
     def source_law(x: Any, R: Any) -> Any:
-        """EVAL (2), as a rate."""
+        """EVAL (2), for a rate and its change or a window and its change."""
         return x + R
 
     def params(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, "interval": self.interval}
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "gamma": self.gamma,
+            "interval": self.interval,
+            "use_max": float(self.rtt == "max"),
+            "rtt_limit": inf if self.rtt_limit is None else self.rtt_limit,
+            "least_interval": self.least_interval,
+            "largest_interval": inf if self.largest_interval is None else self.largest_interval,
+            "initial": self.initial,
+            "paced": float(self.paced),
+        }
+
+    @property
+    def scaling_rtt(self) -> str:
+        return self.rtt
 
     @property
     def linearized(self) -> Protocol:
         """Without shuffling, which changes no sum where RTTs are equal."""
         return replace(self, gamma=0.0)
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    opening_size = books.PROBE_SIZE
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": link_on_start,
+            "on_arrival": link_on_arrival,
+            "on_departure": link_on_departure,
+            "on_interval": link_on_interval,
+        }
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": flow_on_start,
+            "on_send": flow_on_send,
+            "on_ack": flow_on_ack,
+            "on_timer": flow_on_timer,
+            "on_loss": flow_on_loss,
+        }
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return LinkState(d=max_rtt if self.rtt == "max" else mean_rtt)
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return FlowState(x=x, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -110,3 +234,128 @@ class XCP(Protocol):
             return []
         hypotheses = "equal RTTs, beta = sqrt(2) alpha^2"
         return [Bound("EVAL sec. 2", "alpha", pi / (4.0 * sqrt(2.0)), "sufficient", "continuous", hypotheses)]
+
+
+def shared_out(y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    """What the rates of all flows together are to gain and to lose in T."""
+    phi = p.alpha * d * (C - y) - p.beta * q
+    h = max(0.0, p.gamma * y * d - abs(phi))
+    return T * (h + max(phi, 0.0)) / (d * d), T * (h + max(-phi, 0.0)) / (d * d)
+
+
+source_law = XCP.source_law
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Start the clock."""
+    env.next_interval = p.interval
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet, its spacing and its RTT."""
+    link.arrived += env.packet_size
+    if env.kind == 0 and header.rtt > 0.0:
+        rtt = min(header.rtt, p.rtt_limit)
+        link.spacing += header.spacing
+        link.rtt_spacing += rtt * header.spacing
+        link.rtt_peak = max(link.rtt_peak, rtt)
+
+
+def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Grant a packet its part of the gain and of the loss, or what a router before granted, if that is less."""
+    if env.kind == 0 and header.rtt > 0.0:
+        up = min(link.up * header.spacing, link.up_left)
+        down = min(link.down * env.packet_size, link.down_left)
+        feedback = up - down
+        if feedback <= header.feedback:
+            header.feedback = feedback
+            header.link = env.link
+        else:
+            down = min(down + (feedback - header.feedback), link.down_left)
+            up = header.feedback + down
+        link.up_left = max(link.up_left - up, 0.0)
+        link.down_left = max(link.down_left - down, 0.0)
+
+
+def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Look at the persistent queue and share out the capacity, each when it is due."""
+    link.lowest = min(link.lowest, env.queue_low)
+    if env.now >= link.queue_due:
+        link.q = 8.0 * link.lowest
+        link.lowest = env.queue
+        link.queue_due = env.now + max((link.d - 8.0 * env.queue / env.capacity) / 2.0, LEAST_QUEUE_INTERVAL)
+    if env.now >= link.control_due:
+        control(link, p, env)
+    env.next_interval = min(link.queue_due, link.control_due) - env.now
+
+
+def control(link: Any, p: Any, env: Any) -> None:
+    """Close the books of a control interval and set what the packets of the next one are granted."""
+    link.up_left = link.down_left = link.up = link.down = 0.0
+    T = p.interval
+    if link.spacing > 0.0:
+        link.d = link.rtt_peak if p.use_max > 0.0 else link.rtt_spacing / link.spacing
+    if link.d > 0.0:
+        T = min(max(link.d, p.least_interval), p.largest_interval)
+    if link.spacing > 0.0:
+        y = 8.0 * link.arrived / (env.now - link.opened)
+        link.up_left, link.down_left = shared_out(y, link.q, env.capacity, link.d, T, p)
+        link.up = link.up_left / link.spacing
+        link.down = link.down_left / link.arrived
+    link.arrived = link.spacing = link.rtt_spacing = link.rtt_peak = 0.0
+    link.opened = env.now
+    link.control_due = env.now + T
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send one small packet for the handshake; a flow placed at an equilibrium sends at its rate for an RTT."""
+    flow.packet = env.packet_size
+    if flow.x > 0.0:
+        env.rate = flow.x
+    else:
+        env.window = env.packet_size
+
+
+def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Ask for all there is."""
+    header.link = books.NO_LINK
+    header.rtt = env.srtt
+    if env.srtt > 0.0 and env.window > 0.0:
+        header.spacing = env.srtt * env.packet_size / env.window
+        header.feedback = ANY
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Change the window by the feedback, after the handshake."""
+    if flow.opened == 0:
+        flow.opened = 1
+        if flow.x > 0.0:
+            env.rate = 0.0
+            set_window(max(flow.x * env.srtt / 8.0, flow.packet), p, env)
+        else:
+            env.timer = 0.0  # on_timer sees how large the packets are from now on
+    elif header.link != books.NO_LINK:
+        flow.bottleneck = header.link
+        set_window(max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet), p, env)
+
+
+def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """The handshake is over."""
+    flow.packet = env.packet_size
+    set_window(p.initial * env.packet_size, p, env)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """As TCP: half the window at a gap, once an RTT; one packet after a timeout."""
+    if flow.opened > 0 and env.kind == 1:
+        set_window(flow.packet, p, env)
+    elif flow.opened > 0 and env.delivered + env.lost > flow.recovery:
+        set_window(max(env.window / 2.0, flow.packet), p, env)
+    flow.recovery = env.delivered + env.lost + env.in_flight
+
+
+def set_window(window: Any, p: Any, env: Any) -> None:
+    """Send in bursts, or paced."""
+    env.window = window
+    if p.paced > 0.0:
+        env.rate = 8.0 * window / env.srtt

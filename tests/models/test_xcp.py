@@ -1,6 +1,7 @@
-"""XCP: the law, the free-queue boundary, and the equilibrium that is not max-min fair."""
+"""XCP: the law, the free-queue boundary, the equilibrium that is not max-min fair, and packets that keep to them."""
 
 from math import cos, pi, sin, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.models import RCP, XCP
 from ecc.network import Network
+from ecc.packet import simulate
+from ecc.scenario import Scenario
+from ecc.workload import Arrivals, Workload
 
 EQUAL = Network.dumbbell("1 Gb/s", rtts=[0.1, 0.1])
+LINK, FLOW = XCP().link_hooks(), XCP().flow_hooks()
 
 
 def test_law_by_hand():
@@ -102,3 +107,223 @@ def test_a_router_that_looks_at_the_flows_rate_needs_a_state_for_each():
 
     with pytest.raises(ValueError, match="Shuffled needs a state for each flow: time must be 'discrete'"):
         linearize(Shuffled(), EQUAL)
+
+
+# ---- packets -----------------------------------------------------------------------------------------------
+
+
+def at_link(link, hook, header=None, protocol=None, **env):
+    """Call a hook of a link by hand and return its env."""
+    given = {"now": 0.0, "capacity": 1e8, "queue": 0, "queue_low": 0, "packet_size": 1000, "kind": 0, "link": 5}
+    seen = SimpleNamespace(**given, next_interval=0.0)
+    seen.__dict__.update(env)
+    LINK[hook](link, header, (protocol or XCP()).namespace(), seen)
+    return seen
+
+
+def header(rtt, rate, feedback=1e300):
+    return XCP.Header(rtt=rtt, spacing=8000.0 / rate, feedback=feedback)
+
+
+@pytest.mark.parametrize(("total", "queue"), [(60e6, 0), (97e6, 20_000), (100e6, 0), (130e6, 50_000), (99e6, 200_000)])
+@pytest.mark.parametrize("largest", [None, 0.05])
+def test_feedback_of_packets_adds_up_to_the_law(total, queue, largest):
+    protocol = XCP(largest_interval=largest)
+    rtts = np.array([0.05, 0.12, 0.1, 0.2])
+    d = rtts.mean()
+    T = min(d, largest or d)
+    counts = np.round(total * T / 8000.0 * np.array([0.4, 0.3, 0.2, 0.1])).astype(int)
+    rates = 8000.0 * counts / T
+    flows = [flow for _, flow in sorted((when, flow) for flow, n in enumerate(counts) for when in np.arange(n) / n)]
+    link = XCP.LinkState()
+    at_link(link, "on_interval", queue=queue, queue_low=queue)
+    for flow in flows:
+        at_link(link, "on_arrival", header(rtts[flow], rates[flow]))
+    env = at_link(link, "on_interval", protocol=protocol, now=T, queue=queue, queue_low=queue)
+    assert link.d == pytest.approx(d) and env.next_interval <= T
+    gained = np.zeros(4)
+    for flow in flows:
+        granted = header(rtts[flow], rates[flow])
+        at_link(link, "on_departure", granted)
+        gained[flow] += granted.feedback
+    given = {"y": rates.sum(), "q": 8.0 * queue, "N_all": 4.0, "C": 1e8, "d": d, "T": T, "p": protocol.namespace()}
+    assert gained == pytest.approx([XCP.router_law(x=x, **given) for x in rates], rel=1e-9)
+    assert abs(link.up_left) + abs(link.down_left) < 1e-6
+    spent = header(0.05, 4e7)
+    at_link(link, "on_departure", spent)
+    assert abs(spent.feedback) < 1e-6  # nothing is given twice
+
+
+class Counting(float):
+    """A number that counts the additions and multiplications it takes part in."""
+
+    count = {"+": 0, "*": 0}
+
+    def _binary(self, operator, value):
+        Counting.count[operator] += 1
+        return Counting(value)
+
+    def __add__(self, other):
+        return self._binary("+", float(self) + float(other))
+
+    def __sub__(self, other):
+        return self._binary("+", float(self) - float(other))
+
+    def __mul__(self, other):
+        return self._binary("*", float(self) * float(other))
+
+
+@pytest.mark.claim
+def test_ops_six_additions_and_three_multiplications_a_packet():
+    """EVAL 4.8: a router's work on a packet that it grants its share to."""
+    values = {
+        "arrived": 1e5,
+        "spacing": 1.0,
+        "rtt_spacing": 0.1,
+        "up": 1e6,
+        "down": 1e2,
+        "up_left": 1e7,
+        "down_left": 1e7,
+    }
+    link = XCP.LinkState(**{name: Counting(value) for name, value in values.items()})
+    packet = XCP.Header(rtt=Counting(0.1), spacing=Counting(1e-4), feedback=1e300)
+    Counting.count = {"+": 0, "*": 0}
+    at_link(link, "on_arrival", packet, packet_size=Counting(1000.0))
+    at_link(link, "on_departure", packet, packet_size=Counting(1000.0))
+    assert Counting.count == {"+": 6, "*": 3}
+
+
+def test_a_router_keeps_what_another_did_not_let_it_give():
+    link = XCP.LinkState(up=1e9, down=1e2, up_left=1e7, down_left=1e7)
+    packet = header(0.1, 4e7, feedback=3e4)
+    at_link(link, "on_departure", packet)
+    assert packet.feedback == 3e4 and packet.link == -1
+    assert link.up_left == pytest.approx(1e7 - 2e5)  # as if it had been given ...
+    assert link.down_left == pytest.approx(1e7 - 1.7e5)  # ... and the rest taken back: 2e5 - 1.7e5 = 3e4
+    lower = header(0.1, 4e7, feedback=2e5)
+    at_link(link, "on_departure", lower)
+    assert lower.feedback == pytest.approx(1e5) and lower.link == 5
+    opening = XCP.Header(feedback=0.0)
+    at_link(link, "on_departure", opening)
+    assert opening.feedback == 0.0 and opening.link == -1
+
+
+def test_books_of_an_interval():
+    def after(**options):
+        protocol, link = XCP(**options), XCP.LinkState()
+        at_link(link, "on_interval", protocol=protocol)
+        for rtt in (0.1, 0.5, 3.0):
+            at_link(link, "on_arrival", header(rtt, 1e7), protocol=protocol, now=0.01)
+        at_link(link, "on_arrival", header(0.1, 1e7), protocol=protocol, kind=1)  # an ACK: bytes only
+        at_link(link, "on_interval", protocol=protocol, now=0.2)
+        return link.d, link.control_due - 0.2, link.arrived
+
+    assert after() == pytest.approx((1.2, 1.2, 0.0))
+    assert after(rtt="max")[:2] == pytest.approx((3.0, 3.0))
+    assert after(rtt_limit=1.0)[:2] == pytest.approx((1.6 / 3, 1.6 / 3))
+    assert after(largest_interval=0.5)[:2] == pytest.approx((1.2, 0.5))
+    assert after(least_interval=2.0)[:2] == pytest.approx((1.2, 2.0))
+    link = XCP.LinkState(d=0.1, queue_due=0.3, control_due=0.25, lowest=9000.0)
+    assert at_link(link, "on_interval", now=0.25, queue_low=7000, queue=8000).next_interval == pytest.approx(0.05)
+    assert link.q == 0.0 and link.lowest == 7000
+    assert at_link(link, "on_interval", now=0.3, queue_low=8000, queue=12_500).next_interval == pytest.approx(0.0495)
+    assert link.q == 56_000.0 and link.lowest == 12_500
+    assert link.queue_due == pytest.approx(0.3 + (0.1 - 0.001) / 2)
+
+
+def at_host(flow, hook, packet=None, protocol=None, **env):
+    given = {"now": 0.0, "packet_size": 1000, "rtt": 0.1, "srtt": 0.1, "in_flight": 0, "delivered": 0, "lost": 0}
+    seen = SimpleNamespace(**given, kind=0, rate=0.0, window=8000.0, timer=-1.0)
+    seen.__dict__.update(env)
+    FLOW[hook](flow, packet, (protocol or XCP()).namespace(), seen)
+    return seen
+
+
+def test_a_host_opens_follows_feedback_and_halves_once_an_rtt():
+    flow, packet = XCP.FlowState(), XCP.Header()
+    assert at_host(flow, "on_start", packet_size=40, window=0.0).window == 40
+    at_host(flow, "on_send", packet, srtt=0.0, window=40.0)
+    assert packet.rtt == 0.0 and packet.feedback == 0.0  # nothing asked for before the RTT is known
+    assert at_host(flow, "on_loss", kind=1, window=40.0).window == 40
+    assert at_host(flow, "on_ack", packet, packet_size=40, window=40.0).timer == 0.0
+    opened = at_host(flow, "on_timer", window=40.0, protocol=XCP(paced=True))
+    assert opened.window == 2000.0 and opened.rate == pytest.approx(8 * 2000 / 0.1)
+    at_host(flow, "on_send", packet)
+    assert packet.rtt == 0.1 and packet.spacing == pytest.approx(0.1 / 8) and packet.feedback > 1e100
+    packet.link, packet.feedback = 3, 16_000.0
+    assert at_host(flow, "on_ack", packet).window == pytest.approx(8000 + 200) and flow.bottleneck == 3
+    packet.feedback = -1e6
+    assert at_host(flow, "on_ack", packet).window == 1000.0  # at least one packet
+    assert at_host(flow, "on_loss", delivered=5000, lost=1000, in_flight=7000).window == 4000.0
+    assert at_host(flow, "on_loss", delivered=10_000, lost=3000).window == 8000.0  # of the same window
+    assert at_host(flow, "on_loss", delivered=11_000, lost=3000).window == 4000.0
+    assert at_host(flow, "on_loss", kind=1).window == 1000.0
+
+
+NETWORKS = {
+    "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
+    "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms"),
+    **{f"xcp_unfair-{n}": Network.xcp_unfair(n, delay="60 ms") for n in (2, 4, 6)},
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("start", ["empty", "equilibrium"])
+def test_packets_settle_at_the_equilibrium(name, start):
+    network = NETWORKS[name]
+    run = simulate(Scenario(network, XCP(), 60.0), sample=1.0, start=start)
+    expected = XCP().equilibrium(network).rates
+    rates = run.rate[10 if start == "equilibrium" else 40 :].mean("time").to_numpy()
+    assert rates == pytest.approx(expected, rel=0.02)
+    assert run.drops.sum() == 0
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_router_behind_the_bottleneck_takes_less_back(n):
+    """With l2 first, l1 sees packets that ask for nothing, and pays for them with what it would take from the others.
+
+    Of an interval's decrease h, (N - 1)(h + phi)/N goes to the long flows, so flow 0 pays its share h x/y only in
+    the part theta = (N h - u)/((N - 1) u) of the interval until h is used up, with N = n^2 and u = h + phi.
+    """
+    network = Network.xcp_unfair(n, delay="30 ms", long_link_first=True)
+    run = simulate(Scenario(network, XCP(), 60.0), sample=1.0)
+    rates = run.rate[30:].mean("time").to_numpy()
+    C, N, y = 155e6, n * n, float(rates.sum())
+    phi = 0.4 * (C - y)
+    u, h = 0.1 * y, 0.1 * y - phi
+    theta = (N * h - u) / ((N - 1) * u)
+    assert rates[1:] == pytest.approx(max_min(network)[1:], rel=0.02)
+    assert rates[0] == pytest.approx(u / N * y / (theta * h), rel=0.02)
+    assert rates[0] > 1.1 * XCP().equilibrium(network).rates[0]
+
+
+def test_bursts_and_pacing():
+    network = Network.dumbbell("100 Mb/s", rtts=[0.05] * 3, starts=[0.0, 5.0, 10.0])
+    runs = [simulate(Scenario(network, XCP(paced=paced), 20.0), sample=0.5) for paced in (False, True)]
+    for run in runs:
+        assert run.rate[-1].to_numpy() == pytest.approx([1e8 / 3] * 3, rel=0.02)
+    assert runs[0].queue_max.max() > 1.3 * runs[1].queue_max.max()
+
+
+def test_losses_are_survived():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.05] * 2, buffer="20 kB", sizes=["8 MB", "2 MB"])
+    mice = Workload([], [Arrivals([0], 0.1, 30_000, stop=10.0)])
+    run = simulate(Scenario(network, XCP(), 30.0, workload=mice), sample=1.0)
+    assert run.drops.sum() > 0 and run.flows["retransmitted"].sum() > 0
+    assert (run.flows["delivered"] == run.flows["size"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rtt": "median"}, "rtt must be one of 'mean', 'max', got 'median'"),
+        ({"paced": 2}, "paced must be one of True, False, got 2"),
+        ({"rtt_limit": 0.0}, "rtt_limit must be > 0"),
+        ({"least_interval": 0.0}, "least_interval must be > 0"),
+        ({"largest_interval": 1e-4}, r"largest_interval must be >= least_interval \(0.001 s\), got 0.0001 s"),
+        ({"initial": -1.0}, "initial must be > 0"),
+    ],
+)
+def test_bad_parameters_get_one_line(options, message):
+    with pytest.raises(ValueError, match=message):
+        XCP(**options)
