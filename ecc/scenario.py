@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ecc.models import Protocol, all_protocols
 from ecc.models.base import settings
 from ecc.models.equilibria import check_assignment
+from ecc.models.mix import Mix
 from ecc.network import Flow, Network, from_table, to_table
-from ecc.quantity import Quantity, as_count, as_time
+from ecc.quantity import Quantity, as_count, as_number, as_time
 from ecc.workload import Arrivals, Workload
 
 __all__ = ["Scenario"]
@@ -28,11 +29,16 @@ class Scenario:
 
     Parameters
         network : Network.
-        protocol : Protocol of all flows and links.
+        protocol : Protocol of all flows and links; or a mapping {"flows": {which: Protocol}, "links": {which: Protocol
+            or several}}, kept as a `Mix`, which says what may stand for `which`. Links that it does not name run the
+            routers of all protocols whose flows cross them.
         duration : float, s, > 0.
         workload : Workload of transfers beside the network's flows, or None.
         seed : int, >= 0. Of everything random.
         assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
+        phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
+            where in its interval each link's routers tick. Of packet runs.
+        intervals : shape (n_links,), s, > 0, of each link's routers, or None: their protocol's. Of packet runs.
     Raises
         ValueError, TypeError: one line naming the field.
     Example
@@ -42,16 +48,18 @@ class Scenario:
     """
 
     network: Network
-    protocol: Protocol
+    protocol: Any
     duration: Quantity
     workload: Workload | None = None
     seed: int = 1
     assignment: Any = None
+    phases: Any = "random"
+    intervals: Any = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("network", Network), ("protocol", Protocol)):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.network, Network):
+            raise TypeError(f"network must be a Network, got {self.network!r}")
+        self._check_protocol()
         if self.workload is not None and not isinstance(self.workload, Workload):
             raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
@@ -59,12 +67,39 @@ class Scenario:
         if self.assignment is not None:
             links = check_assignment(self.network, np.asarray(self.assignment))
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
+        self._check_clocks()
         for index, transfer in enumerate(self.workload.transfers if self.workload else ()):
             if max(transfer.route) >= self.network.n_links:
                 raise ValueError(
                     f"route must use links 0 to {self.network.n_links - 1}, got {max(transfer.route)} (transfer "
                     f"{index})"
                 )
+
+    def _check_protocol(self) -> None:
+        given = self.protocol
+        if isinstance(given, Mapping):
+            if not {"flows"} <= set(given) <= {"flows", "links"}:
+                raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {given!r}")
+            given = Mix(**given)
+            object.__setattr__(self, "protocol", given)
+        if not isinstance(given, Protocol | Mix):
+            raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {given!r}")
+        if isinstance(given, Mix):
+            runs = given.of_flows(self.network.n_flows, int(self.workload is not None))
+            given.of_links(self.network, list(zip(self.network.flows, runs, strict=False)))
+
+    def _check_clocks(self) -> None:
+        n = self.network.n_links
+        if self.phases not in ("random", "equal"):
+            phases = _numbers(self.phases, "phases", "'random', 'equal' or", n)
+            if not all(0.0 <= phase < 1.0 for phase in phases):
+                raise ValueError(f"phases must be in [0, 1), got {list(phases)}")
+            object.__setattr__(self, "phases", phases)
+        if self.intervals is not None:
+            items = _numbers(self.intervals, "intervals", "None or", n, as_time)
+            if not all(interval > 0.0 for interval in items):
+                raise ValueError(f"intervals must be > 0 s, got {list(items)}")
+            object.__setattr__(self, "intervals", items)
 
     @property
     def assigned(self) -> NDArray[np.int64] | None:
@@ -85,15 +120,14 @@ class Scenario:
         """Return the scenario as TOML text that `from_toml` reads back."""
         import tomli_w
 
-        cls = type(self.protocol)
-        known = all_protocols().get(cls.__name__) is cls
         data: dict[str, Any] = {"duration": self.duration, "seed": self.seed}
         if self.assignment is not None:
             data["assignment"] = list(self.assignment)
-        data["protocol"] = {
-            "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
-            **{k: v for k, v in settings(self.protocol).items() if v is not None},
-        }
+        if self.phases != "random":
+            data["phases"] = self.phases
+        if self.intervals is not None:
+            data["intervals"] = list(self.intervals)
+        data["protocol"] = _protocol_table(self.protocol)
         data |= self.network.to_dict()
         if self.workload is not None:
             data["workload"] = {
@@ -116,7 +150,7 @@ class Scenario:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"scenario is not valid TOML: {error}") from None
-        allowed = ("duration", "seed", "assignment", "protocol", "links", "flows", "workload")
+        allowed = ("duration", "seed", "assignment", "phases", "intervals", "protocol", "links", "flows", "workload")
         for key in data:
             if key not in allowed:
                 raise ValueError(f"scenario has no key {key!r}; allowed are {', '.join(allowed)}")
@@ -126,11 +160,11 @@ class Scenario:
         workload = data.get("workload")
         return cls(
             network=Network.from_dict(data),
-            protocol=_protocol(data["protocol"]),
+            protocol=_protocol_or_mix(data["protocol"]),
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
-            assignment=data.get("assignment"),
+            **{key: data[key] for key in ("assignment", "phases", "intervals") if key in data},
         )
 
 
@@ -141,6 +175,46 @@ def _workload(table: Any) -> Workload:
         [from_table(Flow, t, f"workload.transfers[{i}]") for i, t in enumerate(table.get("transfers", ()))],
         [from_table(Arrivals, t, f"workload.arrivals[{i}]") for i, t in enumerate(table.get("arrivals", ()))],
     )
+
+
+def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:
+    """One number for each link."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be {otherwise} one number for each link, got {given!r}")
+    numbers = tuple(read(item, name) for item in given)
+    if len(numbers) != count:
+        raise ValueError(f"{name} must be {otherwise} one number for each of {count} links, got {len(numbers)}")
+    return numbers
+
+
+def _protocol_table(protocol: Any) -> dict[str, Any]:
+    if isinstance(protocol, Mix):
+        flows = {which: _protocol_table(one) for which, one in protocol.flows.items()}
+        links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
+        return {"flows": flows, **({"links": links} if links else {})}
+    cls = type(protocol)
+    known = all_protocols().get(cls.__name__) is cls
+    return {
+        "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
+        **{k: v for k, v in settings(protocol).items() if v is not None},
+    }
+
+
+def _protocol_or_mix(table: Any) -> Any:
+    if not (isinstance(table, Mapping) and "flows" in table):
+        return _protocol(table)
+    links = table.get("links", {})
+    for which, given in (("flows", table["flows"]), ("links", links)):
+        if not isinstance(given, Mapping):
+            raise ValueError(f"protocol.{which} must be a table of protocols, got {given!r}")
+    return {
+        **table,
+        "flows": {which: _protocol(one) for which, one in table["flows"].items()},
+        "links": {
+            which: _protocol(some) if isinstance(some, Mapping) else [_protocol(one) for one in some]
+            for which, some in links.items()
+        },
+    }
 
 
 def _protocol(table: Any) -> Protocol:

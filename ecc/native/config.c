@@ -6,6 +6,28 @@
 #define LARGEST_DELAY INT64_C(1000000000000000000)
 #define LARGEST_PACKET (INT64_C(1) << 30)
 #define LARGEST_HEADER 4096
+#define MOST_HEADER_BYTES 65535
+
+static bool
+is_offset(int64_t offset, const ecc_config_t *config)
+{
+    return offset >= 0 && offset <= config->header_size && offset % 8 == 0;
+}
+
+/* What a router is, also the first of a link. */
+static int
+check_router(const ecc_link_t *router, const ecc_config_t *config, double *value)
+{
+    if (router->first_interval >= ECC_NEVER) {
+        *value = (double) router->first_interval;
+        return ECC_ERR_LINK_INTERVAL;
+    }
+    if (!is_offset(router->header_offset, config)) {
+        *value = (double) router->header_offset;
+        return ECC_ERR_HEADER_OFFSET;
+    }
+    return 0;
+}
 
 static int
 check_link(const ecc_link_t *link, double *value)
@@ -22,15 +44,11 @@ check_link(const ecc_link_t *link, double *value)
         *value = (double) link->buffer;
         return ECC_ERR_LINK_BUFFER;
     }
-    if (link->first_interval >= ECC_NEVER) {
-        *value = (double) link->first_interval;
-        return ECC_ERR_LINK_INTERVAL;
-    }
     return 0;
 }
 
 static int
-check_flow(const ecc_flow_t *flow, double *value)
+check_flow(const ecc_flow_t *flow, const ecc_config_t *config, double *value)
 {
     const struct {
         int code;
@@ -46,6 +64,9 @@ check_flow(const ecc_flow_t *flow, double *value)
             (double) flow->packet_size },
         { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= LARGEST_PACKET,
             (double) flow->opening_size },
+        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= MOST_HEADER_BYTES,
+            (double) flow->header_bytes },
+        { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, config), (double) flow->header_offset },
         { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= LARGEST_PACKET, (double) flow->ack_size },
         { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
             (double) flow->access_delay },
@@ -70,8 +91,8 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     double value = 0.0;
     int ret;
 
-    if (config->n_links < 0 || config->n_links >= MOST_ENTITIES || config->n_flows < 0
-        || config->n_flows >= MOST_ENTITIES || config->n_routes < 0 || config->n_routes > UINT32_MAX) {
+    if (config->n_links < 0 || config->n_links >= MOST_ENTITIES || config->n_further < 0
+        || config->n_further >= MOST_ENTITIES - config->n_links || config->n_flows < 0 || config->n_flows >= MOST_ENTITIES || config->n_routes < 0 || config->n_routes > UINT32_MAX) {
         return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->n_flows);
     }
     if (config->header_size < 0 || config->header_size > LARGEST_HEADER || config->header_size % 8 != 0) {
@@ -91,8 +112,18 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
             return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
         }
     }
+    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+        const ecc_link_t *router = &config->links[i];
+        if (i >= config->n_links && (router->at < 0 || router->at >= config->n_links)) {
+            return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_OF_LINK, i, ECC_NO_HOOK, (double) router->at);
+        }
+        ret = check_router(router, config, &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
+        }
+    }
     for (int64_t i = 0; i < config->n_flows; i++) {
-        ret = check_flow(&config->flows[i], &value);
+        ret = check_flow(&config->flows[i], config, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_FLOW, i, ECC_NO_HOOK, value);
         }
@@ -125,7 +156,11 @@ ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
                 end = ECC_END_SENDER;
             }
             self->hops[position]
-                = (uint32_t) link << ECC_HOP_LINK | (k >= flow->n_forward ? ECC_HOP_IS_ACK : 0u) | end;
+                = (uint32_t) link << ECC_HOP_LINK
+                | (k >= flow->n_forward          ? ECC_HOP_IS_ACK
+                        : flow->header_bytes > 0 ? ECC_HOP_HEADER
+                                                 : 0u)
+                | end;
         }
     }
     return 0;

@@ -34,7 +34,7 @@ take(ecc_engine_t *self, size_t size, void **block)
 static size_t
 links_size(const ecc_engine_t *self)
 {
-    return (self->n_links + (size_t) 1) * sizeof(*self->links);
+    return (self->n_routers + (size_t) 1) * sizeof(*self->links);
 }
 
 static size_t
@@ -65,6 +65,7 @@ static int
 build(ecc_engine_t *self, const ecc_config_t *config)
 {
     uint32_t n_links;
+    uint32_t n_routers;
     uint32_t n_flows;
     uint32_t n_fast;
     uint32_t n_slow;
@@ -76,6 +77,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         return ret;
     }
     self->n_links = n_links = (uint32_t) config->n_links;
+    self->n_routers = n_routers = (uint32_t) (config->n_links + config->n_further);
     self->n_flows = n_flows = (uint32_t) config->n_flows;
     self->n_hops = (size_t) config->n_routes;
     self->header_size = (size_t) config->header_size;
@@ -112,12 +114,14 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         return ret;
     }
     self->hops = block;
-    ret = take(self, self->header_size + 8, &self->scratch);
+    block = NULL;
+    ret = take(self, self->header_size + 8, &block);
     if (ret != 0) {
         return ret;
     }
+    self->scratch = block;
     n_fast = 2 * n_links + 3 * n_flows;
-    n_slow = n_links + 4 * n_flows;
+    n_slow = n_routers + 4 * n_flows;
     ret = ecc_calendar_init(&self->fast, &self->memory, n_fast, 2 * n_fast);
     if (ret == 0) {
         ret = ecc_calendar_init(&self->slow, &self->memory, n_slow, n_slow);
@@ -129,11 +133,11 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->base[ECC_ACCESS] = 2 * n_links;
     self->base[ECC_ACK] = self->base[ECC_ACCESS] + n_flows;
     self->base[ECC_SEND] = self->base[ECC_ACK] + n_flows;
-    self->base[ECC_START] = n_links;
+    self->base[ECC_START] = n_routers;
     self->base[ECC_STOP] = self->base[ECC_START] + n_flows;
     self->base[ECC_TIMER] = self->base[ECC_STOP] + n_flows;
     self->base[ECC_TIMEOUT] = self->base[ECC_TIMER] + n_flows;
-    for (uint32_t i = 0; i < n_links; i++) {
+    for (uint32_t i = 0; i < n_routers; i++) {
         ecc_link_init(self, i, &config->links[i], config->seed);
         flow_queues = flow_queues || config->links[i].wants_flow_queue != 0;
     }
@@ -335,7 +339,7 @@ start_links(ecc_engine_t *self)
 {
     int ret = 0;
 
-    for (uint32_t i = 0; i < self->n_links && ret == 0; i++) {
+    for (uint32_t i = 0; i < self->n_routers && ret == 0; i++) {
         ret = ecc_link_start(self, i);
     }
     return ret;
@@ -497,7 +501,7 @@ ecc_engine_verify(const ecc_engine_t *self)
         fine = fine && queue == link->queue && link->queue_low <= queue && link->queue_peak >= queue;
         fine = fine && (link->is.buffer < 0 || queue <= link->is.buffer);
         n_packets += length(self, &link->wire, nodes[self->base[ECC_HOP] + i].time, &fine);
-        n_packets += link->is.on_departure != NULL ? link->ring.count : 0;
+        n_packets += link->departs ? link->ring.count : 0;
     }
     for (uint32_t i = 0; i < self->n_flows; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];

@@ -10,7 +10,7 @@
  *   ps(s)        = floor(s * 1e12 + 0.5); NEVER if s * 1e12 + 0.5 >= 4e18.
  *   tx(size, r)  = floor((double) size * 8.0 / r * 1e12 + 0.5), at least 1; NEVER as above.
  *   Random numbers: mix(z) is the finalizer of SplitMix64, G = 0x9E3779B97F4A7C15, arithmetic modulo 2^64. Stream n starts
- *   at s = mix(seed ^ mix(n + G)); each number is s += G, then (mix(s) >> 11) * 2^-53. Link l has stream l, flow f has
+ *   at s = mix(seed ^ mix(n + G)); each number is s += G, then (mix(s) >> 11) * 2^-53. Router r has stream r, flow f has
  *   stream 2^32 + f. An entity that asked for them takes one number before each call of one of its own hooks.
  *
  * EVENTS, first to last at equal times; within one kind by entity, lower index first. An entity has at most one pending
@@ -20,7 +20,7 @@
  *   2 ACCESS    flow  the first packet on the access line reaches the first link (only if access_delay > 0)
  *   3 ACK       flow  the first ACK on its way reaches the sender
  *   4 SEND      flow  the pacer lets a packet go
- *   5 INTERVAL  link  a tick of the router's clock
+ *   5 INTERVAL  router a tick of its clock
  *   6 START     flow
  *   7 STOP      flow  (only if stop >= 0)
  *   8 TIMER     flow
@@ -33,12 +33,17 @@
  *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
  *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
  *
- * LINKS. Before the first event, in link order, now = 0: on_start; then the clock: the first INTERVAL at first_interval,
- * or, if that is negative, at ps(next_interval) (at least 1 ps) if next_interval > 0. next_interval keeps its value
- * between the hooks of a link; it is 0 before on_start.
- *   A packet arrives: (1) arrived += size on this link: the size of the packet, or the flow's ack_size for an ACK;
- *   (2) on_arrival, env.queue without the packet; (3) it is dropped if env.drop is not 0, or if buffer >= 0 and
- *   queue + size > buffer: on_drop, and the packet is gone; (4) else queue += size, and its last bit leaves the queue at
+ * LINKS run routers: hooks with a state, parameters, a clock and random numbers of their own. Entry l of the array of links
+ * is link l and its first router, number l; the entries after the links are further routers, each at the link that its `at`
+ * names (nothing else of a link is read there). "A hook of a link" below is that hook of each of its routers, called in
+ * order of their numbers; queue_low, next_interval and the INTERVAL are each router's own.
+ *   Before the first event, in order of the routers, now = 0: on_start; then the clock: the first INTERVAL at
+ * first_interval, or, if that is negative, at ps(next_interval) (at least 1 ps) if next_interval > 0. next_interval keeps its
+ * value between the hooks of a router; it is 0 before on_start.
+ *   A packet arrives: (1) arrived += size on this link: the size of the packet + the flow's header_bytes, or the flow's
+ *   ack_size for an ACK; (2) on_arrival, env.queue without the packet; (3) it is dropped if a router has set env.drop, or if
+ *   buffer >= 0 and queue + size > buffer: on_drop, and the packet is gone; (4) else queue += size, and its last bit leaves
+ *   the queue at
  *   leaves = max(now, leaves of the packet before it) + tx(size, capacity).
  *   At `leaves` the packet departs: queue -= size, queue_low = min(queue_low, queue), then on_departure (a DEPARTURE event),
  *   and the packet is on the wire until leaves + delay. Without on_departure this happens silently, before every event
@@ -48,9 +53,10 @@
  *       on_receive; then it arrives at the first reverse link, or reaches the sender ack_delay later (ACK). If the flow has
  *       neither, received += size happens silently and the ACK event is at leaves + delay + ack_delay;
  *     - the end of the reverse links: silent; the ACK event is at leaves + delay + ack_delay.
- *   INTERVAL: on_interval; queue_low = queue; the next one at now + ps(next_interval), at least 1 ps, if next_interval > 0.
+ *   INTERVAL: the router's on_interval; its queue_low = queue; the next one at now + ps(next_interval), at least 1 ps, if
+ *   next_interval > 0.
  *
- * FLOWS count in bytes: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
+ * FLOWS count in bytes of data: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
  * delivered = expected - lost. A packet's offset is `sent` before it. owed = size - delivered - in_flight for a flow of
  * finite size (so lost bytes are owed again), else no limit. A flow is active from START until it stops.
  *   packet_size below is opening_size, if that is > 0, until the first ACK.
@@ -68,14 +74,15 @@
  *     timeouts still count what drains.
  *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0 and
  *     in_flight + size > window, or window = 0 and rate = 0: no SEND is pending. Else, with rate > 0: SEND is pending at
- *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet, rate); before the
- *     first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.
+ *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet + header_bytes, rate);
+ *     before the first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.
  *   EMIT: size = min(packet_size, owed); last = now; header all zero; on_send (in_flight without this packet); if
  *     in_flight = 0: heard = now; sent += size; if no TIMEOUT is pending: one at now + max(1 s, ps(3 * srtt)). The packet
  *     reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
- * HOOKS get state, header, params, env. With a packet, packet_size is its size on this link, or, for flows, its size as data
- * (also once it is an ACK). Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
+ * HOOKS get state, header, params, env; header points header_offset bytes of the router or flow into the packet's header, so
+ * that each protocol has a region of its own, zero in packets of other protocols unless its routers write there. With a
+ * packet, packet_size is its size on this link, or, for flows, its size as data (also once it is an ACK). Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
  * scratch record of zeros; packet_size is then 0 for links and the flow's packet_size for flows; kind is 0 and flow -1 for
  * links. All of env is written before each call: drop = 0, timer = -1, rate and window as the flow has them. After a hook of
  * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at
@@ -115,7 +122,7 @@ typedef struct {
     int64_t flow_queue;   /* bytes of this flow and kind in the queue, if asked for, else 0 */
     double random;        /* uniform [0, 1), if asked for, else 0 */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival only */
-    double next_interval; /* w: s until the next on_interval, <= 0: none */
+    double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
 
 /* What a hook of a flow sees; it may write the fields marked w. */
@@ -139,7 +146,7 @@ typedef struct {
 /* 0: fine; anything else: the hook failed and the run stops. */
 typedef int32_t (*ecc_hook_t)(void *state, void *header, void *params, void *env);
 
-/* A link as the caller describes it; the hooks last, in the order in which a report numbers them. */
+/* A link and its router as the caller describes them; the hooks last, in the order in which a report numbers them. */
 typedef struct {
     double capacity;          /* bit/s */
     ecc_ps_t delay;           /* of the wire */
@@ -147,6 +154,8 @@ typedef struct {
     ecc_ps_t first_interval;  /* first tick; negative: as on_start says */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
+    int64_t at;               /* of a further router: the link it is at */
+    int64_t header_offset;    /* bytes from the start of a header to what the hooks see, a multiple of 8 */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -166,12 +175,14 @@ typedef struct {
     ecc_bytes_t packet_size;
     ecc_bytes_t opening_size; /* of packets until the first ACK; 0: packet_size */
     ecc_bytes_t ack_size;     /* on reverse links */
+    ecc_bytes_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data; less than 2^16 */
     ecc_ps_t access_delay;    /* before the first link */
     ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */
     int64_t n_forward;        /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;        /* ... and the n_reverse after those carry the ACKs */
     int64_t bottleneck;       /* offset of an int64 in state that samples show, -1 none */
     int64_t wants_random;     /* non-zero: env.random is drawn */
+    int64_t header_offset;    /* as of a router */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -213,6 +224,7 @@ typedef struct {
 typedef struct {
     uint64_t seed;
     int64_t n_links;
+    int64_t n_further;                /* entries of `links` after those of the links: further routers */
     int64_t n_flows;
     int64_t n_routes;                 /* entries of `routes`: the sum of all n_forward and n_reverse */
     int64_t header_size;              /* bytes, a multiple of 8 */

@@ -135,9 +135,10 @@ class Engine:
     """One run of the packet engine.
 
     Parameters
-        links : shape (n_links,), dtype LINK, from `new_links`.
+        links : shape (n_links + n_further,), dtype LINK, from `new_links`.
         flows : shape (n_flows,), dtype FLOW, from `new_flows`.
         routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse.
+        n_further : int, >= 0. How many of `links`, the last, are further routers at the link that their `at` names.
         header_size : int, bytes, a multiple of 8. What travels with each packet.
         seed : int, from 0 to 2^64 - 1.
         sample : float, s, >= 0. Period of the samples; 0: none.
@@ -156,6 +157,7 @@ class Engine:
         flows: NDArray[np.void],
         routes: ArrayLike,
         *,
+        n_further: int = 0,
         header_size: int = 0,
         seed: int = 0,
         sample: float = 0.0,
@@ -169,11 +171,11 @@ class Engine:
                 raise TypeError(f"{name} must come from new_{name}(n), got dtype {array.dtype}, shape {array.shape}")
         self._keep = tuple(keep)
         self._cpu_seconds = 0.0
-        self._links = len(links)
+        self._links = len(links) - n_further
         self._flows = len(flows)
         self._period = sample
         n_sampled = len(flows) if n_sampled is None else n_sampled
-        by_flow, by_link = (n_samples, n_sampled), (n_samples, len(links))
+        by_flow, by_link = (n_samples, n_sampled), (n_samples, self._links)
         shapes = {"sent": by_flow, "received": by_flow, "bottleneck": by_flow}
         shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped"), by_link)
         self._samples = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
@@ -183,7 +185,8 @@ class Engine:
         table = np.array(routes, np.int64)
         config = ffi.new("ecc_config_t *")
         config.seed = seed
-        config.n_links, config.n_flows, config.n_routes = len(links), len(flows), table.size
+        config.n_links, config.n_further = self._links, n_further
+        config.n_flows, config.n_routes = len(flows), table.size
         config.header_size = header_size
         config.links = _pointer("const ecc_link_t *", link_table)
         config.flows = _pointer("const ecc_flow_t *", flow_table)

@@ -6,11 +6,14 @@
     X(NO_MEMORY, "out of memory")                                                                                      \
     X(TOO_LARGE, "too many links, flows or packets in flight (at most 2^28 links, 2^28 flows, 2^32 - 1 packets)")      \
     X(HEADER_SIZE, "header size must be a multiple of 8 bytes from 0 to 4096")                                         \
+    X(HEADER_OFFSET, "header offset must be a multiple of 8 bytes from 0 to the header size")                          \
+    X(HEADER_BYTES, "header bytes must be from 0 to 65535")                                                            \
     X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
     X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
     X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited")                                                   \
     X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
+    X(ROUTER, "a further router must be at a link that exists")                                                        \
     X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \
     X(FLOW_DELAY, "delays of a flow must be from 0 to 1e18 ps")                                                        \
     X(FLOW_TIMES, "start must be from 0 to 4e18 ps, and stop later than start, or -1 for never")                       \

@@ -28,6 +28,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     flow->size = is->size;
     flow->packet_size = (int32_t) (is->opening_size > 0 ? is->opening_size : is->packet_size);
     flow->wants_random = is->wants_random != 0;
+    flow->header_bytes = (uint16_t) is->header_bytes;
+    flow->header_offset = (uint16_t) is->header_offset;
     flow->is = is;
     flow->finish = -1;
     flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
@@ -50,8 +52,9 @@ timeout(const ecc_flow_state_t *flow)
     return wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
 }
 
+/* Calls a hook; header: the whole of a packet's. */
 static int
-call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *header, int64_t packet_size,
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
     int64_t kind)
 {
     ecc_flow_state_t *flow = &self->flows[index];
@@ -72,7 +75,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void 
     env->kind = kind;
     env->flow = index;
     env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
-    ret = hook(flow->state, header, flow->params, env);
+    ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
         return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
     }
@@ -81,7 +84,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void 
 
 /* As `call`, and what the hook wrote is taken over. */
 static int
-ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *header, int64_t packet_size,
+ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
     int64_t kind)
 {
     ecc_flow_state_t *flow = &self->flows[index];
@@ -162,9 +165,9 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
     flow->last = self->now;
-    if (flow->last_size != size) {
-        flow->last_size = (int32_t) size;
-        flow->gap = flow->rate > 0.0 ? ecc_state_tx(size, flow->rate) : 0;
+    if (flow->last_size != size + flow->header_bytes) {
+        flow->last_size = (int32_t) size + flow->header_bytes;
+        flow->gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
     ret = ask(self, index, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_header(packet), size, 0);
     if (ret != 0) {

@@ -14,6 +14,17 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t
     link->wire = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     link->random = ecc_random_stream(seed, index);
     link->is = *is;
+    link->departs = is->on_departure != NULL;
+    if (index >= self->n_links) { /* a further router: the last of its link */
+        ecc_link_state_t *last = &self->links[is->at];
+        last->departs = last->departs || link->departs;
+        while (last->next != 0) {
+            last = &self->links[last->next];
+        }
+        last->next = index;
+    } else {
+        link->is.at = index;
+    }
 }
 
 static uint32_t
@@ -22,11 +33,13 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
+/* Calls a hook of a router; header: the whole of a packet's. */
 static int
-call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void *header, int64_t packet_size,
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
     int64_t kind, int64_t flow, int64_t flow_queue)
 {
-    ecc_link_state_t *link = &self->links[index];
+    ecc_link_state_t *router = &self->links[index];
+    const ecc_link_state_t *link = &self->links[router->is.at];
     ecc_link_env_t *env = &self->link_env;
     int32_t ret;
 
@@ -34,26 +47,71 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, void 
     env->capacity = link->is.capacity;
     env->buffer = link->is.buffer;
     env->queue = link->queue;
-    env->queue_low = link->queue_low;
+    env->queue_low = router->queue_low;
     env->packet_size = packet_size;
     env->kind = kind;
     env->flow = flow;
-    env->link = index;
-    env->flow_queue = link->is.wants_flow_queue ? flow_queue : 0;
-    env->random = link->is.wants_random ? ecc_random_next(&link->random) : 0.0;
+    env->link = router->is.at;
+    env->flow_queue = router->is.wants_flow_queue ? flow_queue : 0;
+    env->random = router->is.wants_random ? ecc_random_next(&router->random) : 0.0;
     env->drop = 0;
-    env->next_interval = link->next_interval;
-    ret = hook(link->is.state, header, link->is.params, env);
+    env->next_interval = router->next_interval;
+    ret = hook(router->is.state, header + router->is.header_offset, router->is.params, env);
     if (ret != 0) {
         return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_LINK, index, hook_number, ret);
     }
-    if (env->next_interval != link->next_interval) {
+    if (env->next_interval != router->next_interval) {
         if (isnan(env->next_interval)) {
             return ecc_state_fail(self, ECC_ERR_INTERVAL, ECC_OF_LINK, index, hook_number, env->next_interval);
         }
-        link->next_interval = env->next_interval;
+        router->next_interval = env->next_interval;
     }
     return 0;
+}
+
+/* Calls a hook of the further routers of a link, after its first; env.drop: whether any of them all has set it. */
+static int
+call_further(ecc_engine_t *self, uint32_t index, int hook_number, unsigned char *header, int64_t packet_size,
+    int64_t kind, int64_t flow, int64_t flow_queue)
+{
+    int64_t drop = self->link_env.drop;
+
+    for (uint32_t i = self->links[index].next; i != 0; i = self->links[i].next) {
+        const ecc_link_t *router = &self->links[i].is;
+        ecc_hook_t hook = hook_number == ECC_LINK_ON_ARRIVAL ? router->on_arrival
+            : hook_number == ECC_LINK_ON_DEPARTURE           ? router->on_departure
+                                                             : router->on_drop;
+        if (hook != NULL) {
+            int ret = call(self, i, hook_number, hook, header, packet_size, kind, flow, flow_queue);
+            if (ret != 0) {
+                return ret;
+            }
+            drop |= self->link_env.drop;
+        }
+    }
+    self->link_env.drop = drop;
+    return 0;
+}
+
+/* Calls a hook of all routers of a link; first: that of the first one, or NULL. */
+static inline int
+call_all(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t first, const ecc_packet_t *packet,
+    uint32_t position, int64_t packet_size, int64_t kind)
+{
+    unsigned char *header = ecc_packets_header(packet);
+    int64_t flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[position];
+    int64_t flow = packet->flow;
+    int ret = 0;
+
+    if (first != NULL) {
+        ret = call(self, index, hook_number, first, header, packet_size, kind, flow, flow_queue);
+    } else {
+        self->link_env.drop = 0;
+    }
+    if (ret == 0 && self->links[index].next != 0) {
+        ret = call_further(self, index, hook_number, header, packet_size, kind, flow, flow_queue);
+    }
+    return ret;
 }
 
 static int
@@ -98,18 +156,19 @@ ecc_link_start(ecc_engine_t *self, uint32_t index)
 int
 ecc_link_interval(ecc_engine_t *self, uint32_t index)
 {
-    ecc_link_state_t *link = &self->links[index];
+    ecc_link_state_t *router = &self->links[index];
+    ecc_link_state_t *link = &self->links[router->is.at];
     int ret = 0;
 
     ecc_link_catch_up(self, link);
     ecc_state_trace(self, ECC_INTERVAL, index, link->queue);
-    if (link->is.on_interval != NULL) {
-        ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, link->is.on_interval);
+    if (router->is.on_interval != NULL) {
+        ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->is.on_interval);
         if (ret != 0) {
             return ret;
         }
     }
-    link->queue_low = link->queue;
+    router->queue_low = link->queue;
     set_clock(self, index);
     return ret;
 }
@@ -124,6 +183,11 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
     if (link->queue < link->queue_low) {
         link->queue_low = link->queue;
     }
+    for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
+        if (link->queue < self->links[i].queue_low) {
+            self->links[i].queue_low = link->queue;
+        }
+    }
     if (self->flow_queues != NULL) {
         self->flow_queues[first->position] -= first->size;
     }
@@ -133,7 +197,7 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
 void
 ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
 {
-    if (link->is.on_departure == NULL) {
+    if (!link->departs) {
         while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) {
             leave(self, link);
         }
@@ -161,45 +225,46 @@ static int
 drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int64_t kind)
 {
     ecc_link_state_t *link = &self->links[index];
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    int ret = 0;
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int ret;
 
     link->dropped++;
     link->dropped_bytes += size;
     ecc_state_trace(self, ECC_DROP, index, packet->offset);
-    if (link->is.on_drop != NULL) {
-        int64_t flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[packet->position];
-        ret = call(self, index, ECC_LINK_ON_DROP, link->is.on_drop, ecc_packets_header(packet), size, kind,
-            packet->flow, flow_queue);
-    }
+    ret = call_all(self, index, ECC_LINK_ON_DROP, link->is.on_drop, packet, packet->position, size, kind);
     ecc_packets_give_back(&self->packets, id);
     return ret;
+}
+
+/* The size of a packet on a link where it is not that of its data. */
+static int64_t
+size_on_link(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop)
+{
+    const ecc_flow_t *flow = self->flows[packet->flow].is;
+
+    return (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size : packet->size + flow->header_bytes;
 }
 
 int
 ecc_link_arrive(ecc_engine_t *self, uint32_t id)
 {
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     uint32_t position = packet->position;
     uint32_t hop = self->hops[position];
     uint32_t index = hop >> ECC_HOP_LINK;
     int kind = (hop & ECC_HOP_IS_ACK) != 0;
     ecc_link_state_t *link = &self->links[index];
-    int64_t size = kind == 0 ? packet->size : self->flows[packet->flow].is->ack_size;
+    int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : size_on_link(self, packet, hop);
     int ret;
 
     ecc_link_catch_up(self, link);
     link->arrived += size;
-    if (link->is.on_arrival != NULL) {
-        int64_t flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[position];
-        ret = call(self, index, ECC_LINK_ON_ARRIVAL, link->is.on_arrival, ecc_packets_header(packet), size, kind,
-            packet->flow, flow_queue);
-        if (ret != 0) {
-            return ret;
-        }
-        if (self->link_env.drop != 0) {
-            return drop(self, index, id, size, kind);
-        }
+    ret = call_all(self, index, ECC_LINK_ON_ARRIVAL, link->is.on_arrival, packet, position, size, kind);
+    if (ret != 0) {
+        return ret;
+    }
+    if (self->link_env.drop != 0) {
+        return drop(self, index, id, size, kind);
     }
     if (link->is.buffer >= 0 && link->queue + size > link->is.buffer) {
         return drop(self, index, id, size, kind);
@@ -221,7 +286,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->flow_queues != NULL) {
         self->flow_queues[position] += size;
     }
-    if (link->is.on_departure == NULL) {
+    if (!link->departs) {
         put_on_wire(self, index, id, ecc_state_add(link->free_at, link->is.delay));
     } else if (link->ring.count == 1) {
         ecc_calendar_insert(&self->fast, node(self, ECC_DEPARTURE, index), link->free_at);
@@ -234,9 +299,8 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
     int kind = (self->hops[first.position] & ECC_HOP_IS_ACK) != 0;
-    int64_t flow_queue;
     int ret;
 
     ecc_state_trace(self, ECC_DEPARTURE, index, packet->offset);
@@ -244,9 +308,8 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
     if (link->ring.count > 0) {
         ecc_calendar_insert(&self->fast, node(self, ECC_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
     }
-    flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[first.position];
-    ret = call(self, index, ECC_LINK_ON_DEPARTURE, link->is.on_departure, ecc_packets_header(packet), first.size, kind,
-        packet->flow, flow_queue);
+    ret = call_all(
+        self, index, ECC_LINK_ON_DEPARTURE, link->is.on_departure, packet, first.position, first.size, kind);
     if (ret != 0) {
         return ret;
     }

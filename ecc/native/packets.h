@@ -48,10 +48,10 @@ ecc_packets_at(const ecc_packets_t *self, uint32_t packet)
     return (ecc_packet_t *) (void *) (self->base + self->stride * packet);
 }
 
-static inline void *
-ecc_packets_header(ecc_packet_t *packet)
+static inline unsigned char *
+ecc_packets_header(const ecc_packet_t *packet)
 {
-    return packet + 1;
+    return (unsigned char *) (packet + 1);
 }
 
 /* Pointers into the pool are good until the next take. */

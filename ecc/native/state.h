@@ -38,7 +38,8 @@ enum ecc_wire_end {
 };
 #define ECC_HOP_END 3u
 #define ECC_HOP_IS_ACK 4u
-#define ECC_HOP_LINK 3 /* the link is above this bit */
+#define ECC_HOP_HEADER 8u /* its flow has header_bytes, and this is no ACK */
+#define ECC_HOP_LINK 4    /* the link is above this bit */
 
 enum ecc_link_hook { ECC_LINK_ON_START, ECC_LINK_ON_ARRIVAL, ECC_LINK_ON_DEPARTURE, ECC_LINK_ON_DROP, ECC_LINK_ON_INTERVAL };
 enum ecc_flow_hook {
@@ -51,21 +52,24 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_STOP
 };
 
+/* A link and its first router; of a further router, only what is marked so is used. */
 typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;
     ecc_ps_t free_at; /* when the last bit in the queue leaves it */
     ecc_bytes_t queue_peak;
-    ecc_bytes_t queue_low;
+    ecc_bytes_t queue_low; /* of a router */
     ecc_fifo_t wire;
+    uint32_t next; /* router at this link, 0: no other */
+    bool departs;  /* one of them has on_departure */
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
     int64_t tx_size[2]; /* last size seen of data and of ACKs ... */
     ecc_ps_t tx_time[2]; /* ... and what it takes */
-    double next_interval;
-    uint64_t random;
-    ecc_link_t is;
+    double next_interval; /* of a router */
+    uint64_t random;      /* of a router */
+    ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
 } ecc_link_state_t;
 
 /* Four cache lines; a packet touches the first three. */
@@ -78,10 +82,11 @@ typedef struct {
     ecc_ps_t last;
     ecc_ps_t gap;
     uint32_t counted; /* last packet among `acks` that is counted as received; ECC_NO_PACKET: none of them is */
-    bool active;
-    bool changed; /* rate or window, since the last look at what may be sent */
-    bool timed;   /* a TIMEOUT is pending */
-    bool echoes;  /* the receiver silently sends ACKs straight back */
+    bool active : 1;
+    bool changed : 1; /* rate or window, since the last look at what may be sent */
+    bool timed : 1;   /* a TIMEOUT is pending */
+    bool echoes : 1;  /* the receiver silently sends ACKs straight back */
+    uint16_t header_bytes;
 
     _Alignas(ECC_CACHE_LINE) double rate;
     double window;
@@ -90,7 +95,7 @@ typedef struct {
     double min_rtt;
     ecc_ps_t heard;
     int64_t received;
-    int32_t last_size;
+    int32_t last_size; /* header_bytes included; 0 before any */
     uint32_t position; /* of the first link, in the table of hops */
 
     _Alignas(ECC_CACHE_LINE) void *state;
@@ -101,9 +106,10 @@ typedef struct {
     ecc_ps_t ack_delay;
     int64_t size;
     int32_t packet_size;
-    bool wants_random;
-    bool started;
-    bool completed;
+    bool wants_random : 1;
+    bool started : 1;
+    bool completed : 1;
+    uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;
     ecc_ps_t finish;
@@ -122,7 +128,7 @@ struct ecc_engine {
     ecc_flow_t *flow_specs;
     uint32_t *hops; /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues; /* bytes queued at every position, NULL if nobody asked */
-    void *scratch; /* header for hooks that have no packet */
+    unsigned char *scratch; /* header for hooks that have no packet */
     size_t header_size;
     uint64_t digest;
     int64_t n_events;
@@ -136,6 +142,7 @@ struct ecc_engine {
     int64_t n_sampled;
     ecc_ps_t next_sample;
     uint32_t n_links;
+    uint32_t n_routers; /* the first of each link included */
     uint32_t n_flows;
     size_t n_hops;
     int64_t stop;

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Protocol
+from ecc.models.base import Hook, Protocol
+from ecc.models.mix import Mix
 from ecc.native import new_flows, new_links, picoseconds
 from ecc.network import Flow
 from ecc.scenario import Scenario
 
-__all__ = ["Setup", "prepare", "record_dtype"]
+__all__ = ["Part", "Setup", "prepare", "record_dtype"]
 
 STARTS = ("empty", "equilibrium")
 
@@ -34,24 +36,50 @@ def record_dtype(record: type) -> np.dtype[np.void]:
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What both packet engines start from; hooks and addresses are not in it yet.
+class Part:
+    """What runs one protocol: routers and flows by number, their records, and their region of the header.
 
-    `links`, `flows`: dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `link_states`,
-    `flow_states`: records; `params`: shape (1,); `transfers`: all flows, those of the network first; `held_until` [s]:
-    when the routers' clocks begin.
+    `link_states`, `link_params`: shape (len(routers),); `flow_states`: shape (len(flows),); `flow_params`: shape (1,).
     """
 
     protocol: Protocol
+    header: np.dtype[np.void]
+    header_offset: int
+    routers: NDArray[np.int64]
+    flows: NDArray[np.int64]
+    link_states: NDArray[np.void]
+    flow_states: NDArray[np.void]
+    link_params: NDArray[np.void]
+    flow_params: NDArray[np.void]
+
+    def sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void], NDArray[np.void], Mapping[str, Hook]]]:
+        """Yield "links" and "flows" with the numbers, the states, the parameters and the hooks of either."""
+        yield "links", self.routers, self.link_states, self.link_params, self.protocol.link_hooks()
+        yield "flows", self.flows, self.flow_states, self.flow_params, self.protocol.flow_hooks()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What both packet engines start from; hooks and addresses are not in it yet.
+
+    `links` (further routers behind the `n_links` links), `flows`: dtypes LINK and FLOW of ecc.native; `routes`: as the
+    engine reads them; `parts`: the protocols; `header_size` [bytes] of all of them together; `transfers`: all flows,
+    those of the network first; `held_until` [s]: when the routers' clocks begin.
+    """
+
     links: NDArray[np.void]
     flows: NDArray[np.void]
     routes: NDArray[np.int64]
-    link_states: NDArray[np.void]
-    flow_states: NDArray[np.void]
-    params: NDArray[np.void]
-    header: np.dtype[np.void]
+    parts: list[Part]
+    n_links: int
+    header_size: int
     transfers: list[Flow]
     held_until: float
+
+    @property
+    def n_further(self) -> int:
+        """Number of further routers."""
+        return len(self.links) - self.n_links
 
 
 def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> Setup:
@@ -59,62 +87,117 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
 
     Parameters
         scenario : Scenario.
-        start : "empty": nothing has been sent and the routers' clocks tick at random phases. "equilibrium": flows send
-            at the protocol's equilibrium and routers announce it, both times 1 + perturb, and control begins once the
-            pipes are full.
+        start : "empty": nothing has been sent. "equilibrium": flows send at the protocol's equilibrium and routers
+            announce it, both times 1 + perturb, and control begins once the pipes are full.
         perturb : float, > -1.
     Returns
         Setup.
     Raises
-        ValueError: an unknown start, or a fixed assignment for a protocol whose flows cannot hold one.
+        ValueError: an unknown start, the equilibrium of several protocols, or a fixed assignment for a protocol whose
+            flows cannot hold one.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {start!r}")
     if not np.isfinite(perturb) or perturb <= -1.0 or (perturb != 0.0 and start != "equilibrium"):
         raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {perturb!r}")
-    network, protocol = scenario.network, scenario.protocol
+    network, mix = scenario.network, Mix.of(scenario.protocol)
+    if start == "equilibrium" and len(mix.protocols) > 1:
+        raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")
     rng = np.random.default_rng(scenario.seed)
     transfers = [
         *network.flows,
         *(scenario.workload.draw(scenario.seed, scenario.duration) if scenario.workload else ()),
     ]
-    links, flows = new_links(network.n_links), new_flows(len(transfers))
-    links["capacity"] = network.capacities
-    links["delay"] = picoseconds([link.delay for link in network.links])
-    links["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
-    links["wants_flow_queue"] = "flow_queue" in protocol.asks
-    links["wants_random"] = "random" in protocol.asks
+    runs = mix.of_flows(network.n_flows, len(transfers) - network.n_flows)
+    stands = mix.of_links(network, list(zip(transfers, runs, strict=True)))
+    at, routers = _routers(stands)
+
+    links, flows = new_links(len(routers)), new_flows(len(transfers))
+    links["at"] = at
+    of_links = links[: network.n_links]
+    of_links["capacity"] = network.capacities
+    of_links["delay"] = picoseconds([link.delay for link in network.links])
+    of_links["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
 
     flows["start"] = picoseconds([flow.start for flow in transfers])
     flows["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in transfers]
     flows["size"] = [-1 if flow.size is None else flow.size for flow in transfers]
     flows["packet_size"] = [flow.packet_size for flow in transfers]
-    flows["opening_size"] = protocol.opening_size
     flows["access_delay"] = picoseconds([flow.access_delay for flow in transfers])
     flows["ack_delay"] = picoseconds(network.with_flows(transfers).ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
     flows["n_forward"] = [len(flow.route) for flow in transfers]
     flows["n_reverse"] = [len(flow.reverse or ()) for flow in transfers]
-    flows["wants_random"] = "random" in protocol.asks
     routes = np.array([k for flow in transfers for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
 
-    link_states = _records(protocol.LinkState, network.n_links)
-    flow_states = _records(protocol.FlowState, len(transfers))
-    names = flow_states.dtype.names or ()
-    flows["bottleneck"] = flow_states.dtype.fields["bottleneck"][1] if "bottleneck" in names else -1  # type: ignore[index]
-    values = protocol.params()
-    params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
+    parts, header_size = _parts(routers, runs)
+    for part in parts:
+        protocol, names = part.protocol, part.flow_states.dtype.fields or {}
+        for table, numbers in ((links, part.routers), (flows, part.flows)):
+            table["header_offset"][numbers] = part.header_offset
+            table["wants_random"][numbers] = "random" in protocol.asks
+        links["wants_flow_queue"][part.routers] = "flow_queue" in protocol.asks
+        flows["opening_size"][part.flows] = protocol.opening_size
+        flows["bottleneck"][part.flows] = names["bottleneck"][1] if "bottleneck" in names else -1
+        if scenario.assignment is not None:
+            if "assigned" not in names:
+                raise ValueError(f"assignment must be None: flows of {type(protocol).__name__} cannot hold one")
+            held_to = part.flows < network.n_flows
+            part.flow_states["assigned"][held_to] = np.array(scenario.assignment)[part.flows[held_to]]
 
-    held = _place(scenario, flows, link_states, flow_states, perturb, rng) if start == "equilibrium" else 0.0
-    if scenario.assignment is not None:
-        if "assigned" not in names:
-            raise ValueError(f"assignment must be None: flows of {type(protocol).__name__} cannot hold one")
-        flow_states["assigned"][: network.n_flows] = scenario.assignment
-    interval = values.get("interval", 0.0)
-    links["first_interval"] = picoseconds(held + interval * (1.0 - rng.random(network.n_links))) if interval else -1
-    return Setup(
-        protocol, links, flows, routes, link_states, flow_states, params, record_dtype(protocol.Header), transfers, held
-    )
+    held = _place(scenario, flows, parts[0], perturb, rng) if start == "equilibrium" else 0.0
+    _set_clocks(scenario, links, parts, held, rng)
+    return Setup(links, flows, routes, parts, network.n_links, header_size, transfers, held)
+
+
+def _routers(stands: Sequence[Sequence[Protocol]]) -> tuple[list[int], list[Protocol | None]]:
+    """The link and the protocol of every router: the first of each link, then further ones; None: no protocol."""
+    first = [(link, next(iter(protocols), None)) for link, protocols in enumerate(stands)]
+    further = [(link, protocol) for link, protocols in enumerate(stands) for protocol in protocols[1:]]
+    return [link for link, _ in first + further], [protocol for _, protocol in first + further]
+
+
+def _parts(routers: Sequence[Protocol | None], flows: Sequence[Protocol]) -> tuple[list[Part], int]:
+    """The parts of a run, and the size of its header; protocols of one kind share a region of it."""
+    members: dict[Protocol, tuple[list[int], list[int]]] = {}
+    for side, runs in enumerate((routers, flows)):
+        for number, protocol in enumerate(runs):
+            if protocol is not None:
+                members.setdefault(protocol, ([], []))[side].append(number)
+    regions: dict[type[Protocol], int] = {}
+    size, parts = 0, []
+    for protocol, (at, ends) in members.items():
+        header = record_dtype(protocol.Header)
+        if type(protocol) not in regions:
+            regions[type(protocol)], size = size, size + header.itemsize
+        values = protocol.params()
+        params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
+        parts.append(
+            Part(
+                protocol, header, regions[type(protocol)], np.array(at, np.int64), np.array(ends, np.int64),
+                _records(protocol.LinkState, len(at)), _records(protocol.FlowState, len(ends)),
+                np.repeat(params, len(at)), params,
+            )
+        )  # fmt: skip
+    return parts, size
+
+
+def _set_clocks(
+    scenario: Scenario, links: NDArray[np.void], parts: Sequence[Part], held: float, rng: np.random.Generator
+) -> None:
+    """Control intervals and first ticks of the routers that have an interval; others begin as their on_start says."""
+    phases = 1.0 - rng.random(len(links)) if scenario.phases == "random" else np.ones(len(links))
+    if not isinstance(scenario.phases, str):
+        given = np.array(scenario.phases)[links["at"]]
+        phases = np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
+    for part in parts:
+        if "interval" in (part.link_params.dtype.names or ()):
+            if scenario.intervals is not None:
+                part.link_params["interval"] = np.array(scenario.intervals)[links["at"][part.routers]]
+            wait = part.link_params["interval"] * phases[part.routers]
+            links["first_interval"][part.routers] = picoseconds(held + wait)
+        elif scenario.intervals is not None:
+            raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} set their own clock")
 
 
 def _records(record: type, count: int) -> NDArray[np.void]:
@@ -126,16 +209,9 @@ def _records(record: type, count: int) -> NDArray[np.void]:
     return out
 
 
-def _place(
-    scenario: Scenario,
-    flows: NDArray[np.void],
-    link_states: NDArray[np.void],
-    flow_states: NDArray[np.void],
-    perturb: float,
-    rng: np.random.Generator,
-) -> float:
+def _place(scenario: Scenario, flows: NDArray[np.void], part: Part, perturb: float, rng: np.random.Generator) -> float:
     """Put links and flows at the (disturbed) equilibrium; the time until which the routers' clocks wait."""
-    network, protocol = scenario.network, scenario.protocol
+    network, protocol = scenario.network, part.protocol
     point = protocol.equilibrium(network, scenario.assigned)
     factor = 1.0 + perturb
     crosses = network.incidence
@@ -148,12 +224,13 @@ def _place(
         state = protocol.link_at(
             factor * fair, factor * float(weight.sum()), float(weight @ rtts / weight.sum()), float(rtts.max())
         )
-        link_states[link] = _tuple(state)
+        part.link_states[link] = _tuple(state)
     flows["opening_size"][: network.n_flows] = 0  # these flows are under way
     gaps = 8.0 * flows["packet_size"][: network.n_flows] / (factor * point.rates)
     flows["start"][: network.n_flows] = picoseconds(gaps * rng.random(network.n_flows))
     for flow, (rate, link) in enumerate(zip(point.rates, point.bottleneck, strict=True)):
-        flow_states[flow] = _tuple(protocol.flow_at(factor * rate, factor * float(point.fair_rate[link]), int(link)))
+        state = protocol.flow_at(factor * rate, factor * float(point.fair_rate[link]), int(link))
+        part.flow_states[flow] = _tuple(state)
     return float(np.nanmax(network.forward_delays) + 2.0 * gaps.max())
 
 

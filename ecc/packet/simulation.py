@@ -19,6 +19,10 @@ from ecc.trajectory import Trajectory
 
 __all__ = ["build_engine", "simulate"]
 
+_SIDES = {
+    "links": (LINK_HOOKS, LINK_ENV, ("drop", "next_interval")),
+    "flows": (FLOW_HOOKS, FLOW_ENV, ("rate", "window", "timer")),
+}
 SLICE = 1_000_000
 """Events between looks at the clock and at Ctrl-C; slices never change the result."""
 
@@ -73,28 +77,23 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
     Parameters
         setup : Setup. scenario : Scenario. options : of ecc.native.Engine (sample, n_samples, trace).
     """
-    protocol, params = setup.protocol, setup.params
-    link_hooks = compile_hooks(
-        protocol.link_hooks(), setup.link_states.dtype, setup.header, params.dtype, LINK_ENV,
-        writable=("drop", "next_interval"),
-    )  # fmt: skip
-    flow_hooks = compile_hooks(
-        protocol.flow_hooks(), setup.flow_states.dtype, setup.header, params.dtype, FLOW_ENV,
-        writable=("rate", "window", "timer"),
-    )  # fmt: skip
-    for table, states, hooks, names in (
-        (setup.links, setup.link_states, link_hooks, LINK_HOOKS),
-        (setup.flows, setup.flow_states, flow_hooks, FLOW_HOOKS),
-    ):
-        table["state"] = addresses(states)
-        table["params"] = addresses(params)[0]
-        for name, address in hooks.items():
-            if name not in names:
-                raise ValueError(f"hooks must be among {', '.join(names)}, got {name!r}")
-            table[name] = address
+    keep: list[object] = [setup]
+    for part in setup.parts:
+        for side, numbers, states, params, hooks in part.sides():
+            names, env, writable = _SIDES[side]
+            for name in hooks:
+                if name not in names:
+                    raise ValueError(f"hooks must be among {', '.join(names)}, got {name!r}")
+            compiled = compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
+            keep.append(compiled)
+            rows = getattr(setup, side)
+            rows["state"][numbers] = addresses(states)
+            rows["params"][numbers] = addresses(params)
+            for name, address in compiled.items():
+                rows[name][numbers] = address
     return Engine(
-        setup.links, setup.flows, setup.routes, header_size=setup.header.itemsize, seed=scenario.seed,
-        n_sampled=scenario.network.n_flows, keep=(setup, link_hooks, flow_hooks), **options,
+        setup.links, setup.flows, setup.routes, n_further=setup.n_further, header_size=setup.header_size,
+        seed=scenario.seed, n_sampled=scenario.network.n_flows, keep=keep, **options,
     )  # fmt: skip
 
 

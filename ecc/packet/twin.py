@@ -132,7 +132,7 @@ class Packet:
     size: int  # of the data, also once it is an ACK
     offset: int  # bytes that its flow had sent before it
     sent: int  # ps, when it left the sender
-    header: Record
+    headers: Mapping[int, Record]  # the regions of the header, by offset
     route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
     is_ack: bool = False
     place: int = 0  # index in route of the link it is at
@@ -143,7 +143,8 @@ class Packet:
 
     @property
     def wire_size(self) -> int:
-        return int(self.flow.given.ack_size) if self.is_ack else self.size
+        given = self.flow.given
+        return int(given.ack_size if self.is_ack else self.size + given.header_bytes)
 
     @property
     def is_at_last_link(self) -> bool:
@@ -151,18 +152,31 @@ class Packet:
 
 
 @dataclass(eq=False)
+class TwinRouter:
+    index: int
+    link: TwinLink
+    given: Any  # first_interval, header_offset, ...: the fields of LINK
+    state: Record
+    params: Record
+    hooks: Mapping[str, Hook]
+    random: Random
+    queue_low: int = 0  # of the link, since the router's last tick
+    next_interval: float = 0.0  # s
+
+    @property
+    def queue(self) -> int:
+        return self.link.queue
+
+
+@dataclass(eq=False)
 class TwinLink:
     index: int
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
-    state: Record
-    hooks: Mapping[str, Hook]
-    random: Random
+    routers: list[TwinRouter] = field(default_factory=list)
     queue: int = 0  # bytes
-    queue_low: int = 0  # since the last tick
     queue_peak: int = 0  # since the last sample
     flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow, data and ACKs apart
     free_at: int = 0  # ps, when the last bit in the queue leaves it
-    next_interval: float = 0.0  # s
     arrived: int = 0  # bytes
     departed: int = 0  # bytes
     dropped: int = 0  # packets
@@ -174,6 +188,7 @@ class TwinFlow:
     index: int
     given: Any  # start, stop, size, packet_size, ...: the fields of FLOW
     state: Record
+    params: Record
     hooks: Mapping[str, Hook]
     random: Random
     forward: Sequence[TwinLink]
@@ -189,7 +204,7 @@ class TwinFlow:
     lost: int = 0  # bytes
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
-    last_size: int = 0  # ... and its size, 0 before any
+    last_size: int = 0  # ... and its size with header_bytes, 0 before any
     heard: int = 0  # ps, when an ACK came last, or waiting for one began
     rtt: float = 0.0  # s
     srtt: float = 0.0
@@ -220,6 +235,24 @@ class TwinFlow:
         return max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
 
 
+@dataclass(frozen=True)
+class Agent:
+    """What runs at a router or a flow: its records as they begin, which are not written, and its hooks by name."""
+
+    state: np.void
+    params: np.void
+    hooks: Mapping[str, Hook]
+
+    @property
+    def records(self) -> tuple[Any, Any]:
+        return Record.of(self.state), Record.of(self.params)
+
+    def field_at(self, offset: int) -> str | None:
+        """The field at an offset in the state."""
+        fields = self.state.dtype.fields or {}
+        return next((name for name, (_, at, *_) in fields.items() if at == offset), None)
+
+
 # What happens ------------------------------------------------------------------------------------------------------
 
 
@@ -227,10 +260,10 @@ class Twin:
     """One run of the packet engine, in plain Python.
 
     Parameters
-        links, flows, routes, seed, sample, n_samples, n_sampled : as ecc.native.Engine; addresses in them are ignored.
-        link_states, flow_states : shape (n_links,) and (n_flows,), records as they begin; they are not written.
-        params : shape (1,), record of the parameters. header : dtype of what travels with a packet.
-        link_hooks, flow_hooks : one mapping of name -> hook for each link and each flow.
+        links, flows, routes, seed, sample, n_samples, n_sampled, n_further : as ecc.native.Engine; addresses in them
+            are ignored.
+        routers, ends : one `Agent` for each router and each flow.
+        headers : offset of a region of the header -> dtype of what is there.
     Raises
         NativeError: from `advance`, where a hook fails or leaves a bad value, as the C engine does.
     Notes: some 100,000 events a second.
@@ -241,13 +274,11 @@ class Twin:
         links: NDArray[np.void],
         flows: NDArray[np.void],
         routes: ArrayLike,
-        link_states: NDArray[np.void],
-        flow_states: NDArray[np.void],
-        params: NDArray[np.void],
-        header: np.dtype[np.void],
-        link_hooks: Sequence[Mapping[str, Hook]],
-        flow_hooks: Sequence[Mapping[str, Hook]],
+        routers: Sequence[Agent],
+        ends: Sequence[Agent],
+        headers: Mapping[int, np.dtype[np.void]],
         *,
+        n_further: int = 0,
         seed: int = 0,
         sample: float = 0.0,
         n_samples: int = 0,
@@ -260,24 +291,29 @@ class Twin:
         self.traced: list[tuple[int, int, int, int]] = []
         self.period, self.n_samples = to_ps(sample), n_samples
         self.rows: list[dict[str, list[int]]] = []
-        self.header, self.params = header, Record.of(params[0])
-        self.links = [
-            TwinLink(k, Record.of(row), Record.of(link_states[k]), link_hooks[k], Random(seed, k))
-            for k, row in enumerate(links)
-        ]
+        self.layouts = headers
+        self.links = [TwinLink(k, Record.of(row)) for k, row in enumerate(links[: len(links) - n_further])]
+        self.routers: list[TwinRouter] = []
+        for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
+            given = Record.of(row)
+            link = self.links[k if k < len(self.links) else given.at]
+            link.routers.append(TwinRouter(k, link, given, *agent.records, agent.hooks, Random(seed, k)))
+            self.routers.append(link.routers[-1])
         self.flows: list[TwinFlow] = []
         way = iter(np.asarray(routes).tolist())
-        for k, row in enumerate(flows):
+        for k, (row, agent) in enumerate(zip(flows, ends, strict=True)):
             given, random = Record.of(row), Random(seed, 2**32 + k)
             forward = [self.links[next(way)] for _ in range(given.n_forward)]
             reverse = [self.links[next(way)] for _ in range(given.n_reverse)]
-            state, rate, window = Record.of(flow_states[k]), given.rate, given.window
-            self.flows.append(TwinFlow(k, given, state, flow_hooks[k], random, forward, reverse, rate, window))
+            self.flows.append(
+                TwinFlow(k, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window)
+            )
             self.set_timer(Kind.START, k, given.start)
             if given.stop >= 0:
                 self.set_timer(Kind.STOP, k, given.stop)
-        offsets = {offset: name for name, (_, offset, *_) in (flow_states.dtype.fields or {}).items()}
-        self.bottlenecks = [offsets.get(flow.given.bottleneck) for flow in self.flows][:n_sampled]
+        self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
+            :n_sampled
+        ]
 
     def advance(self, until: float, max_events: int | None = None) -> str:
         """Run all events up to and at a time; slices never change the result.
@@ -292,8 +328,8 @@ class Twin:
         end = to_ps(until)
         if not self.begun:
             self.begun = True
-            for link in self.links:
-                self.begin(link)
+            for router in self.routers:
+                self.begin(router)
         while self.heap and self.heap[0][0] <= end:
             time, kind, entity, _, packet = self.heap[0]
             if packet is None and self.timers.get((kind, entity)) != time:
@@ -316,7 +352,7 @@ class Twin:
 
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
         """Count, hash and trace an event, and let it happen to its packet, link or flow."""
-        subject: Any = packet or (self.links if kind == Kind.INTERVAL else self.flows)[entity]
+        subject: Any = packet or (self.routers if kind == Kind.INTERVAL else self.flows)[entity]
         if kind >= 0:
             self.events += 1
             word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
@@ -350,21 +386,21 @@ class Twin:
 
     # ---- links -----------------------------------------------------------------------------------------------
 
-    def begin(self, link: TwinLink) -> None:
-        self.ask_link(link, "on_start")
-        if link.given.first_interval >= 0:
-            self.set_timer(Kind.INTERVAL, link.index, link.given.first_interval)
+    def begin(self, router: TwinRouter) -> None:
+        self.ask_router(router, "on_start")
+        if router.given.first_interval >= 0:
+            self.set_timer(Kind.INTERVAL, router.index, router.given.first_interval)
         else:
-            self.set_clock(link)
+            self.set_clock(router)
 
-    def set_clock(self, link: TwinLink) -> None:
-        if link.next_interval > 0.0:
-            self.set_timer(Kind.INTERVAL, link.index, self.now + max(1, to_ps(link.next_interval)))
+    def set_clock(self, router: TwinRouter) -> None:
+        if router.next_interval > 0.0:
+            self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, to_ps(router.next_interval)))
 
-    def tick(self, link: TwinLink) -> None:
-        self.ask_link(link, "on_interval")
-        link.queue_low = link.queue
-        self.set_clock(link)
+    def tick(self, router: TwinRouter) -> None:
+        self.ask_router(router, "on_interval")
+        router.queue_low = router.queue
+        self.set_clock(router)
 
     def arrive(self, packet: Packet) -> None:
         """A packet arrives at its link: it is dropped, or its last bit leaves once all before it has been sent."""
@@ -382,14 +418,16 @@ class Twin:
         link.queue_peak = max(link.queue_peak, link.queue)
         link.flow_queue[packet.flow.index, packet.is_ack] += size
         link.free_at = min(NEVER, max(self.now, link.free_at) + transmission(size, link.given.capacity))
-        kind = Kind.DEPARTURE if "on_departure" in link.hooks else Kind.LEAVE
+        watched = any("on_departure" in router.hooks for router in link.routers)
+        kind = Kind.DEPARTURE if watched else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
 
     def leave(self, packet: Packet) -> None:
         """The last bit of a packet leaves the queue for the wire."""
         link, flow, size = packet.link, packet.flow, packet.wire_size
         link.queue -= size
-        link.queue_low = min(link.queue_low, link.queue)
+        for router in link.routers:
+            router.queue_low = min(router.queue_low, link.queue)
         link.flow_queue[flow.index, packet.is_ack] -= size
         link.departed += size
         self.ask_link(link, "on_departure", packet)
@@ -441,9 +479,9 @@ class Twin:
 
     def emit(self, flow: TwinFlow) -> None:
         """One packet leaves the sender."""
-        packet = Packet(flow, flow.next_size, flow.sent, self.now, Record(self.header), flow.forward)
+        packet = Packet(flow, flow.next_size, flow.sent, self.now, self.new_headers(), flow.forward)
         self.in_flight += 1
-        flow.last_time, flow.last_size = self.now, packet.size
+        flow.last_time, flow.last_size = self.now, packet.wire_size
         self.ask_flow(flow, "on_send", packet)
         if flow.in_flight == 0:
             flow.heard = self.now
@@ -515,25 +553,32 @@ class Twin:
 
     # ---- hooks -----------------------------------------------------------------------------------------------
 
-    def ask_link(self, link: TwinLink, name: str, packet: Packet | None = None) -> bool:
-        """Call a hook of a link, if there is one, and take over what it wrote; True: it does not want the packet."""
-        if name not in link.hooks:
+    def new_headers(self) -> dict[int, Record]:
+        return {offset: Record(layout) for offset, layout in self.layouts.items()}
+
+    def ask_link(self, link: TwinLink, name: str, packet: Packet) -> bool:
+        """Call a hook of all routers of a link; True: one of them does not want the packet."""
+        return any([self.ask_router(router, name, packet) for router in link.routers])
+
+    def ask_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> bool:
+        """Call a hook of a router, if there is one, and take over what it wrote; True: it does not want the packet."""
+        if name not in router.hooks:
             return False
-        given = link.given
+        link, given = router.link, router.given
         env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": given.capacity, "buffer": given.buffer,
-            "queue": link.queue, "queue_low": link.queue_low, "link": link.index,
+            "now": to_seconds(self.now), "capacity": link.given.capacity, "buffer": link.given.buffer,
+            "queue": link.queue, "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,
             "flow": packet.flow.index if packet else -1,
             "flow_queue": link.flow_queue[packet.flow.index, packet.is_ack] if packet and given.wants_flow_queue else 0,
-            "random": link.random.next() if given.wants_random else 0.0,
-            "drop": 0, "next_interval": link.next_interval,
+            "random": router.random.next() if given.wants_random else 0.0,
+            "drop": 0, "next_interval": router.next_interval,
         })  # fmt: skip
-        self.call(link, name, packet, env)
+        self.call(router, name, packet, env)
         if math.isnan(env.next_interval):
-            raise self.error(link, name, "next interval must not be NaN s", env.next_interval)
-        link.next_interval = env.next_interval
+            raise self.error(router, name, "next interval must not be NaN s", env.next_interval)
+        router.next_interval = env.next_interval
         return bool(env.drop != 0)
 
     def ask_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> None:
@@ -560,15 +605,15 @@ class Twin:
         if env.timer >= 0.0:
             self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
 
-    def call(self, entity: TwinLink | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
-        header = packet.header if packet else Record(self.header)
+    def call(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
+        headers = packet.headers if packet else self.new_headers()
         try:
-            entity.hooks[name](entity.state, header, self.params, env)
+            entity.hooks[name](entity.state, headers[entity.given.header_offset], entity.params, env)
         except Exception as error:
             raise self.error(entity, name, "a hook failed", 1.0) from error
 
-    def error(self, entity: TwinLink | TwinFlow, name: str, text: str, value: float) -> NativeError:
-        of = "link" if isinstance(entity, TwinLink) else "flow"
+    def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float) -> NativeError:
+        of = "link" if isinstance(entity, TwinRouter) else "flow"
         when = f"t = {to_seconds(self.now):.12g} s"
         return NativeError(f"{text}, got {value:.12g} ({of} {entity.index}, {name}, {when})")
 
@@ -603,8 +648,8 @@ class Twin:
 
     @property
     def states(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The records of the links and of the flows."""
-        return [link.state.values() for link in self.links], [flow.state.values() for flow in self.flows]
+        """The records of the routers and of the flows."""
+        return [router.state.values() for router in self.routers], [flow.state.values() for flow in self.flows]
 
     @property
     def link_results(self) -> NDArray[np.void]:
@@ -629,8 +674,15 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     Parameters
         setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled).
     """
-    link_hooks, flow_hooks = setup.protocol.link_hooks(), setup.protocol.flow_hooks()
+    nobody = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
+    agents = {"links": [nobody] * len(setup.links), "flows": [nobody] * len(setup.flows)}
+    for part in setup.parts:
+        for side, numbers, states, params, hooks in part.sides():
+            for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):
+                agents[side][number] = Agent(state, values, hooks)
+    by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no place
+    headers = {part.header_offset: part.header for part in by_size}
     return Twin(
-        setup.links, setup.flows, setup.routes, setup.link_states, setup.flow_states, setup.params, setup.header,
-        [link_hooks] * len(setup.links), [flow_hooks] * len(setup.flows), **options,
+        setup.links, setup.flows, setup.routes, agents["links"], agents["flows"], headers, n_further=setup.n_further,
+        **options,
     )  # fmt: skip

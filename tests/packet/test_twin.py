@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import ecc
 from ecc.errors import NativeError
-from ecc.models import all_protocols
+from ecc.models import Protocol, all_protocols
 from ecc.native import (
     FLOW_ENV,
     FLOW_HOOKS,
@@ -34,7 +34,7 @@ from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.network import Flow, Link, Network
 from ecc.packet.prepare import prepare, record_dtype
 from ecc.packet.simulation import build_engine
-from ecc.packet.twin import NEVER, Kind, Record, Twin, build_twin, to_ps, transmission
+from ecc.packet.twin import NEVER, Agent, Kind, Record, Twin, build_twin, to_ps, transmission
 from ecc.scenario import Scenario
 
 CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))
@@ -230,6 +230,7 @@ class Case:
     sample: float
     n_sampled: int
     max_events: int
+    n_further: int = 0
 
     def __repr__(self) -> str:
         tables = [[dict(zip(a.dtype.names, r.item(), strict=True)) for r in a] for a in (self.links, self.flows)]
@@ -242,13 +243,16 @@ class Case:
 TIMES = st.one_of(st.sampled_from([0.0, 0.001, 0.002, 0.004, 0.01]), st.floats(0.0, 0.03))
 CAPACITIES = st.one_of(st.sampled_from([1e6, 2e6, 4e6, 8e6]), st.floats(1e6, 2e7))
 SIZES = st.sampled_from([40, 250, 500, 1000, 1000, 1500])
+REGIONS = DTYPES[Header].itemsize * np.array([0, 1])  # where in a header a protocol's fields are
 
 
 @st.composite
 def cases(draw: Any) -> Case:
-    n_links, n_flows = draw(st.integers(1, 4)), draw(st.integers(1, 6))
-    links, flows = new_links(n_links), new_flows(n_flows)
+    n_links, n_flows, n_further = draw(st.integers(1, 6)), draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 3]))
+    links, flows = new_links(n_links + n_further), new_flows(n_flows)
     for link in links:
+        link["at"] = draw(st.integers(0, n_links - 1))
+        link["header_offset"] = draw(st.sampled_from(REGIONS))
         link["capacity"] = draw(CAPACITIES)
         link["delay"] = picoseconds(draw(TIMES))
         link["buffer"] = draw(st.sampled_from([-1, -1, 0, 1500, 3000, 6000, 20000]))
@@ -267,8 +271,8 @@ def cases(draw: Any) -> Case:
         if draw(st.booleans()):
             flow["size"] = draw(st.integers(1, 60000))
         flow["packet_size"], flow["ack_size"] = draw(SIZES), draw(st.sampled_from([40, 40, 1000]))
-        flow["opening_size"] = draw(st.sampled_from([0, 0, 40, 700]))
         flow["opening_size"] = draw(st.sampled_from([0, 0, 40]))
+        flow["header_offset"], flow["header_bytes"] = draw(st.sampled_from(REGIONS)), draw(st.sampled_from([0, 0, 32]))
         flow["access_delay"], flow["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         flow["rate"] = draw(st.sampled_from([0.0, 5e5, 2e6]))
         flow["window"] = draw(st.sampled_from([0.0, 0.0, 1500.0, 6000.0]))
@@ -281,7 +285,7 @@ def cases(draw: Any) -> Case:
         [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
         draw(st.integers(0, n_flows)),
-        draw(st.integers(1, 500)),
+        draw(st.integers(1, 500)), n_further,
     )  # fmt: skip
 
 
@@ -293,12 +297,18 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     params = np.array([tuple((PARAMS | {"drop": case.drop}).values())], PARAMS_DTYPE)
     n_samples = int(case.duration / case.sample)
     options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
-    twin = Twin(
-        case.links, case.flows, case.routes, link_states, flow_states, params, DTYPES[Header],
-        [{name: LINK_TABLE[name] for name in names} for names in case.link_hooks],
-        [{name: FLOW_TABLE[name] for name in names} for names in case.flow_hooks],
-        **options,
-    )  # fmt: skip
+    options["n_further"] = case.n_further
+    agents = [
+        [
+            Agent(state, params[0], {name: table[name] for name in names})
+            for state, names in zip(states, chosen, strict=True)
+        ]
+        for states, chosen, table in (
+            (link_states, case.link_hooks, LINK_TABLE),
+            (flow_states, case.flow_hooks, FLOW_TABLE),
+        )
+    ]
+    twin = Twin(case.links, case.flows, case.routes, *agents, dict.fromkeys(REGIONS, DTYPES[Header]), **options)
     links, flows = case.links.copy(), case.flows.copy()
     for rows, chosen, table, states in (
         (links, case.link_hooks, compiled[0], link_states),
@@ -309,7 +319,7 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
             for name in names:
                 row[name] = table[name]
     engine = Engine(
-        links, flows, case.routes, header_size=DTYPES[Header].itemsize, trace=1_000_000,
+        links, flows, case.routes, header_size=len(REGIONS) * DTYPES[Header].itemsize, trace=1_000_000,
         keep=(link_states, flow_states, params, compiled), **options,
     )  # fmt: skip
     return engine, twin, link_states, flow_states
@@ -325,7 +335,8 @@ def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.nd
     return engine, twin, *states
 
 
-def assert_equal(engine: Engine, twin: Twin, link_states: Any, flow_states: Any) -> None:
+def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray) -> None:
+    """All that the engines show is equal; states: the records of the routers and of the flows that C wrote."""
     expected, found = engine.trace, twin.events_traced
     assert len(expected) == engine.stats.trace, "room in the trace"
     for k, (c, p) in enumerate(zip(expected.tolist(), found.tolist(), strict=False)):
@@ -334,8 +345,9 @@ def assert_equal(engine: Engine, twin: Twin, link_states: Any, flow_states: Any)
     stats = engine.stats
     assert (stats.digest, stats.events) == (twin.digest, twin.events)
     assert (stats.data_packets, stats.in_flight) == (twin.data_packets, twin.in_flight)
-    for states, records in zip((link_states, flow_states), twin.states, strict=True):
-        assert states.tobytes() == np.array(records, states.dtype).tobytes(), (states, records)
+    for written, records in zip(states, twin.states, strict=True):
+        for k, (c, p) in enumerate(zip(written, records, strict=True)):
+            assert c.tobytes() == np.array(p, c.dtype).tobytes(), f"record {k} of C: {c}, of the twin: {p}"
     for name in ("link_results", "flow_results"):
         c, p = getattr(engine, name), getattr(twin, name)
         assert c.tobytes() == p.tobytes(), f"{name} of C: {c}, of the twin: {p}"
@@ -373,12 +385,25 @@ PROTOCOLS = {
 START_TIMES = st.sampled_from([0.0, 0.0, 0.05, 0.1, 0.123])
 
 
+def protocols(draw: Any) -> Protocol:
+    return PROTOCOLS[draw(st.sampled_from(sorted(PROTOCOLS)))]()
+
+
+def mixes(draw: Any, n_links: int, n_flows: int) -> dict[str, Any]:
+    """Several protocols, the routers of all of them at most links, and other ones at some."""
+    flows = {k: protocols(draw) for k in range(n_flows) if draw(st.booleans())}
+    kinds = {type(one): one for one in (*flows.values(), protocols(draw))}
+    flows = {k: kinds[type(one)] for k, one in flows.items()} | {"default": list(kinds.values())[-1]}
+    some = st.lists(st.sampled_from(list(kinds.values())), unique=True, max_size=3)
+    return {"flows": flows, "links": {k: draw(some) for k in range(n_links) if draw(st.integers(0, 3)) == 0}}
+
+
 @st.composite
 def scenarios(draw: Any) -> Scenario:
-    n_links = draw(st.integers(1, 3))
+    n_links, n_flows = draw(st.integers(1, 6)), draw(st.integers(1, 12))
     links = [Link(draw(CAPACITIES), draw(TIMES), draw(st.sampled_from([None, 4000, 20000]))) for _ in range(n_links)]
     flows = []
-    for _ in range(draw(st.integers(1, 5))):
+    for _ in range(n_flows):
         way = draw(st.permutations(range(n_links)))
         cut = draw(st.integers(1, n_links))
         start = draw(START_TIMES)
@@ -388,8 +413,10 @@ def scenarios(draw: Any) -> Scenario:
             packet_size=draw(st.sampled_from([500, 1000, 1500])),
             reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
         ))  # fmt: skip
-    protocol = PROTOCOLS[draw(st.sampled_from(sorted(PROTOCOLS)))]()
-    return Scenario(Network(links, flows), protocol, draw(st.floats(0.2, 1.0)), seed=draw(st.integers(0, 99)))
+    network, seed = Network(links, flows), draw(st.integers(0, 99))
+    protocol = mixes(draw, n_links, n_flows) if draw(st.booleans()) else protocols(draw)
+    phases = draw(st.sampled_from(["random", "equal", [k / n_links for k in range(n_links)]]))
+    return Scenario(network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases)
 
 
 def compare_protocol(scenario: Scenario) -> None:
@@ -399,7 +426,13 @@ def compare_protocol(scenario: Scenario) -> None:
     engine = build_engine(setup, scenario, trace=1_000_000, **options)
     engine.advance(scenario.duration)
     twin.advance(scenario.duration)
-    assert_equal(engine, twin, setup.link_states, setup.flow_states)
+    nothing = np.zeros(1, np.dtype([]))[0]
+    written = {"links": [nothing] * len(setup.links), "flows": [nothing] * len(setup.flows)}
+    for part in setup.parts:
+        for side, numbers, states, *_ in part.sides():
+            for number, state in zip(numbers, states, strict=True):
+                written[side][number] = state
+    assert_equal(engine, twin, *written.values())
 
 
 @pytest.mark.property

@@ -1,0 +1,158 @@
+"""Several protocols in one network: which flow runs what, and whose routers stand at a link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecc.models.base import Protocol
+from ecc.network import Flow, Network
+
+__all__ = ["Mix"]
+
+OTHERS = "default"
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Protocols by flow and by link; `Scenario(protocol={"flows": ..., "links": ...})` makes one of a mapping.
+
+    Parameters
+        flows : which flows -> Protocol.
+        links : which links -> Protocol, or sequence of Protocols whose routers all stand there. A link that is not
+            named runs the routers of the protocols of all flows that cross it.
+    Which flows or links: an index, a `range`, a tuple of indices, "2-5" (both ends count), or "default": all that are
+    not named otherwise, the transfers of a workload among them.
+    Raises
+        TypeError, ValueError: what is no Protocol, or no flow or link; one named twice.
+    Example
+        >>> from ecc.models import RCP, XCP
+        >>> Mix({0: XCP(), "default": RCP()}).of_flows(2)
+        [XCP(...), RCP(...)]
+    """
+
+    flows: Mapping[Any, Protocol]
+    links: Mapping[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("flows", "links"):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {given!r}")
+            table: dict[str, Any] = {}
+            for key, value in given.items():
+                single = (value,) if isinstance(value, Protocol) or name == "flows" else tuple(value)
+                for protocol in single:
+                    if not isinstance(protocol, Protocol):
+                        raise TypeError(f"protocol of {name} {key!r} must be a Protocol, got {protocol!r}")
+                for part in _parts(key, name):
+                    if part in table:
+                        raise ValueError(f"protocol {name} must name each once, got {part!r} twice")
+                    table[part] = value if name == "flows" else single
+            object.__setattr__(self, name, table)
+        if not self.flows:
+            raise ValueError("protocol flows must name at least one protocol, got none")
+
+    @classmethod
+    def of(cls, protocol: Protocol | Mix) -> Mix:
+        """Return a mix as it is, and one protocol as the mix in which all flows and links run it."""
+        return protocol if isinstance(protocol, Mix) else cls({OTHERS: protocol}, {OTHERS: protocol})
+
+    @property
+    def protocols(self) -> list[Protocol]:
+        """All protocols, each once, those of flows first."""
+        return _each_once([*self.flows.values(), *(one for some in self.links.values() for one in some)])
+
+    def of_flows(self, n_flows: int, n_transfers: int = 0) -> list[Protocol]:
+        """Return the protocol of each flow of a network, then of each transfer of a workload.
+
+        Parameters
+            n_flows, n_transfers : int.
+        Raises
+            ValueError: a flow that does not exist, or one without a protocol.
+        """
+        found = _spread(self.flows, n_flows, "flow")
+        if n_transfers:
+            found += [self.flows.get(OTHERS)] * n_transfers
+        for index, protocol in enumerate(found):
+            if protocol is None:
+                which = f"flow {index}" if index < n_flows else "the transfers of the workload"
+                raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
+        return found
+
+    def of_links(self, network: Network, flows: Sequence[tuple[Flow, Protocol]]) -> list[list[Protocol]]:
+        """Return the protocols whose routers stand at each link.
+
+        Parameters
+            network : Network. flows : everything that crosses it, and its protocol.
+        Raises
+            ValueError: a link that does not exist; one whose flows run a protocol with different parameters, so that
+                it must be named.
+        """
+        named = _spread(self.links, network.n_links, "link")
+        crossing: list[list[Protocol]] = [[] for _ in range(network.n_links)]
+        for protocol, routes in _routes_by_protocol(flows).items():
+            for link in routes:
+                crossing[link].append(protocol)
+        found = []
+        for link, (given, through) in enumerate(zip(named, crossing, strict=True)):
+            protocols = through if given is None else list(given)
+            kinds = [type(protocol) for protocol in protocols]
+            if len(set(kinds)) < len(kinds):
+                raise ValueError(
+                    f"protocol links must name one router of each protocol for link {link}, got "
+                    f"{', '.join(map(repr, protocols))}"
+                )
+            found.append(protocols)
+        return found
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
+
+
+def _each_once(protocols: Iterable[Protocol]) -> list[Protocol]:
+    found: list[Protocol] = []
+    for protocol in protocols:
+        if protocol not in found:
+            found.append(protocol)
+    return found
+
+
+def _routes_by_protocol(flows: Sequence[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
+    """The links that flows of a protocol cross."""
+    found: dict[Protocol, set[int]] = {}
+    for flow, protocol in flows:
+        found.setdefault(protocol, set()).update(flow.route, flow.reverse or ())
+    return found
+
+
+def _parts(key: Any, name: str) -> list[str]:
+    """A key as it stands in TOML: "default", "3" or "2-5"; several where it is a tuple or a range with gaps."""
+    if isinstance(key, range) and key.step == 1 and len(key) > 1:
+        return [f"{key.start}-{key.stop - 1}"]
+    if isinstance(key, range | tuple):
+        return [part for item in key for part in _parts(item, name)]
+    text = str(key)
+    limits = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if isinstance(key, bool) or not (text == OTHERS or (limits and int(limits[1]) <= int(limits[2] or limits[1]))):
+        raise ValueError(f"protocol {name} must be named by index, range, '2-5' or {OTHERS!r}, got {key!r}")
+    return [text]
+
+
+def _spread(table: Mapping[str, Any], count: int, kind: str) -> list[Any]:
+    """What a table holds for each of `count` flows or links; None where it names nothing."""
+    found: list[Any] = [table.get(OTHERS)] * count
+    named: set[int] = set()
+    for key, value in table.items():
+        if key != OTHERS:
+            first, _, last = key.partition("-")
+            for index in range(int(first), int(last or first) + 1):
+                if index >= count:
+                    raise ValueError(f"protocol {kind}s must be from 0 to {count - 1}, got {key}")
+                if index in named:
+                    raise ValueError(f"protocol {kind}s must name each once, got {kind} {index} twice")
+                named.add(index)
+                found[index] = value
+    return found
