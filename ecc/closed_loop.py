@@ -277,6 +277,8 @@ def linearize(
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {time!r}")
+    if not isinstance(protocol, Protocol):
+        raise TypeError(f"protocol must be one Protocol for a linear model, got {protocol!r}")
     if time not in protocol.times:
         name, has = type(protocol).__name__, " or ".join(map(repr, protocol.times))
         raise ValueError(f"{name} has no {time} model: time must be {has}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
+from ecc.models.base import Protocol
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -59,6 +60,10 @@ def simulate(
     """
     if not isinstance(scenario, Scenario):
         raise TypeError(f"scenario must be a Scenario, got {scenario!r}")
+    if not isinstance(scenario.protocol, Protocol):
+        raise ValueError(f"protocol must be one Protocol for a fluid run, got a mapping of {scenario.protocol}")
+    if scenario.intervals is not None:
+        raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
     if scenario.workload is not None:
         raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
     for name, value, allowed in (("time", time, _TIMES), ("start", start, _STARTS)):

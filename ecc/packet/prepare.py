@@ -132,7 +132,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
 
     parts, header_size = _parts(routers, runs)
     for part in parts:
-        protocol, names = part.protocol, part.flow_states.dtype.fields or {}
+        protocol = part.protocol
+        names: Mapping[str, Any] = part.flow_states.dtype.fields or {}
         for table, numbers in ((links, part.routers), (flows, part.flows)):
             table["header_offset"][numbers] = part.header_offset
             table["wants_random"][numbers] = "random" in protocol.asks

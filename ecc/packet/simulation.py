@@ -10,6 +10,7 @@ import numpy as np
 
 from ecc import __version__
 from ecc.errors import NativeError
+from ecc.models.mix import Mix
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, addresses
 from ecc.native.compile import compile_hooks
 from ecc.packet.prepare import Setup, prepare
@@ -133,7 +134,7 @@ def _trajectory(scenario: Scenario, setup: Setup, engine: Engine, stopped: str) 
         },
         {
             "engine": "packet",
-            "protocol": type(scenario.protocol).__name__,
+            "protocol": str(Mix.of(scenario.protocol)),
             "scenario": scenario.to_toml(),
             "seed": scenario.seed,
             "version": __version__,

@@ -249,7 +249,7 @@ class Agent:
 
     def field_at(self, offset: int) -> str | None:
         """The field at an offset in the state."""
-        fields = self.state.dtype.fields or {}
+        fields: Mapping[str, Any] = self.state.dtype.fields or {}
         return next((name for name, (_, at, *_) in fields.items() if at == offset), None)
 
 
