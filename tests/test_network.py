@@ -2,8 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from ecc.allocation import max_min, water_filling
+from ecc.allocation import max_min, proportional, water_filling
 from ecc.network import Flow, Link, Network
 
 
@@ -71,6 +72,21 @@ def test_max_min_is_max_min_on_random_networks():
             assert filled.rates[flow] >= filled.rates[net.incidence[:, link]].max() * (1 - 1e-9)
 
 
+def test_proportional_fairness_on_random_networks():
+    """x is the maximum of sum log x_i if sum (z_i - x_i)/x_i <= 0 for all z that fit, which is a linear program."""
+    assert proportional(Network.parking_lot(["90 Mb/s"] * 3)) == pytest.approx([22.5e6] + [67.5e6] * 3, rel=1e-11)
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        n = int(rng.integers(1, 7))
+        links = [Link(float(10.0 ** rng.uniform(3, 9))) for _ in range(n)]
+        ways = [rng.permutation(n)[: rng.integers(1, n + 1)].tolist() for _ in range(rng.integers(1, 15))]
+        net = Network(links, [Flow(way) for way in ways])
+        x = proportional(net)
+        shares = net.incidence.T * x / net.capacities[:, None]
+        assert shares.sum(axis=1).max() <= 1.0 + 1e-12
+        assert -linprog(-np.ones(len(x)), shares, np.ones(n)).fun == pytest.approx(len(x), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -104,6 +120,7 @@ def test_max_min_is_max_min_on_random_networks():
         ),
         (lambda: Network.xcp_unfair(1), "n must be >= 2, got 1"),
         (lambda: max_min(Network.dumbbell(1e8, [0.1]), [0.0]), "capacities must be 1 finite rates > 0"),
+        (lambda: proportional(Network.dumbbell(1e8, [0.1]), [1.0, 1.0]), "capacities must be 1 finite rates > 0"),
     ],
 )
 def test_bad_values_get_one_line(build, message):

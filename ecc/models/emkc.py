@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models import price_books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.equilibria import shared_rate
-from ecc.models.mkc import MKC, prices
+from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.network import Network
 from ecc.quantity import as_rate
 
@@ -36,6 +37,7 @@ class EMKC(Protocol):
         alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
         beta : float, > 0. Gain on the loss (JETMAX sec. 3.3: 0.5).
         interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
+        floor : float, >= 0. Least sending rate, in packets an RTT.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -43,6 +45,7 @@ class EMKC(Protocol):
     alpha: float = 0.2e6
     beta: float = 0.5
     interval: float = 0.1
+    floor: float = 1.0
 
     combine = "max"
     times = ("discrete",)
@@ -50,7 +53,7 @@ class EMKC(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, interval=None)
+        check_number(self, beta=None, interval=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -62,7 +65,21 @@ class EMKC(Protocol):
     source_law = staticmethod(MKC.source_law)
 
     def params(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval}
+        return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval, "floor": self.floor}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = price_books.Header
+    LinkState = price_books.LinkState
+    FlowState = price_books.FlowState
+    link_at = staticmethod(price_books.link_at)
+    flow_at = staticmethod(price_books.flow_at)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return price_books.link_hooks(on_interval)
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return flow_hooks()
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -90,3 +107,12 @@ class EMKC(Protocol):
         hypotheses = "all delays at once, an assignment that does not change"
         kind = "necessary and sufficient" if np.ptp(network.rtts) == 0.0 else "sufficient"
         return [Bound("JETMAX sec. 2", "beta", 2.0, kind, "discrete", hypotheses)]
+
+
+router_law = EMKC.router_law
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval and announce the loss of its arrivals."""
+    if price_books.close_interval(link, env):
+        link.price = router_law(link.y, env.capacity)

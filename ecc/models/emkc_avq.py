@@ -9,6 +9,9 @@
     C  capacity [bit/s]            Delta  control interval [s]              D_max  largest RTT of the link's flows [s]
 
 It rests at y = gamma C, V = gamma C - N alpha/beta, which may be negative.
+
+D_max is the moving average, with the weight of JETMAX's footnote 4, of the largest smoothed RTT that packets carried in
+an interval; V waits at gamma C until there is one.
 """
 
 from __future__ import annotations
@@ -20,11 +23,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Equilibrium, Protocol, check_number
+from ecc.models import price_books
+from ecc.models.base import Equilibrium, Hook, Protocol, check_number
 from ecc.models.equilibria import followers, shared_fair_rate
-from ecc.models.mkc import MKC
+from ecc.models.mkc import MKC, flow_hooks
 from ecc.network import Network
 from ecc.quantity import as_rate
+
+
+@dataclass
+class LinkState(price_books.LinkState):
+    """A router's books at one link."""
+
+    V: float = inf  # virtual capacity [bit/s]
+    max_rtt: float = 0.0  # moving average [s]; 0 before any sample
+    rtt_peak: float = 0.0  # largest since the last tick [s]
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class EMKCAVQ(Protocol):
         tau : float, > 0. Gain on the virtual capacity (JETMAX sec. 3.3: 0.2).
         interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
         gamma : float, > 0. Target utilization (JETMAX fig. 1e: 1).
+        rtt_gain : float, > 0. Weight of each interval in a router's moving average of RTTs (JETMAX footnote 4: 0.4).
+        floor : float, >= 0. Least sending rate, in packets an RTT.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -46,13 +61,15 @@ class EMKCAVQ(Protocol):
     tau: float = 0.2
     interval: float = 0.1
     gamma: float = 1.0
+    rtt_gain: float = 0.4
+    floor: float = 1.0
 
     combine = "max"
     times = ("discrete",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, tau=None, interval=None, gamma=None)
+        check_number(self, beta=None, tau=None, interval=None, gamma=None, rtt_gain=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -69,11 +86,35 @@ class EMKCAVQ(Protocol):
     source_law = staticmethod(MKC.source_law)
 
     def params(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "beta": self.beta, "tau": self.tau, "interval": self.interval, "gamma": self.gamma}
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "tau": self.tau,
+            "interval": self.interval,
+            "gamma": self.gamma,
+            "rtt_gain": self.rtt_gain,
+            "floor": self.floor,
+        }
 
     @property
     def scaling_rtt(self) -> str:
         return "max"
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = price_books.Header
+    LinkState = LinkState
+    FlowState = price_books.FlowState
+    flow_at = staticmethod(price_books.flow_at)
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+        return LinkState(price=self.announce_law(R, y), y=y, V=R, max_rtt=max_rtt)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return price_books.link_hooks(on_interval) | {"on_start": on_start, "on_arrival": on_arrival}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return flow_hooks()
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -86,3 +127,33 @@ class EMKCAVQ(Protocol):
         point = shared_fair_rate(network, target, assignment)
         virtual = np.where(followers(point), target * (1.0 - self.alpha / self.beta / point.fair_rate), inf)
         return Equilibrium(point.rates, virtual, point.bottleneck)
+
+
+router_law = EMKCAVQ.router_law
+announce_law = EMKCAVQ.announce_law
+
+
+def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Begin with all that the virtual capacity may be."""
+    link.V = min(link.V, p.gamma * env.capacity)
+    price_books.link_on_start(link, header, p, env)
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Note the largest RTT beside the books of all."""
+    if env.kind == 0:
+        link.rtt_peak = max(link.rtt_peak, header.rtt)
+    price_books.link_on_arrival(link, header, p, env)
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval, move the virtual capacity and announce the price against it."""
+    T = env.now - link.opened
+    if link.rtt_peak > 0.0:
+        weight = p.rtt_gain if link.max_rtt > 0.0 else 1.0
+        link.max_rtt += weight * (link.rtt_peak - link.max_rtt)
+        link.rtt_peak = 0.0
+    if price_books.close_interval(link, env):
+        if link.max_rtt > 0.0:
+            link.V = router_law(link.V, link.y, env.capacity, link.max_rtt, T, p)
+        link.price = announce_law(link.V, link.y)

@@ -10,6 +10,9 @@ A flow hears all links of its route. The papers leave the price open; here p(y) 
 y p'(y) = steepness p(y). It rests at the maximum of sum omega log x_i - sum y_l p_l(y_l)/(1 + steepness), weighted
 proportional fairness with soft capacities, which grow hard with the steepness.
 
+In packets every router adds its price to arriving data, and a host steps on its own clock from the first price on, with
+the last price heard and the rate at which that packet was sent; it starts at what the law makes of rate 0, kappa omega.
+
 Johari and Tan (2001) count delays from the rate before: their D is D_i - 1 here, where x(t) follows x(t - 1).
 """
 
@@ -23,10 +26,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.models.base import Bound, Equilibrium, Protocol, check_number
-from ecc.models.mkc import power_price
+from ecc.models import books, price_books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.mkc import on_interval, power_price
 from ecc.network import Network
 from ecc.quantity import as_rate
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    price: float = 0.0  # of all links of the path so far
+    x: float = 0.0  # the rate at which the packet was sent [bit/s]
+    ticks: int = 0  # of their clocks, together; 0: no price yet
+
+
+@dataclass
+class LinkState(price_books.LinkState):
+    """A router's books at one link."""
+
+    price: float = 0.0
+
+
+@dataclass
+class FlowState:
+    """A host's books for one flow."""
+
+    x: float = 0.0  # sending rate [bit/s]; 0 before the start
+    x_rtt: float = 0.0  # rate of the packet whose ACK came last [bit/s]
+    price: float = 0.0  # that it brought
+    ticks: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,6 +68,7 @@ class Kelly(Protocol):
         omega : float, bit/s, > 0. Willingness to pay: rate times price at rest.
         interval : float, s, > 0. Length of a step.
         steepness : float, > 0. Exponent of the price.
+        floor : float, >= 0. Least sending rate, in packets an RTT.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -46,6 +77,7 @@ class Kelly(Protocol):
     omega: float = 10e6
     interval: float = 0.01
     steepness: float = 1.0
+    floor: float = 1.0
 
     combine = "sum"
     times = ("discrete",)
@@ -53,7 +85,7 @@ class Kelly(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "omega", as_rate(self.omega, "omega"))
-        check_number(self, kappa=None, interval=None, steepness=None)
+        check_number(self, kappa=None, interval=None, steepness=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -68,7 +100,31 @@ class Kelly(Protocol):
         return x + p.kappa * (p.omega - x_rtt * R)
 
     def params(self) -> dict[str, float]:
-        return {"kappa": self.kappa, "omega": self.omega, "interval": self.interval, "steepness": self.steepness}
+        return {
+            "kappa": self.kappa,
+            "omega": self.omega,
+            "interval": self.interval,
+            "steepness": self.steepness,
+            "floor": self.floor,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+        return LinkState(price=R, y=y)
+
+    def flow_at(self, x: float, R: float, link: int) -> FlowState:
+        return FlowState(x=x, x_rtt=x)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_start": price_books.link_on_start, "on_arrival": link_on_arrival, "on_interval": on_interval}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack, "on_timer": flow_on_timer}
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -104,3 +160,42 @@ class Kelly(Protocol):
         one = network.n_links == 1 and bool(np.all(steps == steps[0]))
         kind, hypotheses = ("necessary and sufficient", "equal RTTs") if one else ("sufficient", "any RTTs")
         return [Bound("Johari and Tan 2001 (THESIS II.D.2)", "kappa", value, kind, "discrete", hypotheses)]
+
+
+source_law = Kelly.source_law
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet, and add the price of the link."""
+    link.arrived += env.packet_size
+    if env.kind == 0:
+        header.price += link.price
+        header.ticks += link.ticks
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
+    if flow.x == 0.0:
+        flow.x = source_law(0.0, 0.0, 0.0, p)
+    env.rate = flow.x
+
+
+def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Tell the rate."""
+    header.x = flow.x
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Note the price and the rate that it speaks of; the first price starts the clock."""
+    if flow.ticks == 0 and header.ticks > 0:
+        env.timer = p.interval
+    flow.ticks = header.ticks
+    flow.price = header.price
+    flow.x_rtt = header.x
+
+
+def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """One step."""
+    flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), books.least_rate(p, env))
+    env.rate = flow.x
+    env.timer = p.interval

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from ecc.models.base import Bound, Equilibrium, Protocol, check_number
+from ecc.models import books, price_books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.elementary import exp, log
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
@@ -40,6 +41,7 @@ class MKC(Protocol):
         beta : float, > 0. Gain on the price (JETMAX sec. 3.3, for EMKC: 0.5).
         interval : float, s, > 0. Control interval (JETMAX sec. 3.3: 100 ms).
         steepness : float, > 0. Exponent of the price.
+        floor : float, >= 0. Least sending rate, in packets an RTT.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -48,6 +50,7 @@ class MKC(Protocol):
     beta: float = 0.5
     interval: float = 0.1
     steepness: float = 1.0
+    floor: float = 1.0
 
     combine = "max"
     times = ("discrete",)
@@ -55,7 +58,7 @@ class MKC(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, interval=None, steepness=None)
+        check_number(self, beta=None, interval=None, steepness=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -70,7 +73,27 @@ class MKC(Protocol):
         return x_rtt + p.alpha - p.beta * R * x_rtt
 
     def params(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval, "steepness": self.steepness}
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "interval": self.interval,
+            "steepness": self.steepness,
+            "floor": self.floor,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = price_books.Header
+    LinkState = price_books.LinkState
+    FlowState = price_books.FlowState
+    link_at = staticmethod(price_books.link_at)
+    flow_at = staticmethod(price_books.flow_at)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return price_books.link_hooks(on_interval)
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return flow_hooks()
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -104,6 +127,35 @@ class MKC(Protocol):
         load = network.n_flows * self.alpha / C
         value = (2.0 / (1.0 + self.steepness)) ** (1.0 + self.steepness) / load**self.steepness
         return [Bound("JETMAX Theorem 1", "beta", value, "necessary and sufficient", "discrete", "all delays at once")]
+
+
+router_law = MKC.router_law
+source_law = MKC.source_law
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Close the books of an interval and announce the price of its arrivals."""
+    if price_books.close_interval(link, env):
+        link.price = router_law(link.y, env.capacity, p)
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
+    if flow.x == 0.0:
+        flow.x = source_law(0.0, 0.0, p)
+    env.rate = flow.x
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Step from the rate one RTT ago, once for each new price."""
+    if price_books.listen(flow, header):
+        flow.x = max(source_law(flow.x_rtt, header.price, p), books.least_rate(p, env))
+        env.rate = flow.x
+
+
+def flow_hooks() -> dict[str, Hook]:
+    """The host of MKC and of all its kin."""
+    return {"on_start": flow_on_start, "on_send": price_books.flow_on_send, "on_ack": flow_on_ack}
 
 
 def power_price(y: Any, C: Any, steepness: Any) -> Any:

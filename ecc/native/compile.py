@@ -23,6 +23,7 @@ import re
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -262,11 +263,14 @@ def _check_writes(
 def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None) -> Any:
     """Return Numba's compile result of a hook for these records."""
     from numba import types
+    from numba.core.errors import NumbaExperimentalFeatureWarning
 
     dispatcher = jitable(hook)
     signature = tuple(records.values())
     try:
-        dispatcher.compile(signature)
+        with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own
+            warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
+            dispatcher.compile(signature)
         _check_writes(dispatcher, records, writable, set())
         result = dispatcher.overloads[signature]
         if result.signature.return_type != types.none:
