@@ -107,7 +107,7 @@ class EMKCAVQ(Protocol):
     FlowState = price_books.FlowState
     flow_at = staticmethod(price_books.flow_at)
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=self.announce_law(R, y), y=y, V=R, max_rtt=max_rtt)
 
     def link_hooks(self) -> dict[str, Hook]:

@@ -114,10 +114,10 @@ class Kelly(Protocol):
     LinkState = LinkState
     FlowState = FlowState
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=R, y=y)
 
-    def flow_at(self, x: float, R: float, link: int) -> FlowState:
+    def flow_at(self, x: float, R: float, link: int) -> Any:
         return FlowState(x=x, x_rtt=x)
 
     def link_hooks(self) -> dict[str, Hook]:

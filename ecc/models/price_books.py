@@ -83,7 +83,8 @@ def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
 def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Count a packet, and mark it with the price if that is the largest so far and the link may answer."""
     link.arrived += env.packet_size
-    if env.kind == 0 and link.price > header.price and (header.assigned == books.NO_LINK or header.assigned == env.link):
+    may_answer = header.assigned == books.NO_LINK or header.assigned == env.link
+    if env.kind == 0 and link.price > header.price and may_answer:
         header.price = link.price
         header.link = env.link
         header.stamp = link.ticks
