@@ -31,6 +31,7 @@ class Link:
         capacity : float, bit/s, > 0.
         delay : float, s, >= 0. Propagation delay, one way.
         buffer : int, bytes, > 0, or None for unlimited. Drop-tail; holds the packet in service too.
+        buffer_packets : int, packets, > 0, or None for unlimited. Where both are given, both hold.
     Raises
         ValueError: a value out of range. TypeError: not a quantity.
     Example
@@ -41,12 +42,15 @@ class Link:
     capacity: Quantity
     delay: Quantity = 0.0
     buffer: Quantity = None
+    buffer_packets: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
         object.__setattr__(self, "delay", as_time(self.delay, "delay"))
         if self.buffer is not None:
             object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
+        if self.buffer_packets is not None:
+            object.__setattr__(self, "buffer_packets", as_count(self.buffer_packets, "buffer_packets", minimum=1))
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Flow:
         stop : float, s, > start, or None. When it stops sending.
         size : int, bytes, > 0, or None for endless. How much it has to deliver.
         access_delay : float, s, >= 0. One way, between the sender and the first link.
-        packet_size : int, bytes, > 0. Size of a data packet on the wire.
+        packet_size : int, bytes, > 0. Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
         reverse : sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
     Raises
         ValueError: empty route, stop not after start, a value out of range. TypeError: not a quantity.
@@ -89,9 +93,29 @@ class Flow:
         if self.size is not None:
             put("size", as_size(self.size, "size"))
         put("access_delay", as_time(self.access_delay, "access_delay"))
-        put("packet_size", as_size(self.packet_size, "packet_size"))
+        put("packet_size", _sizes(self.packet_size))
         if self.reverse is not None:
             put("reverse", _links_of(self.reverse, "reverse"))
+
+    @property
+    def largest_packet(self) -> int:
+        """Size of the largest packet, bytes."""
+        return max(np.atleast_1d(self.packet_size).tolist())
+
+    @property
+    def mean_packet(self) -> float:
+        """Mean size of the packets, bytes."""
+        return float(np.mean(self.packet_size))
+
+
+def _sizes(given: Quantity) -> Any:
+    """One size, or the lowest and the highest of a range."""
+    if not isinstance(given, list | tuple):
+        return as_size(given, "packet_size")
+    sizes = tuple(as_size(size, "packet_size") for size in given)
+    if len(sizes) != 2 or sizes[0] > sizes[1]:
+        raise ValueError(f"packet_size must be one size or (lowest, highest), got {given!r}")
+    return sizes
 
 
 def _links_of(route: Any, name: str) -> tuple[int, ...]:
@@ -134,9 +158,9 @@ class Network:
                         raise ValueError(f"{name} must use links 0 to {len(self.links) - 1}, got {link} (flow {index})")
             for link in flow.route:
                 buffer = self.links[link].buffer
-                if buffer is not None and buffer < flow.packet_size:
+                if buffer is not None and buffer < flow.largest_packet:
                     raise ValueError(
-                        f"buffer must be >= a packet of flow {index} ({flow.packet_size} bytes), "
+                        f"buffer must be >= a packet of flow {index} ({flow.largest_packet} bytes), "
                         f"got {buffer} bytes (link {link})"
                     )
 

@@ -97,6 +97,16 @@ def test_proportional_fairness_on_random_networks():
         (lambda: Link("fast"), "capacity must be a number with a unit such as bit/s, got 'fast'"),
         (lambda: Link(1e6, "-1 ms"), "delay must be >= 0 s, got '-1 ms'"),
         (lambda: Link(1e6, 0.0, 0), "buffer must be > 0 bytes, got 0"),
+        (lambda: Link(1e6, 0.0, None, 0), "buffer_packets must be >= 1, got 0"),
+        (
+            lambda: Flow([0], packet_size=(1500, 40)),
+            r"packet_size must be one size or \(lowest, highest\), got \(1500, 40\)",
+        ),
+        (lambda: Flow([0], packet_size=(40,)), r"packet_size must be one size or \(lowest, highest\), got \(40,\)"),
+        (
+            lambda: Network([Link(1e6, 0, 999)], [Flow([0], packet_size=(40, 1000))]),
+            r"buffer must be >= a packet .*got 999",
+        ),
         (lambda: Flow([]), "route must name at least one link"),
         (lambda: Flow([0, 0]), "route must cross a link at most once"),
         (lambda: Flow([-1]), "route must be >= 0, got -1"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ecc.models import PIQIRCP, RCP
-from ecc.network import Flow, Network
+from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload
 
@@ -17,6 +17,7 @@ def scenario(**changes):
         {},
         {"network": Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3], buffer="1.25 MB", stops=[10.0, 20.0])},
         {"network": Network.T4(), "protocol": RCP(rtt="max")},
+        {"network": Network([Link("1 Mb/s", buffer_packets=5)], [Flow([0], packet_size=("0.8 kB", 1300))])},
         {"assignment": [0, 2, 2, 2, 2, 2, 2, 2, 2, 2]},
         {"workload": Workload([Flow([0], 1.0, size="1 MB")], [Arrivals([0, 1], 0.2, "100 kB", shape=1.4)])},
     ],

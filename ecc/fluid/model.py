@@ -84,7 +84,7 @@ class FluidNetwork:
             start=np.array([flow.start for flow in flows]),
             stop=or_inf([flow.stop for flow in flows]),
             size=or_inf([flow.size for flow in flows], 8.0),
-            packet_size=np.array([flow.packet_size for flow in flows], dtype=float),
+            packet_size=np.array([flow.mean_packet for flow in flows]),
             capacity=network.capacities,
             buffer=or_inf([link.buffer for link in network.links], 8.0),
         )

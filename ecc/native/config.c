@@ -44,6 +44,10 @@ check_link(const ecc_link_t *link, double *value)
         *value = (double) link->buffer;
         return ECC_ERR_LINK_BUFFER;
     }
+    if (link->buffer_packets < 0) {
+        *value = (double) link->buffer_packets;
+        return ECC_ERR_LINK_BUFFER;
+    }
     return 0;
 }
 
@@ -62,6 +66,10 @@ check_flow(const ecc_flow_t *flow, const ecc_config_t *config, double *value)
         { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
         { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= LARGEST_PACKET,
             (double) flow->packet_size },
+        { ECC_ERR_PACKET_SIZE,
+            flow->packet_size_max == 0
+                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= LARGEST_PACKET),
+            (double) flow->packet_size_max },
         { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= LARGEST_PACKET,
             (double) flow->opening_size },
         { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= MOST_HEADER_BYTES,

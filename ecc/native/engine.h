@@ -12,6 +12,7 @@
  *   Random numbers: mix(z) is the finalizer of SplitMix64, G = 0x9E3779B97F4A7C15, arithmetic modulo 2^64. Stream n starts
  *   at s = mix(seed ^ mix(n + G)); each number is s += G, then (mix(s) >> 11) * 2^-53. Router r has stream r, flow f has
  *   stream 2^32 + f. An entity that asked for them takes one number before each call of one of its own hooks.
+ *   between(lo, hi) = lo + min(floor(u * (double) (hi - lo + 1)), hi - lo), u the next number of a stream.
  *
  * EVENTS, first to last at equal times; within one kind by entity, lower index first. An entity has at most one pending
  * event of a kind. "now" is the time of the event.
@@ -42,8 +43,8 @@
  * value between the hooks of a router; it is 0 before on_start.
  *   A packet arrives: (1) arrived += size on this link: the size of the packet + the flow's header_bytes, or the flow's
  *   ack_size for an ACK; (2) on_arrival, env.queue without the packet; (3) it is dropped if a router has set env.drop, or if
- *   buffer >= 0 and queue + size > buffer: on_drop, and the packet is gone; (4) else queue += size, and its last bit leaves
- *   the queue at
+ *   buffer >= 0 and queue + size > buffer, or if buffer_packets > 0 and as many packets are in the queue: on_drop, and the
+ *   packet is gone; (4) else queue += size, and its last bit leaves the queue at
  *   leaves = max(now, leaves of the packet before it) + tx(size, capacity).
  *   At `leaves` the packet departs: queue -= size, queue_low = min(queue_low, queue), then on_departure (a DEPARTURE event),
  *   and the packet is on the wire until leaves + delay. Without on_departure this happens silently, before every event
@@ -59,7 +60,10 @@
  * FLOWS count in bytes of data: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
  * delivered = expected - lost. A packet's offset is `sent` before it. owed = size - delivered - in_flight for a flow of
  * finite size (so lost bytes are owed again), else no limit. A flow is active from START until it stops.
- *   packet_size below is opening_size, if that is > 0, until the first ACK.
+ *   packet_size below is opening_size, if that is > 0, until the first ACK. Then it is packet_size, or, if
+ *   packet_size_max > packet_size, between(packet_size, packet_size_max) from stream 2^33 + f: drawn before the first
+ *   event and again in each EMIT (also while opening_size counts).
+ *   rto = max(1 s, ps(3 * srtt)), doubled for each timeout since the last ACK, but to 64 s at most if it is below that.
  *   START: active; on_start; GO.
  *   SEND: EMIT; GO.
  *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time (the opening is over), then srtt += (rtt - srtt) / 8;
@@ -68,8 +72,8 @@
  *     If offset >= expected: expected = offset + size. (Else the packet had been given up: nothing is counted again.)
  *     on_ack if active. If active and delivered >= size: the flow is complete and STOPS. GO.
  *   TIMER: on_timer; GO.
- *   TIMEOUT: nothing if in_flight = 0. deadline = heard + max(1 s, ps(3 * srtt)); if deadline > now: TIMEOUT again at
- *     the deadline. Else lost += in_flight, expected = sent, heard = now, on_loss (kind 1) if active, GO.
+ *   TIMEOUT: nothing if in_flight = 0. deadline = heard + rto; if deadline > now: TIMEOUT again at the deadline. Else
+ *     lost += in_flight, expected = sent, heard = now, on_loss (kind 1) if active, GO.
  *   STOP: if active, it STOPS: no longer active; finish = now; SEND, TIMER and STOP are cancelled; on_stop. ACKs and
  *     timeouts still count what drains.
  *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0 and
@@ -77,8 +81,8 @@
  *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet + header_bytes, rate);
  *     before the first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.
  *   EMIT: size = min(packet_size, owed); last = now; header all zero; on_send (in_flight without this packet); if
- *     in_flight = 0: heard = now; sent += size; if no TIMEOUT is pending: one at now + max(1 s, ps(3 * srtt)). The packet
- *     reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
+ *     in_flight = 0: heard = now; sent += size; a new size is drawn (see packet_size); if no TIMEOUT is pending: one at
+ *     now + rto. The packet reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
  * HOOKS get state, header, params, env; header points header_offset bytes of the router or flow into the packet's header, so
  * that each protocol has a region of its own, zero in packets of other protocols unless its routers write there. With a
@@ -151,6 +155,7 @@ typedef struct {
     double capacity;          /* bit/s */
     ecc_ps_t delay;           /* of the wire */
     ecc_bytes_t buffer;       /* -1 unlimited */
+    int64_t buffer_packets;   /* packets, 0 unlimited */
     ecc_ps_t first_interval;  /* first tick; negative: as on_start says */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
@@ -173,6 +178,7 @@ typedef struct {
     ecc_ps_t stop;            /* -1 never */
     ecc_bytes_t size;         /* -1 unlimited */
     ecc_bytes_t packet_size;
+    ecc_bytes_t packet_size_max; /* sizes are drawn up to this; 0: all are packet_size */
     ecc_bytes_t opening_size; /* of packets until the first ACK; 0: packet_size */
     ecc_bytes_t ack_size;     /* on reverse links */
     ecc_bytes_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data; less than 2^16 */

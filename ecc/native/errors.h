@@ -11,7 +11,7 @@
     X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
     X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
-    X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited")                                                   \
+    X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                                             \
     X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
     X(ROUTER, "a further router must be at a link that exists")                                                        \
     X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \

@@ -6,6 +6,18 @@
 #include "link.h"
 
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
+#define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
+#define MOST_DOUBLINGS 6
+
+/* A size for packets once the opening is over. */
+static int32_t
+full_size(ecc_flow_state_t *flow)
+{
+    const ecc_flow_t *is = flow->is;
+
+    return (int32_t) (flow->draws_sizes ? ecc_random_between(&flow->random_sizes, is->packet_size, is->packet_size_max)
+                                        : is->packet_size);
+}
 
 void
 ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
@@ -13,6 +25,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_t *is = &self->flow_specs[index];
 
+    flow->is = is;
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
     flow->counted = ECC_NO_PACKET;
@@ -26,11 +39,13 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     flow->access_delay = is->access_delay;
     flow->ack_delay = is->ack_delay;
     flow->size = is->size;
-    flow->packet_size = (int32_t) (is->opening_size > 0 ? is->opening_size : is->packet_size);
+    flow->draws_sizes = is->packet_size_max > is->packet_size;
+    flow->random_sizes = ecc_random_stream(seed, (UINT64_C(1) << 33) + index);
+    flow->full_size = full_size(flow);
+    flow->packet_size = is->opening_size > 0 ? (int32_t) is->opening_size : flow->full_size;
     flow->wants_random = is->wants_random != 0;
     flow->header_bytes = (uint16_t) is->header_bytes;
     flow->header_offset = (uint16_t) is->header_offset;
-    flow->is = is;
     flow->finish = -1;
     flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
     ecc_calendar_insert(&self->slow, self->base[ECC_START] + index, is->start);
@@ -49,7 +64,13 @@ static ecc_ps_t
 timeout(const ecc_flow_state_t *flow)
 {
     ecc_ps_t wait = ecc_state_ps(3.0 * flow->srtt);
-    return wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+
+    wait = wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+    if (wait >= MOST_TIMEOUT) {
+        return wait;
+    }
+    wait <<= flow->n_timeouts;
+    return wait < MOST_TIMEOUT ? wait : MOST_TIMEOUT;
 }
 
 /* Calls a hook; header: the whole of a packet's. */
@@ -177,6 +198,11 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->heard = self->now;
     }
     flow->sent += size;
+    if (flow->draws_sizes) {
+        bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+        flow->full_size = full_size(flow);
+        flow->packet_size = opening ? flow->packet_size : flow->full_size;
+    }
     if (!flow->timed) {
         flow->timed = true;
         ecc_calendar_insert(
@@ -388,13 +414,14 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     if (flow->srtt == 0.0) {
         flow->srtt = flow->rtt;
         flow->min_rtt = flow->rtt;
-        flow->packet_size = (int32_t) flow->is->packet_size;
+        flow->packet_size = flow->full_size;
         flow->changed = true; /* what fits into the window with an opening packet may not with a whole one */
     } else {
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
     flow->heard = self->now;
+    flow->n_timeouts = 0;
     if (packet->offset > flow->expected) {
         flow->lost += packet->offset - flow->expected;
         flow->expected = packet->offset;
@@ -450,6 +477,7 @@ ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
     flow->lost += in_flight(flow);
     flow->expected = flow->sent;
     flow->heard = self->now;
+    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < MOST_DOUBLINGS));
     if (flow->active) {
         ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 1);
     }

@@ -25,6 +25,8 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t
     } else {
         link->is.at = index;
     }
+    link->most_bytes = is->buffer >= 0 ? is->buffer : INT64_MAX;
+    link->most_packets = is->buffer_packets > 0 ? is->buffer_packets : INT64_MAX;
 }
 
 static uint32_t
@@ -266,7 +268,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->link_env.drop != 0) {
         return drop(self, index, id, size, kind);
     }
-    if (link->is.buffer >= 0 && link->queue + size > link->is.buffer) {
+    if (link->queue + size > link->most_bytes || link->ring.count >= link->most_packets) {
         return drop(self, index, id, size, kind);
     }
     if (link->tx_size[kind] != size) {

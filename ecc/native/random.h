@@ -29,4 +29,12 @@ ecc_random_next(uint64_t *state)
     return (double) (ecc_random_mix(*state) >> 11) * 0x1p-53;
 }
 
+/* A whole number from lo to hi. */
+static inline int64_t
+ecc_random_between(uint64_t *state, int64_t lo, int64_t hi)
+{
+    int64_t above = (int64_t) (ecc_random_next(state) * (double) (hi - lo + 1));
+    return lo + (above < hi - lo ? above : hi - lo);
+}
+
 #endif

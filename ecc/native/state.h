@@ -57,6 +57,8 @@ typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;
     ecc_ps_t free_at; /* when the last bit in the queue leaves it */
+    ecc_bytes_t most_bytes; /* that the queue holds */
+    int64_t most_packets;
     ecc_bytes_t queue_peak;
     ecc_bytes_t queue_low; /* of a router */
     ecc_fifo_t wire;
@@ -109,11 +111,15 @@ typedef struct {
     bool wants_random : 1;
     bool started : 1;
     bool completed : 1;
+    bool draws_sizes : 1;
+    uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;
     ecc_ps_t finish;
     uint64_t random;
+    uint64_t random_sizes;
+    int32_t full_size; /* of packets once the opening is over */
 } ecc_flow_state_t;
 
 struct ecc_engine {

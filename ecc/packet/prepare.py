@@ -118,11 +118,13 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     of_links["capacity"] = network.capacities
     of_links["delay"] = picoseconds([link.delay for link in network.links])
     of_links["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
+    of_links["buffer_packets"] = [link.buffer_packets or 0 for link in network.links]
 
     flows["start"] = picoseconds([flow.start for flow in transfers])
     flows["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in transfers]
     flows["size"] = [-1 if flow.size is None else flow.size for flow in transfers]
-    flows["packet_size"] = [flow.packet_size for flow in transfers]
+    flows["packet_size"] = [np.min(flow.packet_size) for flow in transfers]
+    flows["packet_size_max"] = [flow.largest_packet for flow in transfers]
     flows["access_delay"] = picoseconds([flow.access_delay for flow in transfers])
     flows["ack_delay"] = picoseconds(network.with_flows(transfers).ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
@@ -227,7 +229,7 @@ def _place(scenario: Scenario, flows: NDArray[np.void], part: Part, perturb: flo
         )
         part.link_states[link] = _tuple(state)
     flows["opening_size"][: network.n_flows] = 0  # these flows are under way
-    gaps = 8.0 * flows["packet_size"][: network.n_flows] / (factor * point.rates)
+    gaps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (factor * point.rates)
     flows["start"][: network.n_flows] = picoseconds(gaps * rng.random(network.n_flows))
     for flow, (rate, link) in enumerate(zip(point.rates, point.bottleneck, strict=True)):
         state = protocol.flow_at(factor * rate, factor * float(point.fair_rate[link]), int(link))

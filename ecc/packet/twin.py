@@ -33,7 +33,7 @@ from ecc.packet.prepare import Setup
 __all__ = ["Kind", "Twin", "build_twin"]
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
-LEAST_TIMEOUT = 10**12  # ps
+LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 
@@ -93,6 +93,10 @@ class Random:
     def next(self) -> float:
         self.state = (self.state + STEP) & WORD
         return (self.mix(self.state) >> 11) * 2.0**-53
+
+    def between(self, lo: int, hi: int) -> int:
+        """A whole number from lo to hi."""
+        return lo + min(math.floor(self.next() * float(hi - lo + 1)), hi - lo)
 
 
 # What there is -----------------------------------------------------------------------------------------------------
@@ -174,6 +178,7 @@ class TwinLink:
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
     routers: list[TwinRouter] = field(default_factory=list)
     queue: int = 0  # bytes
+    n_queued: int = 0  # packets
     queue_peak: int = 0  # since the last sample
     flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow, data and ACKs apart
     free_at: int = 0  # ps, when the last bit in the queue leaves it
@@ -195,6 +200,8 @@ class TwinFlow:
     reverse: Sequence[TwinLink]
     rate: float  # bit/s
     window: float  # bytes, 0: not window-clocked
+    sizes: Random  # of packets, where they are drawn
+    full_size: int = 0  # of the next packet once the opening is over
     started: bool = False
     active: bool = False
     completed: bool = False
@@ -206,6 +213,7 @@ class TwinFlow:
     last_time: int = 0  # ps, of the last packet sent ...
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
     heard: int = 0  # ps, when an ACK came last, or waiting for one began
+    n_timeouts: int = 0  # since the last ACK
     rtt: float = 0.0  # s
     srtt: float = 0.0
     min_rtt: float = 0.0
@@ -228,11 +236,16 @@ class TwinFlow:
     def packet_size(self) -> int:
         """Size of a full packet: smaller ones may open the flow, until the first ACK."""
         opening = self.srtt == 0.0 and self.given.opening_size > 0
-        return int(self.given.opening_size if opening else self.given.packet_size)
+        return int(self.given.opening_size) if opening else self.full_size
+
+    def draw_size(self) -> None:
+        lo, hi = self.given.packet_size, self.given.packet_size_max
+        self.full_size = self.sizes.between(lo, hi) if hi > lo else lo
 
     @property
     def timeout(self) -> int:
-        return max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+        least = max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+        return min(least * 2**self.n_timeouts, max(MOST_TIMEOUT, least))
 
 
 @dataclass(frozen=True)
@@ -305,9 +318,11 @@ class Twin:
             given, random = Record.of(row), Random(seed, 2**32 + k)
             forward = [self.links[next(way)] for _ in range(given.n_forward)]
             reverse = [self.links[next(way)] for _ in range(given.n_reverse)]
-            self.flows.append(
-                TwinFlow(k, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window)
-            )
+            sizes = Random(seed, 2**33 + k)
+            self.flows.append(TwinFlow(
+                k, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window, sizes
+            ))  # fmt: skip
+            self.flows[k].draw_size()
             self.set_timer(Kind.START, k, given.start)
             if given.stop >= 0:
                 self.set_timer(Kind.STOP, k, given.stop)
@@ -407,7 +422,8 @@ class Twin:
         link, size = packet.link, packet.wire_size
         link.arrived += size
         unwanted = self.ask_link(link, "on_arrival", packet)
-        if unwanted or (link.given.buffer >= 0 and link.queue + size > link.given.buffer):
+        bytes_full = 0 <= link.given.buffer < link.queue + size
+        if unwanted or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
             link.dropped += 1
             link.dropped_bytes += size
             self.in_flight -= 1
@@ -415,6 +431,7 @@ class Twin:
             self.ask_link(link, "on_drop", packet)
             return
         link.queue += size
+        link.n_queued += 1
         link.queue_peak = max(link.queue_peak, link.queue)
         link.flow_queue[packet.flow.index, packet.is_ack] += size
         link.free_at = min(NEVER, max(self.now, link.free_at) + transmission(size, link.given.capacity))
@@ -426,6 +443,7 @@ class Twin:
         """The last bit of a packet leaves the queue for the wire."""
         link, flow, size = packet.link, packet.flow, packet.wire_size
         link.queue -= size
+        link.n_queued -= 1
         for router in link.routers:
             router.queue_low = min(router.queue_low, link.queue)
         link.flow_queue[flow.index, packet.is_ack] -= size
@@ -486,6 +504,7 @@ class Twin:
         if flow.in_flight == 0:
             flow.heard = self.now
         flow.sent += packet.size
+        flow.draw_size()
         if (Kind.TIMEOUT, flow.index) not in self.timers:
             self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout)
         if flow.given.access_delay > 0:
@@ -514,6 +533,7 @@ class Twin:
         flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
         flow.heard = self.now
+        flow.n_timeouts = 0
         if packet.offset > flow.expected:
             flow.lost += packet.offset - flow.expected
             flow.expected = packet.offset
@@ -547,6 +567,7 @@ class Twin:
         flow.lost += flow.in_flight
         flow.expected = flow.sent
         flow.heard = self.now
+        flow.n_timeouts += 1
         if flow.active:
             self.ask_flow(flow, "on_loss", kind=1)
         self.go(flow)

@@ -155,6 +155,7 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("start", -1, r"start must be from 0 to 4e18 ps, and stop later than start, .*, got -1 \(flow 0\)"),
         ("size", 0, r"size must be > 0 bytes, or -1 for unlimited, got 0 \(flow 0\)"),
         ("packet_size", 0, r"packets and ACKs must be from 1 to 2\^30 bytes, got 0 \(flow 0\)"),
+        ("packet_size_max", 7, r"packets and ACKs must be from 1 to 2\^30 bytes, got 7 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
         ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
     ],
@@ -171,7 +172,8 @@ def test_bad_flows_are_refused(field, value, message):
     [
         ("capacity", 0.0, r"capacity must be finite and > 0 bit/s, got 0 \(link 0\)"),
         ("delay", -1, r"delay of a link must be from 0 to 1e18 ps, got -1 \(link 0\)"),
-        ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, got -2 \(link 0\)"),
+        ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, and .*, got -2 \(link 0\)"),
+        ("buffer_packets", -3, r"buffer must be .* and >= 0 packets, 0 for unlimited, got -3 \(link 0\)"),
         ("first_interval", 2**62, r"first interval must be below 4e18 ps, got 4.61168601843e\+18 \(link 0\)"),
     ],
 )

@@ -256,6 +256,7 @@ def cases(draw: Any) -> Case:
         link["capacity"] = draw(CAPACITIES)
         link["delay"] = picoseconds(draw(TIMES))
         link["buffer"] = draw(st.sampled_from([-1, -1, 0, 1500, 3000, 6000, 20000]))
+        link["buffer_packets"] = draw(st.sampled_from([0, 0, 1, 5]))
         link["first_interval"] = draw(st.sampled_from([-1, 0, 10**10, 12345678901]))
         link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
     routes: list[int] = []
@@ -271,7 +272,8 @@ def cases(draw: Any) -> Case:
         if draw(st.booleans()):
             flow["size"] = draw(st.integers(1, 60000))
         flow["packet_size"], flow["ack_size"] = draw(SIZES), draw(st.sampled_from([40, 40, 1000]))
-        flow["opening_size"] = draw(st.sampled_from([0, 0, 40]))
+        flow["packet_size_max"] = flow["packet_size"] + draw(st.sampled_from([0, 0, 1, 460]))
+        flow["opening_size"] = draw(st.sampled_from([0, 0, 40, 700]))
         flow["header_offset"], flow["header_bytes"] = draw(st.sampled_from(REGIONS)), draw(st.sampled_from([0, 0, 32]))
         flow["access_delay"], flow["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         flow["rate"] = draw(st.sampled_from([0.0, 5e5, 2e6]))
@@ -401,7 +403,11 @@ def mixes(draw: Any, n_links: int, n_flows: int) -> dict[str, Any]:
 @st.composite
 def scenarios(draw: Any) -> Scenario:
     n_links, n_flows = draw(st.integers(1, 6)), draw(st.integers(1, 12))
-    links = [Link(draw(CAPACITIES), draw(TIMES), draw(st.sampled_from([None, 4000, 20000]))) for _ in range(n_links)]
+    buffers = st.sampled_from([None, 4000, 20000])
+    links = [
+        Link(draw(CAPACITIES), draw(TIMES), draw(buffers), draw(st.sampled_from([None, None, 4])))
+        for _ in range(n_links)
+    ]
     flows = []
     for _ in range(n_flows):
         way = draw(st.permutations(range(n_links)))
@@ -410,7 +416,7 @@ def scenarios(draw: Any) -> Scenario:
         flows.append(Flow(
             way[:cut], start=start, stop=draw(st.sampled_from([None, start + 0.1, start + 0.333])),
             size=draw(st.sampled_from([None, 700, 30000])), access_delay=draw(TIMES),
-            packet_size=draw(st.sampled_from([500, 1000, 1500])),
+            packet_size=draw(st.sampled_from([500, 1000, 1500, (300, 1500)])),
             reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
         ))  # fmt: skip
     network, seed = Network(links, flows), draw(st.integers(0, 99))
