@@ -100,7 +100,7 @@ class Flow:
     @property
     def largest_packet(self) -> int:
         """Size of the largest packet, bytes."""
-        return max(np.atleast_1d(self.packet_size).tolist())
+        return int(np.max(self.packet_size))
 
     @property
     def mean_packet(self) -> float:

@@ -245,7 +245,7 @@ class TwinFlow:
     @property
     def timeout(self) -> int:
         least = max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
-        return min(least * 2**self.n_timeouts, max(MOST_TIMEOUT, least))
+        return min(least << min(self.n_timeouts, 6), max(MOST_TIMEOUT, least))  # 64 s: six doublings at most
 
 
 @dataclass(frozen=True)
