@@ -279,6 +279,8 @@ def linearize(
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {time!r}")
     if not isinstance(protocol, Protocol):
         raise TypeError(f"protocol must be one Protocol for a linear model, got {protocol!r}")
+    if protocol.linear_refusal is not None:
+        raise ValueError(protocol.linear_refusal)
     if time not in protocol.times:
         name, has = type(protocol).__name__, " or ".join(map(repr, protocol.times))
         raise ValueError(f"{name} has no {time} model: time must be {has}")
@@ -288,8 +290,6 @@ def linearize(
     for name, given in (("phases", phases), ("intervals", intervals)):
         if given is not None and time != "hybrid":
             raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
-    if protocol.linear_refusal is not None:
-        raise ValueError(protocol.linear_refusal)
     T = float(protocol.params()["interval"])
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):

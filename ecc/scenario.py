@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import Protocol, all_protocols
+from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import settings
 from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
@@ -39,6 +39,8 @@ class Scenario:
         phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
             where in its interval each link's routers tick. Of packet runs.
         intervals : shape (n_links,), s, > 0, of each link's routers, or None: their protocol's. Of packet runs.
+        header_bytes : True: packets and ACKs are longer on links, and for pacers, by what their protocol's header
+            takes. Rates and goodputs of flows count data only. Of packet runs.
     Raises
         ValueError, TypeError: one line naming the field.
     Example
@@ -55,11 +57,14 @@ class Scenario:
     assignment: Any = None
     phases: Any = "random"
     intervals: Any = None
+    header_bytes: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
             raise TypeError(f"network must be a Network, got {self.network!r}")
         self._check_protocol()
+        if not isinstance(self.header_bytes, bool):
+            raise TypeError(f"header_bytes must be True or False, got {self.header_bytes!r}")
         if self.workload is not None and not isinstance(self.workload, Workload):
             raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
@@ -127,6 +132,8 @@ class Scenario:
             data["phases"] = self.phases
         if self.intervals is not None:
             data["intervals"] = list(self.intervals)
+        if self.header_bytes:
+            data["header_bytes"] = True
         data["protocol"] = _protocol_table(self.protocol)
         data |= self.network.to_dict()
         if self.workload is not None:
@@ -150,7 +157,18 @@ class Scenario:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"scenario is not valid TOML: {error}") from None
-        allowed = ("duration", "seed", "assignment", "phases", "intervals", "protocol", "links", "flows", "workload")
+        allowed = (
+            "duration",
+            "seed",
+            "assignment",
+            "phases",
+            "intervals",
+            "header_bytes",
+            "protocol",
+            "links",
+            "flows",
+            "workload",
+        )
         for key in data:
             if key not in allowed:
                 raise ValueError(f"scenario has no key {key!r}; allowed are {', '.join(allowed)}")
@@ -164,7 +182,7 @@ class Scenario:
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
-            **{key: data[key] for key in ("assignment", "phases", "intervals") if key in data},
+            **{key: data[key] for key in ("assignment", "phases", "intervals", "header_bytes") if key in data},
         )
 
 
@@ -193,7 +211,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
     cls = type(protocol)
-    known = all_protocols().get(cls.__name__) is cls
+    known = _by_name().get(cls.__name__) is cls
     return {
         "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
         **{k: v for k, v in settings(protocol).items() if v is not None},
@@ -227,6 +245,10 @@ def _protocol(table: Any) -> Protocol:
     return result
 
 
+def _by_name() -> dict[str, type[Protocol]]:
+    return {**all_protocols(), "ConstantRate": ConstantRate}
+
+
 def protocol_class(name: Any) -> type[Protocol]:
     """Return a protocol class by name (case and hyphens do not matter), or "module:Class" of the user's own.
 
@@ -235,7 +257,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     Raises
         ValueError: unknown name, or not a Protocol.
     """
-    protocols = all_protocols()
+    protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
     if found is None and isinstance(name, str) and ":" in name:

@@ -33,8 +33,8 @@ class Trajectory:
 
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`
     as attributes of this object (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a transfer: start,
-    finish, size, completion_time, delivered, lost, retransmitted. `stats` holds counts and costs of the run, among
-    them `stopped`: why it ended.
+    finish, size, completion_time, delivered, lost, retransmitted, and protocol where there are several. `stats` holds
+    counts and costs of the run, among them `stopped`: why it ended.
     """
 
     data: xr.Dataset

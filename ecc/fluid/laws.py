@@ -30,13 +30,18 @@ class CompiledLaws:
     """
 
     def __init__(self, protocol: Protocol) -> None:
+        refused = f"{type(protocol).__name__} has no fluid model"
+        if not hasattr(protocol, "router_law"):
+            raise ValueError(f"{refused}: it has no router_law and no source_law")
         laws: dict[str, Callable[..., Any]] = {"router": protocol.router_law, "source": protocol.source_law}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
+        known = (*ARGUMENTS[:-1], "p")
         for name, arguments in self.wants.items():
-            for argument in arguments:
-                if argument not in (*ARGUMENTS[:-1], "p"):
-                    known = ", ".join((*ARGUMENTS[:-1], "p"))
-                    raise ValueError(f"argument {argument!r} of the {name} law must be one of {known}")
+            if unknown := [argument for argument in arguments if argument not in known]:
+                raise ValueError(
+                    f"{refused}: its {name} law asks for {', '.join(unknown)}, and what a fluid run has is "
+                    f"{', '.join(known)}"
+                )
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
         hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}

@@ -62,6 +62,8 @@ def simulate(
         raise TypeError(f"scenario must be a Scenario, got {scenario!r}")
     if not isinstance(scenario.protocol, Protocol):
         raise ValueError(f"protocol must be one Protocol for a fluid run, got a mapping of {scenario.protocol}")
+    if scenario.header_bytes:
+        raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
     if scenario.intervals is not None:
         raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
     if scenario.workload is not None:

@@ -1,6 +1,7 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
 from ecc.models.base import Bound, Equilibrium, Protocol
+from ecc.models.constant_rate import ConstantRate
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
 from ecc.models.jetmax import JetMax
@@ -12,8 +13,8 @@ from ecc.models.rcp import RCP
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "EMKC", "EMKCAVQ", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "Equilibrium", "JetMax", "Kelly", "Protocol",
-    "all_protocols",
+    "EMKC", "EMKCAVQ", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax",
+    "Kelly", "Protocol", "all_protocols",
 ]  # fmt: skip
 
 

@@ -115,6 +115,8 @@ class Protocol(ABC):
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     opening_size: ClassVar[int] = 0
     """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
+    header_bytes: ClassVar[tuple[int, int] | None] = None
+    """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 

@@ -120,6 +120,7 @@ class JetMax(Protocol):
 
     times = ("discrete",)
     affine = True
+    header_bytes = (32, 32)  # EVAL sec. 3
 
     def __post_init__(self) -> None:
         check_number(self, tau=None, interval=None, gamma=None, tolerance=0.0, floor=None)
@@ -206,7 +207,7 @@ def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Count what a packet proposes, and suggest this router where it is the most congested so far (sec. 6.2)."""
-    if env.kind != 0:
+    if env.kind != 0 or header.size == 0.0:  # an ACK, or a packet of another protocol
         link.unresponsive += env.packet_size
         return
     header.R_C += 1

@@ -100,6 +100,7 @@ class PIQIRCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
+    header_bytes = (24, 24)  # EVAL sec. 3
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

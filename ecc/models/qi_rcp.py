@@ -78,6 +78,7 @@ class QIRCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
+    header_bytes = (16, 16)  # that of RCP
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

@@ -88,6 +88,7 @@ class RCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
+    header_bytes = (16, 16)  # EVAL sec. 3
     Header = books.Header
     LinkState = books.LinkState
     FlowState = books.FlowState

@@ -44,7 +44,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     flow->full_size = full_size(flow);
     flow->packet_size = is->opening_size > 0 ? (int32_t) is->opening_size : flow->full_size;
     flow->wants_random = is->wants_random != 0;
-    flow->header_bytes = (uint16_t) is->header_bytes;
+    flow->has_header_bytes = is->header_bytes > 0;
     flow->header_offset = (uint16_t) is->header_offset;
     flow->finish = -1;
     flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
@@ -171,6 +171,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
+    int64_t paced_size;
     ecc_ps_t due;
     uint32_t id;
     int ret = ecc_packets_take(&self->packets, &self->memory, &id);
@@ -186,8 +187,9 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
     flow->last = self->now;
-    if (flow->last_size != size + flow->header_bytes) {
-        flow->last_size = (int32_t) size + flow->header_bytes;
+    paced_size = flow->has_header_bytes ? size + flow->is->header_bytes : size;
+    if (flow->last_size != paced_size) {
+        flow->last_size = (int32_t) paced_size;
         flow->gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
     ret = ask(self, index, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_header(packet), size, 0);

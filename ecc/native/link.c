@@ -35,13 +35,13 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
-/* Calls a hook of a router; header: the whole of a packet's. */
-static int
-call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
-    int64_t kind, int64_t flow, int64_t flow_queue)
+/* Calls a hook of a router at a link; header: the whole of a packet's. */
+static inline int
+call(ecc_engine_t *self, uint32_t index, uint32_t at, int hook_number, ecc_hook_t hook, unsigned char *header,
+    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue)
 {
     ecc_link_state_t *router = &self->links[index];
-    const ecc_link_state_t *link = &self->links[router->is.at];
+    const ecc_link_state_t *link = &self->links[at];
     ecc_link_env_t *env = &self->link_env;
     int32_t ret;
 
@@ -53,7 +53,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->packet_size = packet_size;
     env->kind = kind;
     env->flow = flow;
-    env->link = router->is.at;
+    env->link = at;
     env->flow_queue = router->is.wants_flow_queue ? flow_queue : 0;
     env->random = router->is.wants_random ? ecc_random_next(&router->random) : 0.0;
     env->drop = 0;
@@ -84,7 +84,7 @@ call_further(ecc_engine_t *self, uint32_t index, int hook_number, unsigned char 
             : hook_number == ECC_LINK_ON_DEPARTURE           ? router->on_departure
                                                              : router->on_drop;
         if (hook != NULL) {
-            int ret = call(self, i, hook_number, hook, header, packet_size, kind, flow, flow_queue);
+            int ret = call(self, i, index, hook_number, hook, header, packet_size, kind, flow, flow_queue);
             if (ret != 0) {
                 return ret;
             }
@@ -106,7 +106,7 @@ call_all(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t first, 
     int ret = 0;
 
     if (first != NULL) {
-        ret = call(self, index, hook_number, first, header, packet_size, kind, flow, flow_queue);
+        ret = call(self, index, index, hook_number, first, header, packet_size, kind, flow, flow_queue);
     } else {
         self->link_env.drop = 0;
     }
@@ -120,7 +120,8 @@ static int
 call_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook)
 {
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, hook_number, hook, self->scratch, 0, 0, -1, 0);
+    return call(
+        self, index, (uint32_t) self->links[index].is.at, hook_number, hook, self->scratch, 0, 0, -1, 0);
 }
 
 static void

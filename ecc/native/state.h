@@ -84,11 +84,10 @@ typedef struct {
     ecc_ps_t last;
     ecc_ps_t gap;
     uint32_t counted; /* last packet among `acks` that is counted as received; ECC_NO_PACKET: none of them is */
-    bool active : 1;
-    bool changed : 1; /* rate or window, since the last look at what may be sent */
-    bool timed : 1;   /* a TIMEOUT is pending */
-    bool echoes : 1;  /* the receiver silently sends ACKs straight back */
-    uint16_t header_bytes;
+    bool active;
+    bool changed; /* rate or window, since the last look at what may be sent */
+    bool timed;   /* a TIMEOUT is pending */
+    bool echoes;  /* the receiver silently sends ACKs straight back */
 
     _Alignas(ECC_CACHE_LINE) double rate;
     double window;
@@ -113,6 +112,7 @@ typedef struct {
     bool completed : 1;
     bool draws_sizes : 1;
     uint8_t n_timeouts; /* since the last ACK, as far as they matter */
+    bool has_header_bytes : 1;
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;

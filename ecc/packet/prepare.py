@@ -141,6 +141,11 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
             table["wants_random"][numbers] = "random" in protocol.asks
         links["wants_flow_queue"][part.routers] = "flow_queue" in protocol.asks
         flows["opening_size"][part.flows] = protocol.opening_size
+        if scenario.header_bytes:
+            if protocol.header_bytes is None:
+                raise ValueError(f"header_bytes must be False: {type(protocol).__name__} does not say how many it has")
+            flows["header_bytes"][part.flows] = protocol.header_bytes[0]
+            flows["ack_size"][part.flows] += protocol.header_bytes[1]
         flows["bottleneck"][part.flows] = names["bottleneck"][1] if "bottleneck" in names else -1
         if scenario.assignment is not None:
             if "assigned" not in names:
@@ -200,7 +205,7 @@ def _set_clocks(
             wait = part.link_params["interval"] * phases[part.routers]
             links["first_interval"][part.routers] = picoseconds(held + wait)
         elif scenario.intervals is not None:
-            raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} set their own clock")
+            raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} have no interval")
 
 
 def _records(record: type, count: int) -> NDArray[np.void]:

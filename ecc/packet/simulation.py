@@ -85,6 +85,8 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
             for name in hooks:
                 if name not in names:
                     raise ValueError(f"hooks must be among {', '.join(names)}, got {name!r}")
+            if not hooks:
+                continue
             compiled = compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
             keep.append(compiled)
             rows = getattr(setup, side)
@@ -103,6 +105,9 @@ def _trajectory(scenario: Scenario, setup: Setup, engine: Engine, stopped: str) 
     per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
     finish = np.where(rows["finish"] >= 0, rows["finish"] * 1e-12, np.nan)
     begin = setup.flows["start"] * 1e-12
+    runs = np.empty(len(setup.transfers), dtype=object)
+    for part in setup.parts:
+        runs[part.flows] = type(part.protocol).__name__
     return Trajectory.build(
         seen["time"],
         {
@@ -122,6 +127,7 @@ def _trajectory(scenario: Scenario, setup: Setup, engine: Engine, stopped: str) 
             "delivered": rows["delivered"],
             "lost": rows["lost"],
             "retransmitted": rows["retransmitted"],
+            **({"protocol": runs} if isinstance(scenario.protocol, Mix) else {}),
         },
         {
             "stopped": stopped,

@@ -1,0 +1,75 @@
+"""Unresponsive traffic: a constant rate, whatever routers announce and however much is lost.
+
+Beside other protocols, its packets are what their routers call unresponsive: they ask for no feedback and count as
+arrivals only (the u of JETMAX (3), (8)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol
+from ecc.network import Network
+from ecc.quantity import Quantity, as_rate
+
+
+@dataclass(frozen=True)
+class ConstantRate(Protocol):
+    """Flows that send evenly spaced packets at one rate; their links have no routers.
+
+    Parameters
+        rate : float, bit/s, > 0.
+    Raises
+        ValueError, TypeError: no rate, or out of range.
+    Example
+        >>> ConstantRate("10 Mb/s").rate
+        10000000.0
+    """
+
+    rate: Quantity
+
+    times = ()
+    header_bytes = (0, 0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", as_rate(self.rate, "rate"))
+
+    def params(self) -> dict[str, float]:
+        return {"rate": self.rate}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": on_start}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return NoRecord()
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return NoRecord()
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return self.rate, self.rate
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Every flow at its rate; nobody follows a link."""
+        nobody = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), nobody)
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "ConstantRate heeds no feedback: it has no linear model"
+
+
+def on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Send at the rate."""
+    env.rate = p.rate
