@@ -111,8 +111,8 @@ typedef struct {
     bool started : 1;
     bool completed : 1;
     bool draws_sizes : 1;
-    uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     bool has_header_bytes : 1;
+    uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;
