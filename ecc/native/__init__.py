@@ -12,15 +12,19 @@ from ecc.native.engine import (
     LINK_ENV,
     LINK_HOOKS,
     LINK_RESULT,
+    TRANSFER,
+    TRANSFER_RESULT,
     Engine,
     Stats,
     addresses,
     new_flows,
     new_links,
+    new_transfers,
     picoseconds,
 )
 
 __all__ = [
     "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
-    "Engine", "Stats", "addresses", "new_flows", "new_links", "picoseconds",
+    "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links", "new_transfers",
+    "picoseconds",
 ]  # fmt: skip

@@ -118,6 +118,36 @@ ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory)
     memset(self, 0, sizeof(*self));
 }
 
+int
+ecc_calendar_renumber(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days, uint32_t n_groups,
+    const uint32_t *old, const uint32_t *new)
+{
+    ecc_calendar_t wider;
+    uint32_t group = 0;
+    int ret = ecc_calendar_init(&wider, memory, n_nodes, n_days);
+
+    if (ret != 0) {
+        ecc_calendar_free(&wider, memory);
+        return ret;
+    }
+    if (self->nodes != NULL) {
+        wider.shift = self->shift;
+        wider.clock = self->clock;
+        wider.epoch = self->clock;
+    }
+    for (uint32_t node = 0; node < self->n_nodes; node++) {
+        while (group + 1 < n_groups && node >= old[group + 1]) {
+            group++;
+        }
+        if (ecc_calendar_pending(self, node)) {
+            ecc_calendar_insert(&wider, node - old[group] + new[group], self->nodes[node].time);
+        }
+    }
+    ecc_calendar_free(self, memory);
+    *self = wider;
+    return 0;
+}
+
 void
 ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id, ecc_ps_t time)
 {

@@ -2,27 +2,27 @@
 
 #include <math.h>
 
-#define MOST_ENTITIES (INT64_C(1) << 28)
 #define LARGEST_DELAY INT64_C(1000000000000000000)
 #define LARGEST_PACKET (INT64_C(1) << 30)
 #define LARGEST_HEADER 4096
+#define LARGEST_RECORD 4096
 #define MOST_HEADER_BYTES 65535
 
 static bool
-is_offset(int64_t offset, const ecc_config_t *config)
+is_offset(int64_t offset, size_t header_size)
 {
-    return offset >= 0 && offset <= config->header_size && offset % 8 == 0;
+    return offset >= 0 && offset <= (int64_t) header_size && offset % 8 == 0;
 }
 
 /* What a router is, also the first of a link. */
 static int
-check_router(const ecc_link_t *router, const ecc_config_t *config, double *value)
+check_router(const ecc_link_t *router, size_t header_size, double *value)
 {
     if (router->first_interval >= ECC_NEVER) {
         *value = (double) router->first_interval;
         return ECC_ERR_LINK_INTERVAL;
     }
-    if (!is_offset(router->header_offset, config)) {
+    if (!is_offset(router->header_offset, header_size)) {
         *value = (double) router->header_offset;
         return ECC_ERR_HEADER_OFFSET;
     }
@@ -51,8 +51,8 @@ check_link(const ecc_link_t *link, double *value)
     return 0;
 }
 
-static int
-check_flow(const ecc_flow_t *flow, const ecc_config_t *config, double *value)
+int
+ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
 {
     const struct {
         int code;
@@ -74,7 +74,7 @@ check_flow(const ecc_flow_t *flow, const ecc_config_t *config, double *value)
             (double) flow->opening_size },
         { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= MOST_HEADER_BYTES,
             (double) flow->header_bytes },
-        { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, config), (double) flow->header_offset },
+        { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, header_size), (double) flow->header_offset },
         { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= LARGEST_PACKET, (double) flow->ack_size },
         { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
             (double) flow->access_delay },
@@ -99,13 +99,19 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     double value = 0.0;
     int ret;
 
-    if (config->n_links < 0 || config->n_links >= MOST_ENTITIES || config->n_further < 0
-        || config->n_further >= MOST_ENTITIES - config->n_links || config->n_flows < 0 || config->n_flows >= MOST_ENTITIES || config->n_routes < 0 || config->n_routes > UINT32_MAX) {
+    if (config->n_links < 0 || config->n_links >= ECC_MOST_ENTITIES || config->n_further < 0
+        || config->n_further >= ECC_MOST_ENTITIES - config->n_links || config->n_flows < 0
+        || config->n_flows >= ECC_MOST_ENTITIES || config->n_templates < 0 || config->n_templates >= ECC_MOST_ENTITIES
+        || config->n_routes < 0 || config->n_routes >= UINT32_MAX) {
         return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->n_flows);
     }
     if (config->header_size < 0 || config->header_size > LARGEST_HEADER || config->header_size % 8 != 0) {
         return ecc_state_fail(
             self, ECC_ERR_HEADER_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->header_size);
+    }
+    if (config->record_size < 0 || config->record_size > LARGEST_RECORD || config->record_size % 8 != 0) {
+        return ecc_state_fail(
+            self, ECC_ERR_RECORD_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->record_size);
     }
     if (samples->n_samples != 0
         && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0
@@ -125,13 +131,14 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
         if (i >= config->n_links && (router->at < 0 || router->at >= config->n_links)) {
             return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_OF_LINK, i, ECC_NO_HOOK, (double) router->at);
         }
-        ret = check_router(router, config, &value);
+        ret = check_router(router, (size_t) config->header_size, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
         }
     }
-    for (int64_t i = 0; i < config->n_flows; i++) {
-        ret = check_flow(&config->flows[i], config, &value);
+    for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
+        const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
+        ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_FLOW, i, ECC_NO_HOOK, value);
         }
@@ -144,14 +151,15 @@ ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
 {
     uint32_t position = 0;
 
-    for (uint32_t i = 0; i < self->n_flows; i++) {
-        const ecc_flow_t *flow = &config->flows[i];
+    for (uint32_t i = 0; i < self->n_flows + self->pool.n_templates; i++) {
+        ecc_template_t *template = i < self->n_flows ? NULL : &self->pool.templates[i - self->n_flows];
+        const ecc_flow_t *flow = template == NULL ? &config->flows[i] : &template->is;
         if (flow->n_forward > config->n_routes - position
             || flow->n_reverse > config->n_routes - position - flow->n_forward) {
             return ecc_state_fail(
                 self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) (flow->n_forward + flow->n_reverse));
         }
-        self->flows[i].position = position;
+        *(template == NULL ? &self->flows[i].position : &template->position) = position;
         for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++, position++) {
             int64_t link = config->routes[position];
             uint32_t end = ECC_END_LINK;

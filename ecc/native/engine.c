@@ -5,6 +5,7 @@
 #include "config.h"
 #include "flow.h"
 #include "link.h"
+#include "pool.h"
 #include "state.h"
 
 const char *
@@ -38,48 +39,26 @@ links_size(const ecc_engine_t *self)
 }
 
 static size_t
-flows_size(const ecc_engine_t *self)
-{
-    return self->n_flows * sizeof(*self->flows) + ECC_CACHE_LINE;
-}
-
-static size_t
 flow_specs_size(const ecc_engine_t *self)
 {
     return (self->n_flows + (size_t) 1) * sizeof(*self->flow_specs);
 }
 
-static size_t
-hops_size(const ecc_engine_t *self)
-{
-    return (self->n_hops + 1) * sizeof(*self->hops);
-}
-
-static size_t
-flow_queues_size(const ecc_engine_t *self)
-{
-    return (self->n_hops + 1) * sizeof(*self->flow_queues);
-}
-
 static int
 build(ecc_engine_t *self, const ecc_config_t *config)
 {
-    uint32_t n_links;
     uint32_t n_routers;
     uint32_t n_flows;
-    uint32_t n_fast;
-    uint32_t n_slow;
-    bool flow_queues = false;
     void *block = NULL;
     int ret = ecc_config_check(self, config);
 
     if (ret != 0) {
         return ret;
     }
-    self->n_links = n_links = (uint32_t) config->n_links;
+    self->n_links = (uint32_t) config->n_links;
     self->n_routers = n_routers = (uint32_t) (config->n_links + config->n_further);
     self->n_flows = n_flows = (uint32_t) config->n_flows;
-    self->n_hops = (size_t) config->n_routes;
+    self->seed = config->seed;
     self->header_size = (size_t) config->header_size;
     self->trace = config->trace;
     self->trace_room = config->n_trace;
@@ -93,13 +72,6 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     }
     self->links = block;
     block = NULL;
-    ret = take(self, flows_size(self), &block);
-    if (ret != 0) {
-        return ret;
-    }
-    self->flows_block = block;
-    self->flows = (void *) (((uintptr_t) block + ECC_CACHE_LINE - 1) / ECC_CACHE_LINE * ECC_CACHE_LINE);
-    block = NULL;
     ret = take(self, flow_specs_size(self), &block);
     if (ret != 0) {
         return ret;
@@ -109,49 +81,29 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         memcpy(self->flow_specs, config->flows, n_flows * sizeof(*self->flow_specs));
     }
     block = NULL;
-    ret = take(self, hops_size(self), &block);
-    if (ret != 0) {
-        return ret;
-    }
-    self->hops = block;
-    block = NULL;
     ret = take(self, self->header_size + 8, &block);
     if (ret != 0) {
         return ret;
     }
     self->scratch = block;
-    n_fast = 2 * n_links + 3 * n_flows;
-    n_slow = n_routers + 4 * n_flows;
-    ret = ecc_calendar_init(&self->fast, &self->memory, n_fast, 2 * n_fast);
-    if (ret == 0) {
-        ret = ecc_calendar_init(&self->slow, &self->memory, n_slow, n_slow);
-    }
-    if (ret != 0) {
-        return ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, n_flows);
-    }
-    self->base[ECC_HOP] = n_links;
-    self->base[ECC_ACCESS] = 2 * n_links;
-    self->base[ECC_ACK] = self->base[ECC_ACCESS] + n_flows;
-    self->base[ECC_SEND] = self->base[ECC_ACK] + n_flows;
-    self->base[ECC_START] = n_routers;
-    self->base[ECC_STOP] = self->base[ECC_START] + n_flows;
-    self->base[ECC_TIMER] = self->base[ECC_STOP] + n_flows;
-    self->base[ECC_TIMEOUT] = self->base[ECC_TIMER] + n_flows;
     for (uint32_t i = 0; i < n_routers; i++) {
         ecc_link_init(self, i, &config->links[i], config->seed);
-        flow_queues = flow_queues || config->links[i].wants_flow_queue != 0;
+        self->wants_flow_queues = self->wants_flow_queues || config->links[i].wants_flow_queue != 0;
     }
-    if (flow_queues) {
-        block = NULL;
-        ret = take(self, flow_queues_size(self), &block);
-        if (ret != 0) {
-            return ret;
-        }
-        self->flow_queues = block;
+    ret = ecc_pool_init(self, config);
+    if (ret == 0) {
+        ret = ecc_pool_make_room(self, ecc_pool_first_room(config));
     }
-    ret = ecc_config_lay_routes(self, config);
+    if (ret == 0) {
+        ret = ecc_config_lay_routes(self, config);
+    }
     for (uint32_t i = 0; i < n_flows && ret == 0; i++) {
-        ecc_flow_init(self, i, config->seed);
+        const ecc_flow_t *is = &self->flow_specs[i];
+        ecc_flow_init(self, i, is, self->flows[i].position, i);
+        ecc_calendar_insert(&self->slow, self->base[ECC_START] + i, is->start);
+        if (is->stop >= 0) {
+            ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + i, is->stop < ECC_NEVER ? is->stop : ECC_NEVER);
+        }
     }
     return ret;
 }
@@ -167,6 +119,7 @@ ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *
     *engine = NULL;
     *report = (ecc_report_t) { .code = ECC_ERR_NO_MEMORY, .hook = ECC_NO_HOOK };
     ecc_memory_init(&memory, config->allocator);
+    memory.most = config->most_bytes > 0 ? (size_t) config->most_bytes : 0;
     ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
     if (ret != 0) {
         return ret;
@@ -205,13 +158,9 @@ ecc_engine_free(ecc_engine_t *self)
         }
     }
     ecc_packets_free(&self->packets, &self->memory);
-    ecc_calendar_free(&self->fast, &self->memory);
-    ecc_calendar_free(&self->slow, &self->memory);
+    ecc_pool_free(self);
     release(self, links_size(self), self->links);
-    release(self, flows_size(self), self->flows_block);
     release(self, flow_specs_size(self), self->flow_specs);
-    release(self, hops_size(self), self->hops);
-    release(self, flow_queues_size(self), self->flow_queues);
     release(self, self->header_size + 8, self->scratch);
     memory = self->memory;
     ecc_memory_release(&memory, sizeof(*self), &block);
@@ -308,6 +257,21 @@ run_fast(ecc_engine_t *self)
     return ecc_flow_access(self, id - base[ECC_ACCESS]);
 }
 
+/* START of a flow, or, at the place of the first slot, of the next transfer. */
+static int
+start(ecc_engine_t *self, uint32_t index)
+{
+    bool is_transfer = index >= self->n_flows;
+    int ret = is_transfer ? ecc_pool_take(self, &index) : 0;
+
+    if (ret != 0) {
+        return ret;
+    }
+    hash(self, ECC_START, index);
+    ret = ecc_flow_start(self, index);
+    return ret == 0 && is_transfer && ecc_pool_is_hungry(&self->pool) ? ECC_PAUSE : ret;
+}
+
 static int
 run_slow(ecc_engine_t *self)
 {
@@ -319,8 +283,7 @@ run_slow(ecc_engine_t *self)
         return ecc_link_interval(self, id);
     }
     if (id < base[ECC_STOP]) {
-        hash(self, ECC_START, id - base[ECC_START]);
-        return ecc_flow_start(self, id - base[ECC_START]);
+        return start(self, id - base[ECC_START]);
     }
     if (id < base[ECC_TIMER]) {
         hash(self, ECC_STOP, id - base[ECC_STOP]);
@@ -362,6 +325,9 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
         ret = start_links(self);
     }
     self->stop = ECC_STOP_UNTIL;
+    if (ret == 0 && ecc_pool_is_hungry(&self->pool)) {
+        ret = ECC_PAUSE;
+    }
     while (ret == 0) {
         ecc_ps_t fast;
         ecc_ps_t slow;
@@ -388,6 +354,10 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
         self->now = next;
         ret = fast <= slow ? run_fast(self) : run_slow(self);
     }
+    if (ret == ECC_PAUSE) {
+        self->stop = ECC_STOP_TRANSFERS;
+        return 0;
+    }
     if (ret != 0) {
         self->stop = ECC_STOP_ERROR;
     }
@@ -405,7 +375,7 @@ ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report)
 static void
 catch_up(ecc_engine_t *self)
 {
-    for (uint32_t i = 0; i < self->n_flows; i++) {
+    for (uint32_t i = 0; i < self->n_flows + self->pool.n_slots; i++) {
         ecc_flow_catch_up(self, i);
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
@@ -424,6 +394,10 @@ ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats)
         .in_flight = self->packets.n_used,
         .samples = self->n_sampled,
         .trace = self->n_traced,
+        .transfers = self->pool.n_started,
+        .alive = self->pool.n_alive,
+        .waiting = (int64_t) (self->pool.n_waiting - self->pool.n_taken),
+        .over = (int64_t) self->pool.n_over,
         .bytes = (int64_t) self->memory.bytes,
         .peak_bytes = (int64_t) self->memory.peak,
         .digest = self->digest,
@@ -436,19 +410,7 @@ ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results)
 {
     catch_up(self);
     for (uint32_t i = 0; i < self->n_flows; i++) {
-        const ecc_flow_state_t *flow = &self->flows[i];
-        results[i] = (ecc_flow_result_t) {
-            .finish = flow->finish,
-            .completed = flow->completed,
-            .sent = flow->sent,
-            .received = flow->received,
-            .delivered = flow->expected - flow->lost,
-            .lost = flow->lost,
-            .retransmitted = flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0,
-            .rate = flow->rate,
-            .window = flow->window,
-            .srtt = flow->srtt,
-        };
+        results[i] = ecc_flow_result(&self->flows[i]);
     }
 }
 
@@ -489,7 +451,8 @@ ecc_engine_verify(const ecc_engine_t *self)
 {
     const ecc_node_t *nodes = self->fast.nodes;
     uint32_t n_packets = 0;
-    bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0;
+    bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0
+        && ecc_pool_verify(self) == 0;
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         const ecc_link_state_t *link = &self->links[i];
@@ -503,7 +466,7 @@ ecc_engine_verify(const ecc_engine_t *self)
         n_packets += length(self, &link->wire, nodes[self->base[ECC_HOP] + i].time, &fine);
         n_packets += link->departs ? link->ring.count : 0;
     }
-    for (uint32_t i = 0; i < self->n_flows; i++) {
+    for (uint32_t i = 0; i < self->n_flows + self->pool.n_slots; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
         n_packets += length(self, &flow->acks, nodes[self->base[ECC_ACK] + i].time, &fine);
         n_packets += length(self, &flow->access, nodes[self->base[ECC_ACCESS] + i].time, &fine);

@@ -84,9 +84,18 @@
  *     in_flight = 0: heard = now; sent += size; a new size is drawn (see packet_size); if no TIMEOUT is pending: one at
  *     now + rto. The packet reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
+ * TRANSFERS are flows that come and go; the caller hands them over in the order of their starts. Transfer k (0, 1, ... over
+ *   the whole run) has a start, a stop, a size, delays, and a template that says the rest. Its START comes after those of
+ *   the flows of that instant, in the order of k. It takes the slot that was freed last, or, if none is free, the next new
+ *   one; in slot s it is flow n_flows + s until it is over. Its record is a copy of its template's; its streams of random
+ *   numbers are those of a flow n_flows + k. It is over once it is not active and none of its packets and ACKs is in the network: at the
+ *   end of ACK and STOP, or right after on_drop. Then lost += in_flight, expected = sent, a pending TIMEOUT is cancelled,
+ *   its result is written, and its slot is free.
+ *
  * HOOKS get state, header, params, env; header points header_offset bytes of the router or flow into the packet's header, so
  * that each protocol has a region of its own, zero in packets of other protocols unless its routers write there. With a
- * packet, packet_size is its size on this link, or, for flows, its size as data (also once it is an ACK). Without a packet (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
+ * packet, packet_size is its size on this link, or, for flows, its size as data (also once it is an ACK). Without a packet
+ * (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
  * scratch record of zeros; packet_size is then 0 for links and the flow's packet_size for flows; kind is 0 and flow -1 for
  * links. All of env is written before each call: drop = 0, timer = -1, rate and window as the flow has them. After a hook of
  * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at
@@ -200,6 +209,16 @@ typedef struct {
     ecc_hook_t on_stop;
 } ecc_flow_t;
 
+/* A transfer as the caller describes it; its template, an ecc_flow_t, says the rest. */
+typedef struct {
+    ecc_ps_t start;
+    ecc_ps_t stop;         /* -1 never */
+    ecc_bytes_t size;      /* -1 unlimited */
+    ecc_ps_t access_delay;
+    ecc_ps_t ack_delay;
+    int64_t kind;          /* index of the template */
+} ecc_transfer_t;
+
 /* One row a sample: of the first n_flows flows, and of all links. Counts are totals since the start. */
 typedef struct {
     ecc_ps_t period;
@@ -232,12 +251,16 @@ typedef struct {
     int64_t n_links;
     int64_t n_further;                /* entries of `links` after those of the links: further routers */
     int64_t n_flows;
+    int64_t n_templates;              /* 0: no transfers will come */
     int64_t n_routes;                 /* entries of `routes`: the sum of all n_forward and n_reverse */
     int64_t header_size;              /* bytes, a multiple of 8 */
     int64_t n_trace;                  /* room in `trace` */
+    int64_t record_size;              /* bytes at `state` of every template, a multiple of 8 */
+    int64_t most_bytes;               /* of memory, all in all; 0: no limit */
     const ecc_link_t *links;
     const ecc_flow_t *flows;
-    const int64_t *routes;
+    const ecc_flow_t *templates;      /* of transfers; what a transfer has itself is ignored here */
+    const int64_t *routes;            /* of the flows, then of the templates */
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
     const ecc_allocator_t *allocator; /* or NULL */
@@ -246,8 +269,8 @@ typedef struct {
 /* Why a call failed, and where. */
 typedef struct {
     int64_t code;
-    int64_t of;     /* 0 nobody, 1 a link, 2 a flow */
-    int64_t index;  /* of the link or flow */
+    int64_t of;     /* 0 nobody, 1 a link, 2 a flow, 3 a transfer */
+    int64_t index;  /* of the link, flow or transfer */
     int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
     ecc_ps_t time;
     double value;   /* the offending value, or what the hook returned */
@@ -258,6 +281,7 @@ enum ecc_stop {
     ECC_STOP_UNTIL,      /* the time asked for was reached */
     ECC_STOP_MAX_EVENTS, /* the number of events asked for was reached */
     ECC_STOP_IDLE,       /* the time was reached and nothing is left to happen */
+    ECC_STOP_TRANSFERS,  /* the next transfers must be handed over, or their end announced */
     ECC_STOP_ERROR       /* see the report */
 };
 
@@ -268,6 +292,10 @@ typedef struct {
     int64_t in_flight;    /* packets and ACKs in the network */
     int64_t samples;      /* rows filled */
     int64_t trace;        /* events seen by the trace; those beyond its room are not in it */
+    int64_t transfers;    /* that have started */
+    int64_t alive;        /* transfers that are not over */
+    int64_t waiting;      /* transfers that have not started */
+    int64_t over;         /* transfers whose results were not taken yet */
     int64_t bytes;        /* of memory held */
     int64_t peak_bytes;
     uint64_t digest;
@@ -288,6 +316,14 @@ typedef struct {
 } ecc_flow_result_t;
 
 typedef struct {
+    int64_t number;
+    int64_t kind;
+    ecc_ps_t start;
+    ecc_bytes_t size;
+    ecc_flow_result_t flow;
+} ecc_transfer_result_t;
+
+typedef struct {
     int64_t arrived;       /* bytes, dropped ones included */
     int64_t departed;      /* bytes */
     int64_t dropped;       /* packets */
@@ -306,6 +342,19 @@ void ecc_engine_free(ecc_engine_t *self);
  * 0 or a negative code; after a failure every further call returns that code.
  */
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
+
+/*
+ * Hands over n transfers, which are copied: none may start before the present or before the one before it. more = 0: they
+ * are the last. An engine with templates stops (ECC_STOP_TRANSFERS) whenever it has none left and more may come. 0 or a
+ * code, and then none was taken; the report has the number of the one that is wrong.
+ */
+ECC_MUST_CHECK int ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more);
+
+/* Takes the results of up to n transfers that are over, in the order of their ends; how many these were. */
+int64_t ecc_engine_take_over(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n);
+
+/* Results so far of the transfers that are not over, by slot: as many as stats.alive. */
+void ecc_engine_alive(ecc_engine_t *self, ecc_transfer_result_t *results);
 
 void ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report);
 void ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats);

@@ -21,7 +21,8 @@ from ecc.native._engine import ffi, lib
 
 __all__ = [
     "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
-    "Engine", "Stats", "addresses", "new_flows", "new_links", "picoseconds",
+    "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links", "new_transfers",
+    "picoseconds",
 ]  # fmt: skip
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
@@ -30,14 +31,19 @@ _STOPS = {
     lib.ECC_STOP_UNTIL: "until",
     lib.ECC_STOP_MAX_EVENTS: "max_events",
     lib.ECC_STOP_IDLE: "idle",
+    lib.ECC_STOP_TRANSFERS: "transfers",
     lib.ECC_STOP_ERROR: "error",
 }
 
 
 def _dtype(struct: str) -> np.dtype[np.void]:
-    """Return the dtype of a struct of engine.h: float64, int64, and uint64 for addresses."""
+    """Return the dtype of a struct of engine.h: float64, int64, uint64 for addresses, and structs of these."""
     kind = ffi.typeof(struct)
-    fields = [(name, _NUMPY.get(field.type.cname, "u8"), field.offset) for name, field in kind.fields]
+    fields = [
+        (name, _dtype(field.type.cname) if field.type.kind == "struct" else _NUMPY.get(field.type.cname, "u8"),
+         field.offset)
+        for name, field in kind.fields
+    ]  # fmt: skip
     names, formats, offsets = zip(*fields, strict=True)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": ffi.sizeof(kind)})
 
@@ -54,6 +60,8 @@ FLOW = _dtype("ecc_flow_t")
 EVENT = _dtype("ecc_event_t")
 LINK_RESULT = _dtype("ecc_link_result_t")
 FLOW_RESULT = _dtype("ecc_flow_result_t")
+TRANSFER = _dtype("ecc_transfer_t")
+TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
 LINK_HOOKS = _hooks("ecc_link_t")
 FLOW_HOOKS = _hooks("ecc_flow_t")
 
@@ -114,6 +122,20 @@ def new_flows(n: int) -> NDArray[np.void]:
     return flows
 
 
+def new_transfers(n: int) -> NDArray[np.void]:
+    """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
+
+    Parameters
+        n : int, >= 0. Number of transfers.
+    Returns
+        shape (n,), dtype TRANSFER; `start` [ps] must grow.
+    """
+    transfers = np.zeros(n, TRANSFER)
+    for name in ("stop", "size"):
+        transfers[name] = -1
+    return transfers
+
+
 @dataclass(frozen=True)
 class Stats:
     """Counts and costs of a run so far."""
@@ -124,10 +146,14 @@ class Stats:
     in_flight: int  # packets and ACKs in the network
     samples: int  # rows filled
     trace: int  # events the trace saw, kept or not
+    transfers: int  # that have started
+    alive: int  # transfers that are not over
+    waiting: int  # transfers that have not started
+    over: int  # transfers whose results were not taken yet
     bytes: int  # of memory held by the engine
     peak_bytes: int
     digest: int  # 64-bit hash of all events
-    stop: str  # why it stopped: "not yet", "until", "max_events", "idle" or "error"
+    stop: str  # why it stopped: "not yet", "until", "max_events", "idle", "transfers" or "error"
     cpu_seconds: float  # spent in the engine and the hooks
 
 
@@ -137,7 +163,8 @@ class Engine:
     Parameters
         links : shape (n_links + n_further,), dtype LINK, from `new_links`.
         flows : shape (n_flows,), dtype FLOW, from `new_flows`.
-        routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse.
+        routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse;
+            those of the templates last.
         n_further : int, >= 0. How many of `links`, the last, are further routers at the link that their `at` names.
         header_size : int, bytes, a multiple of 8. What travels with each packet.
         seed : int, from 0 to 2^64 - 1.
@@ -145,6 +172,9 @@ class Engine:
         n_samples : int, >= 0. Number of samples.
         n_sampled : int or None. The first n_sampled flows appear in samples; None: all.
         trace : int, >= 0. Events to keep in the trace.
+        templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
+        record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
+        memory_limit : int, bytes, >= 0. What the engine may take in all; 0: no limit.
         keep : objects to keep alive as long as the engine: records, parameters, compiled hooks.
     Raises
         NativeError: a value out of range (which link or flow, and what is allowed), or no memory.
@@ -164,11 +194,15 @@ class Engine:
         n_samples: int = 0,
         n_sampled: int | None = None,
         trace: int = 0,
+        templates: NDArray[np.void] | None = None,
+        record_size: int = 0,
+        memory_limit: int = 0,
         keep: Sequence[object] = (),
     ) -> None:
-        for name, array, dtype in (("links", links, LINK), ("flows", flows, FLOW)):
-            if array.dtype != dtype or array.ndim != 1:
-                raise TypeError(f"{name} must come from new_{name}(n), got dtype {array.dtype}, shape {array.shape}")
+        templates = new_flows(0) if templates is None else templates
+        _check("links", links, LINK)
+        _check("flows", flows, FLOW)
+        _check("templates", templates, FLOW)
         self._keep = tuple(keep)
         self._cpu_seconds = 0.0
         self._links = len(links) - n_further
@@ -181,15 +215,17 @@ class Engine:
         self._samples = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._trace = np.zeros(trace, EVENT)
 
-        link_table, flow_table = links.copy(), flows.copy()  # contiguous
+        link_table, flow_table, template_table = links.copy(), flows.copy(), templates.copy()  # contiguous
         table = np.array(routes, np.int64)
         config = ffi.new("ecc_config_t *")
         config.seed = seed
         config.n_links, config.n_further = self._links, n_further
         config.n_flows, config.n_routes = len(flows), table.size
+        config.n_templates, config.record_size, config.most_bytes = len(templates), record_size, memory_limit
         config.header_size = header_size
         config.links = _pointer("const ecc_link_t *", link_table)
         config.flows = _pointer("const ecc_flow_t *", flow_table)
+        config.templates = _pointer("const ecc_flow_t *", template_table)
         config.routes = _pointer("const int64_t *", table)
         if trace > 0:
             config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
@@ -210,7 +246,8 @@ class Engine:
             until : float, s, from 0 to below 4e6. Time to advance to.
             max_events : int or None, >= 0. Events to run at most; None: no limit.
         Returns
-            "until", "max_events", or "idle" (the time was reached and nothing is left to happen).
+            "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers"
+            (`add` must say the next transfers first, or that there are no more).
         Raises
             NativeError: a hook failed or left a bad value, or no memory; says which, where and when.
         Notes: other Python threads run meanwhile.
@@ -219,10 +256,43 @@ class Engine:
         code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
         self._cpu_seconds += time.thread_time() - began
         if code != 0:
-            report = ffi.new("ecc_report_t *")
-            lib.ecc_engine_report(self._engine, report)
-            raise _error(report)
+            raise self._reported()
         return self.stats.stop
+
+    def add(self, transfers: NDArray[np.void], more: bool) -> None:
+        """Hand over the next transfers; in how many calls never changes the result.
+
+        Parameters
+            transfers : shape (n,), dtype TRANSFER, from `new_transfers`, in the order of their starts.
+            more : bool. Whether others will follow.
+        Raises
+            NativeError: one starts before the one before it or before now, or has a value out of range; none was taken.
+        """
+        _check("transfers", transfers, TRANSFER)
+        table = transfers.copy()
+        if lib.ecc_engine_add(self._engine, _pointer("const ecc_transfer_t *", table), len(table), more) != 0:
+            raise self._reported()
+
+    def take_over(self) -> NDArray[np.void]:
+        """Return the results of the transfers that are over and were not taken yet, dtype TRANSFER_RESULT.
+
+        `number` counts the flows and then the transfers, in the order of their starts; `kind` is the template.
+        """
+        results = np.zeros(self.stats.over, TRANSFER_RESULT)
+        lib.ecc_engine_take_over(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
+        return results
+
+    @property
+    def alive(self) -> NDArray[np.void]:
+        """The results so far of the transfers that are not over, dtype TRANSFER_RESULT."""
+        results = np.zeros(self.stats.alive, TRANSFER_RESULT)
+        lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
+        return results
+
+    def _reported(self) -> NativeError:
+        report = ffi.new("ecc_report_t *")
+        lib.ecc_engine_report(self._engine, report)
+        return _error(report)
 
     @property
     def stats(self) -> Stats:
@@ -278,6 +348,12 @@ class Engine:
             raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
 
 
+def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:
+    if array.dtype != dtype or array.ndim != 1:
+        maker = "flows" if name == "templates" else name
+        raise TypeError(f"{name} must come from new_{maker}(n), got dtype {array.dtype}, shape {array.shape}")
+
+
 def _pointer(kind: str, array: NDArray[Any]) -> Any:
     return ffi.cast(kind, array.ctypes.data)
 
@@ -287,7 +363,7 @@ def _error(report: Any) -> NativeError:
     text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
     where = []
     if report.of:
-        entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS))[report.of - 1]
+        entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", ()))[report.of - 1]
         where.append(f"{entity} {report.index}")
         if report.hook >= 0:
             where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "link.h"
+#include "pool.h"
 
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
 #define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
@@ -20,12 +21,15 @@ full_size(ecc_flow_state_t *flow)
 }
 
 void
-ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
+ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t position, int64_t number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    const ecc_flow_t *is = &self->flow_specs[index];
 
+    memset(flow, 0, sizeof(*flow));
     flow->is = is;
+    flow->position = position;
+    flow->number = number;
+    flow->start = is->start;
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
     flow->counted = ECC_NO_PACKET;
@@ -40,17 +44,53 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, uint64_t seed)
     flow->ack_delay = is->ack_delay;
     flow->size = is->size;
     flow->draws_sizes = is->packet_size_max > is->packet_size;
-    flow->random_sizes = ecc_random_stream(seed, (UINT64_C(1) << 33) + index);
+    flow->random_sizes = ecc_random_stream(self->seed, (UINT64_C(1) << 33) + (uint64_t) number);
     flow->full_size = full_size(flow);
     flow->packet_size = is->opening_size > 0 ? (int32_t) is->opening_size : flow->full_size;
     flow->wants_random = is->wants_random != 0;
     flow->has_header_bytes = is->header_bytes > 0;
     flow->header_offset = (uint16_t) is->header_offset;
     flow->finish = -1;
-    flow->random = ecc_random_stream(seed, (UINT64_C(1) << 32) + index);
-    ecc_calendar_insert(&self->slow, self->base[ECC_START] + index, is->start);
-    if (is->stop >= 0) {
-        ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + index, is->stop < ECC_NEVER ? is->stop : ECC_NEVER);
+    flow->random = ecc_random_stream(self->seed, (UINT64_C(1) << 32) + (uint64_t) number);
+}
+
+ecc_flow_result_t
+ecc_flow_result(const ecc_flow_state_t *flow)
+{
+    return (ecc_flow_result_t) {
+        .finish = flow->finish,
+        .completed = flow->completed,
+        .sent = flow->sent,
+        .received = flow->received,
+        .delivered = flow->expected - flow->lost,
+        .lost = flow->lost,
+        .retransmitted = flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0,
+        .rate = flow->rate,
+        .window = flow->window,
+        .srtt = flow->srtt,
+    };
+}
+
+/* A transfer that neither sends nor has anything in the network is over. */
+static void
+leave_if_over(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (index >= self->n_flows && !flow->active && flow->n_packets == 0) {
+        ecc_pool_leave(self, index);
+    }
+}
+
+void
+ecc_flow_forget(ecc_engine_t *self, uint32_t id)
+{
+    uint32_t index = ecc_packets_at(&self->packets, id)->flow;
+
+    ecc_packets_give_back(&self->packets, id);
+    if (index >= self->n_flows) {
+        self->flows[index].n_packets--;
+        leave_if_over(self, index);
     }
 }
 
@@ -180,6 +220,9 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         return ecc_state_fail(self, ret, ECC_OF_FLOW, index, ECC_NO_HOOK, self->packets.n_used);
     }
     packet = ecc_packets_at(&self->packets, id);
+    if (index >= self->n_flows) {
+        flow->n_packets++;
+    }
     packet->sent = self->now;
     packet->offset = flow->sent;
     packet->flow = index;
@@ -265,17 +308,19 @@ static int
 end(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    int ret = 0;
 
     flow->active = false;
     flow->finish = self->now;
     ecc_calendar_cancel(&self->fast, self->base[ECC_SEND] + index);
     ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
     ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
-    if (flow->is->on_stop == NULL) {
-        return 0;
+    if (flow->is->on_stop != NULL) {
+        memset(self->scratch, 0, self->header_size);
+        ret = call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, flow->packet_size, 0);
     }
-    memset(self->scratch, 0, self->header_size);
-    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, flow->packet_size, 0);
+    leave_if_over(self, index);
+    return ret;
 }
 
 int
@@ -437,7 +482,7 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     if (ret == 0 && flow->active) {
         ret = ask(self, index, ECC_FLOW_ON_ACK, flow->on_ack, ecc_packets_header(packet), packet->size, 0);
     }
-    ecc_packets_give_back(&self->packets, id);
+    ecc_flow_forget(self, id);
     if (ret != 0) {
         return ret;
     }

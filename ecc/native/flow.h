@@ -5,8 +5,8 @@
 
 #include "state.h"
 
-/* Sets up a flow from its specification. */
-void ecc_flow_init(ecc_engine_t *self, uint32_t flow, uint64_t seed);
+/* Sets up a flow from its specification; its links are at this position of the table of hops. */
+void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint32_t position, int64_t number);
 
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
@@ -21,6 +21,11 @@ ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
 
 /* A packet will reach its sender, as an ACK, ack_delay after `time`. */
 void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
+
+/* A packet leaves the network: it goes back to the pool, and its flow may be over. */
+void ecc_flow_forget(ecc_engine_t *self, uint32_t packet);
+
+ecc_flow_result_t ecc_flow_result(const ecc_flow_state_t *flow);
 
 /* Counts what has silently reached the receiver by now. */
 void ecc_flow_catch_up(ecc_engine_t *self, uint32_t flow);

@@ -235,7 +235,7 @@ drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int64_t kind
     link->dropped_bytes += size;
     ecc_state_trace(self, ECC_DROP, index, packet->offset);
     ret = call_all(self, index, ECC_LINK_ON_DROP, link->is.on_drop, packet, packet->position, size, kind);
-    ecc_packets_give_back(&self->packets, id);
+    ecc_flow_forget(self, id);
     return ret;
 }
 

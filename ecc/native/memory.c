@@ -30,8 +30,11 @@ ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator)
 int
 ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **block)
 {
-    void *grown = self->allocator.resize(self->allocator.context, *block, new_size);
+    void *grown = NULL;
 
+    if (self->most == 0 || self->bytes - old_size + new_size <= self->most) {
+        grown = self->allocator.resize(self->allocator.context, *block, new_size);
+    }
     if (grown == NULL) {
         return ECC_ERR_NO_MEMORY;
     }

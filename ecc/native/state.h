@@ -24,10 +24,15 @@ enum ecc_kind {
     ECC_TIMER,
     ECC_TIMEOUT,
     ECC_N_KINDS,
+    ECC_FIRST_SLOW = ECC_INTERVAL,
     ECC_DROP = ECC_N_KINDS
 };
 
 #define ECC_CACHE_LINE 64
+#define ECC_MOST_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
+
+/* What a step of the loop returns to stop it without an error. */
+#define ECC_PAUSE 1
 
 /* What awaits a packet at the end of a link's wire; the lowest bits of an entry in the table of hops. */
 enum ecc_wire_end {
@@ -116,18 +121,55 @@ typedef struct {
     uint16_t header_offset;
 
     _Alignas(ECC_CACHE_LINE) const ecc_flow_t *is;
+    ecc_ps_t start;
     ecc_ps_t finish;
     uint64_t random;
     uint64_t random_sizes;
-    int32_t full_size; /* of packets once the opening is over */
+    int64_t number;     /* of the flow; of a transfer n_flows and those before it */
+    int32_t full_size;  /* of packets once the opening is over */
+    uint32_t n_packets; /* in the network; kept for transfers only */
+    uint32_t unused;    /* the slot that was freed before this one */
+    uint32_t kind;      /* template of a transfer */
 } ecc_flow_state_t;
+
+typedef struct {
+    ecc_flow_t is;
+    uint32_t position; /* of its links, in the table of hops */
+    uint32_t length;
+} ecc_template_t;
+
+/* Transfers: those that wait for their start, slots for those alive, results of those that are over. */
+typedef struct {
+    ecc_template_t *templates;
+    ecc_transfer_t *waiting;
+    ecc_transfer_result_t *over;
+    unsigned char *records; /* of the slots */
+    size_t record_size;
+    uint32_t n_templates;
+    uint32_t longest;      /* links of a template's routes */
+    uint32_t first_hop;    /* of the first slot */
+    uint32_t n_slots;      /* in use or used before */
+    uint32_t n_alive;
+    uint32_t unused;       /* slot freed last */
+    size_t n_waiting;
+    size_t n_taken;        /* of those waiting that have started */
+    size_t room_waiting;
+    size_t n_over;
+    size_t room_over;
+    size_t room_records;
+    int64_t n_started;
+    ecc_ps_t last_start;
+    bool more;
+} ecc_pool_t;
 
 struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
     ecc_calendar_t slow;
-    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar */
+    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar; START of the first slot is that of
+                                   the next transfer */
     ecc_packets_t packets;
+    ecc_pool_t pool;
     ecc_link_state_t *links;
     ecc_flow_state_t *flows;
     void *flows_block; /* the memory of flows, not aligned */
@@ -150,7 +192,11 @@ struct ecc_engine {
     uint32_t n_links;
     uint32_t n_routers; /* the first of each link included */
     uint32_t n_flows;
+    uint32_t room; /* flows and slots that there is memory for */
+    bool wants_flow_queues;
+    uint64_t seed;
     size_t n_hops;
+    size_t n_flow_queues;
     int64_t stop;
     ecc_report_t report;
     ecc_memory_t memory;
@@ -215,6 +261,7 @@ ecc_state_fail(ecc_engine_t *self, int code, int64_t of, int64_t index, int64_t 
 #define ECC_OF_NOBODY 0
 #define ECC_OF_LINK 1
 #define ECC_OF_FLOW 2
+#define ECC_OF_TRANSFER 3
 #define ECC_NO_HOOK (-1)
 
 #endif

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
-from ecc.native import EVENT, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT
+from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, new_flows
 from ecc.packet.prepare import Setup
 
 __all__ = ["Kind", "Twin", "build_twin"]
@@ -191,6 +191,7 @@ class TwinLink:
 @dataclass(eq=False)
 class TwinFlow:
     index: int
+    number: int  # its index; of a transfer: all flows and the transfers before it
     given: Any  # start, stop, size, packet_size, ...: the fields of FLOW
     state: Record
     params: Record
@@ -217,6 +218,8 @@ class TwinFlow:
     rtt: float = 0.0  # s
     srtt: float = 0.0
     min_rtt: float = 0.0
+    packets: int = 0  # in the network
+    kind: int = 0  # of a transfer: its template
 
     @property
     def in_flight(self) -> int:
@@ -266,6 +269,16 @@ class Agent:
         return next((name for name, (_, at, *_) in fields.items() if at == offset), None)
 
 
+@dataclass(frozen=True)
+class Template:
+    """What transfers have in common."""
+
+    given: Mapping[str, float]  # the fields of FLOW
+    agent: Agent
+    forward: Sequence[TwinLink]
+    reverse: Sequence[TwinLink]
+
+
 # What happens ------------------------------------------------------------------------------------------------------
 
 
@@ -273,10 +286,11 @@ class Twin:
     """One run of the packet engine, in plain Python.
 
     Parameters
-        links, flows, routes, seed, sample, n_samples, n_sampled, n_further : as ecc.native.Engine; addresses in them
-            are ignored.
+        links, flows, routes, seed, sample, n_samples, n_sampled, n_further, templates : as ecc.native.Engine; addresses
+            in them are ignored.
         routers, ends : one `Agent` for each router and each flow.
         headers : offset of a region of the header -> dtype of what is there.
+        template_ends : one `Agent` for each template.
     Raises
         NativeError: from `advance`, where a hook fails or leaves a bad value, as the C engine does.
     Notes: some 100,000 events a second.
@@ -296,7 +310,10 @@ class Twin:
         sample: float = 0.0,
         n_samples: int = 0,
         n_sampled: int | None = None,
+        templates: NDArray[np.void] | None = None,
+        template_ends: Sequence[Agent] = (),
     ) -> None:
+        self.seed = seed
         self.now = self.serial = self.events = self.data_packets = self.in_flight = self.digest = 0
         self.begun = False
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
@@ -315,20 +332,43 @@ class Twin:
         self.flows: list[TwinFlow] = []
         way = iter(np.asarray(routes).tolist())
         for k, (row, agent) in enumerate(zip(flows, ends, strict=True)):
-            given, random = Record.of(row), Random(seed, 2**32 + k)
+            given = Record.of(row)
             forward = [self.links[next(way)] for _ in range(given.n_forward)]
             reverse = [self.links[next(way)] for _ in range(given.n_reverse)]
-            sizes = Random(seed, 2**33 + k)
-            self.flows.append(TwinFlow(
-                k, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window, sizes
-            ))  # fmt: skip
-            self.flows[k].draw_size()
+            self.flows.append(self.new_flow(k, k, given, agent, forward, reverse))
             self.set_timer(Kind.START, k, given.start)
-            if given.stop >= 0:
-                self.set_timer(Kind.STOP, k, given.stop)
+        self.n_flows = len(flows)  # those behind them are slots of transfers
+        self.templates: list[Template] = []
+        for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
+            fields = {name: row[name].item() for name in row.dtype.names or ()}
+            ways = [[self.links[next(way)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
+            self.templates.append(Template(fields, agent, ways[0], ways[1]))
+        self.waiting: list[dict[str, int]] = []
+        self.more = bool(self.templates)
+        self.started = 0  # transfers
+        self.free_slots: list[int] = []
+        self.over: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
             :n_sampled
         ]
+
+    def new_flow(
+        self,
+        index: int,
+        number: int,
+        given: Any,
+        agent: Agent,
+        forward: Sequence[TwinLink],
+        reverse: Sequence[TwinLink],
+    ) -> TwinFlow:
+        random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
+        flow = TwinFlow(
+            index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window, sizes
+        )
+        flow.draw_size()
+        if given.stop >= 0:
+            self.set_timer(Kind.STOP, index, given.stop)
+        return flow
 
     def advance(self, until: float, max_events: int | None = None) -> str:
         """Run all events up to and at a time; slices never change the result.
@@ -336,7 +376,7 @@ class Twin:
         Parameters
             until : float, s. max_events : int or None, events to run at most.
         Returns
-            "until", "max_events" or "idle", as ecc.native.Engine.
+            "until", "max_events", "idle" or "transfers", as ecc.native.Engine.
         Raises
             NativeError: a hook failed or left a bad value.
         """
@@ -345,7 +385,7 @@ class Twin:
             self.begun = True
             for router in self.routers:
                 self.begin(router)
-        while self.heap and self.heap[0][0] <= end:
+        while not self.is_hungry and self.heap and self.heap[0][0] <= end:
             time, kind, entity, _, packet = self.heap[0]
             if packet is None and self.timers.get((kind, entity)) != time:
                 heapq.heappop(self.heap)  # set again or cancelled
@@ -360,13 +400,59 @@ class Twin:
             if packet is None:
                 del self.timers[kind, entity]
             self.happen(kind, entity, packet)
+        if self.is_hungry:
+            return "transfers"
         self.take_samples(end)
         self.now = end
         pending = any(packet is not None or self.timers.get((k, e)) == t for t, k, e, _, packet in self.heap)
         return "until" if pending else "idle"
 
+    def add(self, transfers: NDArray[np.void], more: bool) -> None:
+        """Hand over the next transfers.
+
+        Parameters
+            transfers : shape (n,), dtype TRANSFER. more : whether others will follow.
+        """
+        self.waiting += [{name: row[name].item() for name in row.dtype.names or ()} for row in transfers]
+        self.more = more
+        self.wait_for_transfer()
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether the next transfers must be handed over before time goes on."""
+        return self.more and not self.waiting
+
+    def wait_for_transfer(self) -> None:
+        self.set_timer(Kind.START, self.n_flows, self.waiting[0]["start"] if self.waiting else None)
+
+    def take(self) -> int:
+        """Let the next transfer take a slot; which flow it is."""
+        transfer = self.waiting.pop(0)
+        kind = transfer.pop("kind")
+        template = self.templates[kind]
+        index = self.free_slots.pop() if self.free_slots else len(self.flows)
+        number = self.n_flows + self.started
+        given: Any = Record(FLOW, {**template.given, **transfer})
+        flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
+        flow.kind = kind
+        self.flows[index : index + 1] = [flow]
+        self.started += 1
+        self.wait_for_transfer()
+        return index
+
+    def leave_if_over(self, flow: TwinFlow) -> None:
+        """A transfer that neither sends nor has anything in the network is over: its slot is free."""
+        if flow.index >= self.n_flows and not flow.active and flow.packets == 0:
+            flow.lost += flow.in_flight
+            flow.expected = flow.sent
+            self.set_timer(Kind.TIMEOUT, flow.index, None)
+            self.over.append(flow)
+            self.free_slots.append(flow.index)
+
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
         """Count, hash and trace an event, and let it happen to its packet, link or flow."""
+        if kind == Kind.START and entity == self.n_flows:
+            entity = self.take()
         subject: Any = packet or (self.routers if kind == Kind.INTERVAL else self.flows)[entity]
         if kind >= 0:
             self.events += 1
@@ -429,6 +515,8 @@ class Twin:
             self.in_flight -= 1
             self.trace(Kind.DROP, link.index, packet.offset)
             self.ask_link(link, "on_drop", packet)
+            packet.flow.packets -= 1
+            self.leave_if_over(packet.flow)
             return
         link.queue += size
         link.n_queued += 1
@@ -499,6 +587,7 @@ class Twin:
         """One packet leaves the sender."""
         packet = Packet(flow, flow.next_size, flow.sent, self.now, self.new_headers(), flow.forward)
         self.in_flight += 1
+        flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
         self.ask_flow(flow, "on_send", packet)
         if flow.in_flight == 0:
@@ -528,6 +617,7 @@ class Twin:
         """An ACK reaches the sender: it measures the RTT, finds gaps, and makes room."""
         flow = packet.flow
         self.in_flight -= 1
+        flow.packets -= 1
         first = flow.srtt == 0.0
         flow.rtt = to_seconds(self.now - packet.sent)
         flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
@@ -546,7 +636,9 @@ class Twin:
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
-        self.go(flow)
+            self.go(flow)
+        else:
+            self.leave_if_over(flow)
 
     def stop(self, flow: TwinFlow) -> None:
         """A flow stops sending; its ACKs and timeouts still count what drains."""
@@ -556,6 +648,7 @@ class Twin:
             for kind in (Kind.SEND, Kind.TIMER, Kind.STOP):
                 self.set_timer(kind, flow.index, None)
             self.ask_flow(flow, "on_stop")
+            self.leave_if_over(flow)
 
     def check_timeout(self, flow: TwinFlow) -> None:
         deadline = flow.heard + flow.timeout
@@ -670,7 +763,8 @@ class Twin:
     @property
     def states(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The records of the routers and of the flows."""
-        return [router.state.values() for router in self.routers], [flow.state.values() for flow in self.flows]
+        flows = self.flows[: self.n_flows]
+        return [router.state.values() for router in self.routers], [flow.state.values() for flow in flows]
 
     @property
     def link_results(self) -> NDArray[np.void]:
@@ -681,12 +775,27 @@ class Twin:
     @property
     def flow_results(self) -> NDArray[np.void]:
         """Shape (n_flows,), dtype FLOW_RESULT."""
-        rows = []
-        for f in self.flows:
-            again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
-            counts = (f.sent, f.received, f.delivered, f.lost, again)
-            rows.append((f.finish, f.completed, *counts, f.rate, f.window, f.srtt))
-        return np.array(rows, FLOW_RESULT)
+        return np.array([self.flow_result(flow) for flow in self.flows[: self.n_flows]], FLOW_RESULT)
+
+    def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
+        again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
+        counts = (f.sent, f.received, f.delivered, f.lost, again)
+        return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt)
+
+    @property
+    def transfers_over(self) -> NDArray[np.void]:
+        """Results of the transfers that are over, in the order of their ends, dtype TRANSFER_RESULT."""
+        return self.transfer_results(self.over)
+
+    @property
+    def transfers_alive(self) -> NDArray[np.void]:
+        """Results so far of the others that have started, by slot, dtype TRANSFER_RESULT."""
+        slots = self.flows[self.n_flows :]
+        return self.transfer_results([flow for flow in slots if flow.index not in self.free_slots])
+
+    def transfer_results(self, flows: list[TwinFlow]) -> NDArray[np.void]:
+        rows = [(f.number, f.kind, f.given.start, f.given.size, self.flow_result(f)) for f in flows]
+        return np.array(rows, TRANSFER_RESULT)
 
 
 def build_twin(setup: Setup, **options: Any) -> Twin:

@@ -28,6 +28,7 @@ from ecc.native import (
     addresses,
     new_flows,
     new_links,
+    new_transfers,
     picoseconds,
 )
 from ecc.native.compile import CompiledHooks, compile_hooks
@@ -230,13 +231,20 @@ class Case:
     sample: float
     n_sampled: int
     max_events: int
+    templates: np.ndarray
+    template_hooks: list[list[str]]
+    template_modes: list[int]
+    transfers: np.ndarray
+    chunk: int
     n_further: int = 0
 
     def __repr__(self) -> str:
-        tables = [[dict(zip(a.dtype.names, r.item(), strict=True)) for r in a] for a in (self.links, self.flows)]
-        return f"Case({tables[0]}, {tables[1]}, " + ", ".join(
-            f"{name}={getattr(self, name)!r}" for name in list(self.__dataclass_fields__)[2:]
-        )
+        def shown(value: Any) -> str:
+            if isinstance(value, np.ndarray):
+                return repr([dict(zip(value.dtype.names, row.item(), strict=True)) for row in value])
+            return repr(value)
+
+        return f"Case({', '.join(f'{name}={shown(getattr(self, name))}' for name in self.__dataclass_fields__)})"
 
 
 # A clock on which many things happen at the same instant, and one on which they do not.
@@ -249,7 +257,8 @@ REGIONS = DTYPES[Header].itemsize * np.array([0, 1])  # where in a header a prot
 @st.composite
 def cases(draw: Any) -> Case:
     n_links, n_flows, n_further = draw(st.integers(1, 6)), draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 3]))
-    links, flows = new_links(n_links + n_further), new_flows(n_flows)
+    n_templates = draw(st.integers(0, 2))
+    links, flows, templates = new_links(n_links + n_further), new_flows(n_flows), new_flows(n_templates)
     for link in links:
         link["at"] = draw(st.integers(0, n_links - 1))
         link["header_offset"] = draw(st.sampled_from(REGIONS))
@@ -261,7 +270,7 @@ def cases(draw: Any) -> Case:
         link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
     routes: list[int] = []
     ways = st.permutations(range(n_links))
-    for flow in flows:
+    for flow in [*flows, *templates]:
         forward = draw(ways)[: draw(st.integers(1, n_links))]
         reverse = draw(ways)[: draw(st.integers(0, n_links))] if draw(st.booleans()) else []
         routes += [*forward, *reverse]
@@ -280,14 +289,23 @@ def cases(draw: Any) -> Case:
         flow["window"] = draw(st.sampled_from([0.0, 0.0, 1500.0, 6000.0]))
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
+    transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
+    for transfer in transfers:
+        transfer["start"] = picoseconds(20 * draw(TIMES))
+        transfer["stop"] = draw(st.sampled_from([-1, transfer["start"] + max(1, picoseconds(20 * draw(TIMES)))]))
+        transfer["size"] = draw(st.sampled_from([-1, 1, 1000, 5000, 30000]))
+        transfer["access_delay"], transfer["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
+        transfer["kind"] = draw(st.integers(0, n_templates - 1))
+    transfers = transfers[np.argsort(transfers["start"], kind="stable")]
     some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
     others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
         links, flows, routes, [draw(some) for _ in links], [draw(others) for _ in flows],
         [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
-        draw(st.integers(0, n_flows)),
-        draw(st.integers(1, 500)), n_further,
+        draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
+        templates, [draw(others) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
+        transfers, draw(st.integers(1, 20)), n_further,
     )  # fmt: skip
 
 
@@ -296,6 +314,8 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     link_states = np.zeros(len(case.links), DTYPES[LinkState])
     flow_states = np.zeros(len(case.flows), DTYPES[FlowState])
     flow_states["mode"], flow_states["bottleneck"] = case.modes, -1
+    template_states = np.zeros(len(case.templates), DTYPES[FlowState])
+    template_states["mode"], template_states["bottleneck"] = case.template_modes, -1
     params = np.array([tuple((PARAMS | {"drop": case.drop}).values())], PARAMS_DTYPE)
     n_samples = int(case.duration / case.sample)
     options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
@@ -308,13 +328,18 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
         for states, chosen, table in (
             (link_states, case.link_hooks, LINK_TABLE),
             (flow_states, case.flow_hooks, FLOW_TABLE),
+            (template_states, case.template_hooks, FLOW_TABLE),
         )
     ]
-    twin = Twin(case.links, case.flows, case.routes, *agents, dict.fromkeys(REGIONS, DTYPES[Header]), **options)
-    links, flows = case.links.copy(), case.flows.copy()
+    twin = Twin(
+        case.links, case.flows, case.routes, *agents[:2], dict.fromkeys(REGIONS, DTYPES[Header]),
+        templates=case.templates, template_ends=agents[2], **options,
+    )  # fmt: skip
+    links, flows, templates = case.links.copy(), case.flows.copy(), case.templates.copy()
     for rows, chosen, table, states in (
         (links, case.link_hooks, compiled[0], link_states),
         (flows, case.flow_hooks, compiled[1], flow_states),
+        (templates, case.template_hooks, compiled[1], template_states),
     ):
         rows["state"], rows["params"] = addresses(states), addresses(params)[0]
         for row, names in zip(rows, chosen, strict=True):
@@ -322,17 +347,23 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
                 row[name] = table[name]
     engine = Engine(
         links, flows, case.routes, header_size=len(REGIONS) * DTYPES[Header].itemsize, trace=1_000_000,
-        keep=(link_states, flow_states, params, compiled), **options,
+        templates=templates, record_size=DTYPES[FlowState].itemsize,
+        keep=(link_states, flow_states, template_states, params, compiled), **options,
     )  # fmt: skip
     return engine, twin, link_states, flow_states
 
 
 def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.ndarray]:
-    """Both engines at the end of a case, the C engine in slices."""
+    """Both engines at the end of a case, the C engine in slices and with the transfers in chunks."""
     engine, twin, *states = both_engines(case, compiled)
-    while engine.advance(case.duration, case.max_events) == "max_events":
+    handed = 0
+    while (stop := engine.advance(case.duration, case.max_events)) in ("max_events", "transfers"):
         engine.verify()
+        if stop == "transfers":
+            engine.add(case.transfers[handed : handed + case.chunk], more=handed + case.chunk < len(case.transfers))
+            handed += case.chunk
     engine.verify()
+    twin.add(case.transfers, more=False)
     twin.advance(case.duration)
     return engine, twin, *states
 
@@ -353,6 +384,8 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
     for name in ("link_results", "flow_results"):
         c, p = getattr(engine, name), getattr(twin, name)
         assert c.tobytes() == p.tobytes(), f"{name} of C: {c}, of the twin: {p}"
+    for c, p in ((engine.take_over(), twin.transfers_over), (engine.alive, twin.transfers_alive)):
+        assert c.tobytes() == p.tobytes(), f"transfers of C: {c}, of the twin: {p}"
     assert stats.samples == len(twin.rows)
     for name, totals in twin.samples.items():
         if len(totals):
@@ -471,7 +504,8 @@ def one_flow(**values: Any) -> Case:
     links["capacity"], flows["n_forward"] = 8e6, 1
     fields: dict[str, Any] = {
         "link_hooks": [[]], "flow_hooks": [[]], "modes": [0], "drop": 0.0, "seed": 1, "duration": 0.1, "sample": 0.01,
-        "n_sampled": 1, "max_events": 10**6,
+        "n_sampled": 1, "max_events": 10**6, "templates": new_flows(0), "template_hooks": [], "template_modes": [],
+        "transfers": new_transfers(0), "chunk": 1,
     }  # fmt: skip
     for name, value in values.items():
         if name in fields:

@@ -1,0 +1,453 @@
+#include "pool.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "flow.h"
+#include "link.h"
+
+#define FIRST_SLOTS 16u
+#define FIRST_WAITING 64u
+#define NO_SLOT UINT32_MAX
+
+static int
+fail(ecc_engine_t *self, int code)
+{
+    return code == 0 ? 0 : ecc_state_fail(self, code, ECC_OF_NOBODY, 0, ECC_NO_HOOK, self->room);
+}
+
+/* ---- life ---- */
+
+int
+ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
+{
+    ecc_pool_t *pool = &self->pool;
+    void *block = NULL;
+    int ret;
+
+    pool->unused = NO_SLOT;
+    pool->record_size = (size_t) config->record_size;
+    pool->first_hop = (uint32_t) config->n_routes;
+    if (config->n_templates == 0) {
+        return 0;
+    }
+    ret = ecc_memory_resize(&self->memory, 0, (size_t) config->n_templates * sizeof(*pool->templates), &block);
+    if (ret != 0) {
+        return fail(self, ret);
+    }
+    pool->templates = block;
+    pool->n_templates = (uint32_t) config->n_templates;
+    pool->more = true;
+    for (uint32_t i = 0; i < pool->n_templates; i++) {
+        const ecc_flow_t *is = &config->templates[i];
+        pool->templates[i].is = *is;
+        pool->templates[i].length = (uint32_t) (is->n_forward + is->n_reverse);
+        if (pool->templates[i].length > pool->longest) {
+            pool->longest = pool->templates[i].length;
+        }
+    }
+    return 0;
+}
+
+static void
+release(ecc_engine_t *self, size_t size, void *block)
+{
+    ecc_memory_release(&self->memory, size, &block);
+}
+
+static size_t
+flows_size(uint32_t room)
+{
+    return room * sizeof(ecc_flow_state_t) + ECC_CACHE_LINE;
+}
+
+void
+ecc_pool_free(ecc_engine_t *self)
+{
+    ecc_pool_t *pool = &self->pool;
+
+    release(self, pool->n_templates * sizeof(*pool->templates), pool->templates);
+    release(self, pool->room_waiting * sizeof(*pool->waiting), pool->waiting);
+    release(self, pool->room_over * sizeof(*pool->over), pool->over);
+    release(self, pool->room_records * pool->record_size, pool->records);
+    release(self, flows_size(self->room), self->flows_block);
+    release(self, self->n_hops * sizeof(*self->hops), self->hops);
+    release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
+    ecc_calendar_free(&self->fast, &self->memory);
+    ecc_calendar_free(&self->slow, &self->memory);
+}
+
+int
+ecc_pool_verify(const ecc_engine_t *self)
+{
+    const ecc_pool_t *pool = &self->pool;
+    uint32_t n_free = 0;
+    bool fine = pool->n_taken <= pool->n_waiting && pool->n_over + pool->n_alive <= pool->room_over;
+
+    for (uint32_t slot = pool->unused; slot != NO_SLOT && n_free <= pool->n_slots; n_free++) {
+        const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+        fine = fine && slot < pool->n_slots && !flow->active && flow->n_packets == 0;
+        slot = flow->unused;
+    }
+    return fine && n_free + pool->n_alive == pool->n_slots ? 0 : ECC_ERR_BROKEN;
+}
+
+/* ---- room ---- */
+
+uint32_t
+ecc_pool_first_room(const ecc_config_t *config)
+{
+    return (uint32_t) config->n_flows + (config->n_templates > 0 ? FIRST_SLOTS : 0);
+}
+
+/* Numbers of the first nodes of each kind, where there is room for so many flows; how many nodes a calendar has. */
+static void
+number_nodes(const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_KINDS + 1], uint32_t *n_fast)
+{
+    uint32_t next = 0;
+
+    for (uint32_t kind = 0; kind < ECC_N_KINDS; kind++) {
+        uint32_t n = kind == ECC_INTERVAL ? self->n_routers
+            : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links : room;
+        if (kind == ECC_FIRST_SLOW) {
+            *n_fast = next;
+            next = 0;
+        }
+        base[kind] = next;
+        next += n;
+    }
+    base[ECC_N_KINDS] = next;
+}
+
+static int
+make_room_for_states(ecc_engine_t *self, uint32_t room)
+{
+    void *block = NULL;
+    void *flows;
+    int ret = ecc_memory_resize(&self->memory, 0, flows_size(room), &block);
+
+    if (ret != 0) {
+        return ret;
+    }
+    flows = (void *) (((uintptr_t) block + ECC_CACHE_LINE - 1) / ECC_CACHE_LINE * ECC_CACHE_LINE);
+    if (self->flows != NULL) {
+        memcpy(flows, self->flows, self->room * sizeof(*self->flows));
+    }
+    release(self, flows_size(self->room), self->flows_block);
+    self->flows = flows;
+    self->flows_block = block;
+    self->room = room;
+    return 0;
+}
+
+static int
+make_room_for_records(ecc_engine_t *self, uint32_t n_slots)
+{
+    ecc_pool_t *pool = &self->pool;
+    void *block = pool->records;
+    int ret;
+
+    if (pool->record_size == 0 || n_slots == 0) {
+        return 0;
+    }
+    ret = ecc_memory_resize(
+        &self->memory, pool->room_records * pool->record_size, n_slots * pool->record_size, &block);
+    if (ret != 0) {
+        return ret;
+    }
+    pool->records = block;
+    pool->room_records = n_slots;
+    for (uint32_t slot = 0; slot < pool->n_slots; slot++) {
+        self->flows[self->n_flows + slot].state = pool->records + slot * pool->record_size;
+    }
+    return 0;
+}
+
+static int
+make_room_for_hops(ecc_engine_t *self, uint32_t n_slots)
+{
+    size_t n_hops = self->pool.first_hop + (size_t) n_slots * self->pool.longest + 1;
+    void *block = self->hops;
+    int ret;
+
+    if (n_hops > UINT32_MAX) {
+        return ECC_ERR_TOO_LARGE;
+    }
+    ret = ecc_memory_resize(&self->memory, self->n_hops * sizeof(*self->hops), n_hops * sizeof(*self->hops), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->hops = block;
+    self->n_hops = n_hops;
+    if (!self->wants_flow_queues) {
+        return 0;
+    }
+    block = self->flow_queues;
+    ret = ecc_memory_resize(&self->memory, self->n_flow_queues * sizeof(*self->flow_queues),
+        n_hops * sizeof(*self->flow_queues), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self->flow_queues = block;
+    self->n_flow_queues = n_hops;
+    return 0;
+}
+
+static int
+make_room_for_nodes(ecc_engine_t *self, uint32_t room)
+{
+    const uint32_t n_fast_kinds = ECC_FIRST_SLOW;
+    uint32_t base[ECC_N_KINDS + 1];
+    uint32_t n_fast = 0;
+    uint32_t n_slow;
+    int ret;
+
+    number_nodes(self, room, base, &n_fast);
+    n_slow = base[ECC_N_KINDS];
+    ret = ecc_calendar_renumber(&self->fast, &self->memory, n_fast, 2 * n_fast, n_fast_kinds, self->base, base);
+    if (ret != 0) {
+        return ret;
+    }
+    memcpy(self->base, base, n_fast_kinds * sizeof(*base));
+    ret = ecc_calendar_renumber(&self->slow, &self->memory, n_slow, n_slow, ECC_N_KINDS - n_fast_kinds,
+        self->base + n_fast_kinds, base + n_fast_kinds);
+    if (ret != 0) {
+        return ret;
+    }
+    memcpy(self->base + n_fast_kinds, base + n_fast_kinds, (ECC_N_KINDS - n_fast_kinds) * sizeof(*base));
+    return 0;
+}
+
+int
+ecc_pool_make_room(ecc_engine_t *self, uint32_t room)
+{
+    uint32_t n_slots = room - self->n_flows;
+    int ret = make_room_for_states(self, room);
+
+    if (ret == 0) {
+        ret = make_room_for_records(self, n_slots);
+    }
+    if (ret == 0) {
+        ret = make_room_for_hops(self, n_slots);
+    }
+    if (ret == 0) {
+        ret = make_room_for_nodes(self, room);
+    }
+    return fail(self, ret);
+}
+
+/* ---- transfers ---- */
+
+/* Room for n items of a size, at least doubled. */
+static int
+widen(ecc_engine_t *self, size_t item, size_t n, size_t *room, void **block)
+{
+    size_t new = *room == 0 ? FIRST_WAITING : *room;
+    int ret;
+
+    if (n <= *room) {
+        return 0;
+    }
+    while (new < n) {
+        new *= 2;
+    }
+    ret = ecc_memory_resize(&self->memory, *room * item, new * item, block);
+    if (ret == 0) {
+        *room = new;
+    }
+    return ret;
+}
+
+static int
+check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
+{
+    const ecc_pool_t *pool = &self->pool;
+    ecc_ps_t least = pool->last_start > self->now ? pool->last_start : self->now;
+
+    for (int64_t i = 0; i < n; i++) {
+        const ecc_transfer_t *transfer = &transfers[i];
+        int64_t number = pool->n_started + (int64_t) (pool->n_waiting - pool->n_taken) + i;
+        ecc_flow_t flow;
+        double value;
+        int ret;
+        if (transfer->kind < 0 || transfer->kind >= pool->n_templates || transfer->start < least) {
+            value = transfer->start < least ? (double) transfer->start : (double) transfer->kind;
+            return ecc_state_fail(self, ECC_ERR_TRANSFER, ECC_OF_TRANSFER, number, ECC_NO_HOOK, value);
+        }
+        flow = pool->templates[transfer->kind].is;
+        flow.start = least = transfer->start;
+        flow.stop = transfer->stop;
+        flow.size = transfer->size;
+        flow.access_delay = transfer->access_delay;
+        flow.ack_delay = transfer->ack_delay;
+        ret = ecc_config_check_flow(&flow, self->header_size, &value);
+        if (ret != 0) {
+            return ecc_state_fail(self, ret, ECC_OF_TRANSFER, number, ECC_NO_HOOK, value);
+        }
+    }
+    return 0;
+}
+
+int
+ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more)
+{
+    ecc_pool_t *pool = &self->pool;
+    void *block = pool->waiting;
+    uint32_t node = self->base[ECC_START] + self->n_flows;
+    int ret = check(self, transfers, n);
+
+    if (ret != 0) {
+        return ret;
+    }
+    if (pool->n_taken > 0) {
+        pool->n_waiting -= pool->n_taken;
+        memmove(pool->waiting, pool->waiting + pool->n_taken, pool->n_waiting * sizeof(*transfers));
+        pool->n_taken = 0;
+    }
+    ret = widen(self, sizeof(*transfers), pool->n_waiting + (size_t) n, &pool->room_waiting, &block);
+    if (ret != 0) {
+        return fail(self, ret);
+    }
+    pool->waiting = block;
+    pool->more = more != 0 && pool->n_templates > 0;
+    if (n > 0) {
+        memcpy(pool->waiting + pool->n_waiting, transfers, (size_t) n * sizeof(*transfers));
+        pool->n_waiting += (size_t) n;
+        pool->last_start = transfers[n - 1].start;
+        if (!ecc_calendar_pending(&self->slow, node)) {
+            ecc_calendar_insert(&self->slow, node, pool->waiting[0].start);
+        }
+    }
+    return 0;
+}
+
+/* The slot freed last, or a new one. */
+static int
+find_slot(ecc_engine_t *self, uint32_t *slot)
+{
+    ecc_pool_t *pool = &self->pool;
+
+    *slot = pool->unused;
+    if (*slot != NO_SLOT) {
+        pool->unused = self->flows[self->n_flows + *slot].unused;
+        return 0;
+    }
+    if (self->n_flows + pool->n_slots == self->room) {
+        int ret;
+        if (pool->n_slots > ECC_MOST_ENTITIES) {
+            return fail(self, ECC_ERR_TOO_LARGE);
+        }
+        ret = ecc_pool_make_room(self, self->n_flows + 2 * pool->n_slots);
+        if (ret != 0) {
+            return ret;
+        }
+    }
+    *slot = pool->n_slots++;
+    return 0;
+}
+
+/* The links of a template become those of a slot; what left them silently is no longer counted as queued. */
+static uint32_t
+lay(ecc_engine_t *self, uint32_t slot, const ecc_template_t *template)
+{
+    uint32_t position = self->pool.first_hop + slot * self->pool.longest;
+
+    if (self->flow_queues != NULL) {
+        for (uint32_t k = 0; k < self->pool.longest; k++) {
+            ecc_link_catch_up(self, &self->links[self->hops[position + k] >> ECC_HOP_LINK]);
+        }
+    }
+    memcpy(&self->hops[position], &self->hops[template->position], template->length * sizeof(*self->hops));
+    return position;
+}
+
+int
+ecc_pool_take(ecc_engine_t *self, uint32_t *index)
+{
+    ecc_pool_t *pool = &self->pool;
+    const ecc_transfer_t *transfer = &pool->waiting[pool->n_taken];
+    const ecc_template_t *template = &pool->templates[transfer->kind];
+    ecc_flow_state_t *flow;
+    void *block = pool->over;
+    uint32_t slot;
+    int ret;
+
+    /* its result has its place before it starts, so that leaving cannot fail */
+    ret = widen(self, sizeof(*pool->over), pool->n_over + pool->n_alive + 1, &pool->room_over, &block);
+    pool->over = block;
+    if (ret == 0) {
+        ret = find_slot(self, &slot);
+    }
+    if (ret != 0) {
+        return fail(self, ret);
+    }
+    *index = self->n_flows + slot;
+    flow = &self->flows[*index];
+    ecc_flow_init(self, *index, &template->is, lay(self, slot, template), self->n_flows + pool->n_started);
+    flow->start = transfer->start;
+    flow->size = transfer->size;
+    flow->access_delay = transfer->access_delay;
+    flow->ack_delay = transfer->ack_delay;
+    flow->kind = (uint32_t) transfer->kind;
+    if (pool->record_size > 0) {
+        flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
+    }
+    if (transfer->stop >= 0) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + *index, transfer->stop);
+    }
+    pool->n_alive++;
+    pool->n_started++;
+    pool->n_taken++;
+    if (pool->n_taken < pool->n_waiting) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_START] + self->n_flows, pool->waiting[pool->n_taken].start);
+    }
+    return 0;
+}
+
+static ecc_transfer_result_t
+result(const ecc_flow_state_t *flow)
+{
+    return (ecc_transfer_result_t) { .number = flow->number, .kind = flow->kind, .start = flow->start,
+        .size = flow->size, .flow = ecc_flow_result(flow) };
+}
+
+void
+ecc_pool_leave(ecc_engine_t *self, uint32_t index)
+{
+    ecc_pool_t *pool = &self->pool;
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    flow->lost += flow->sent - flow->expected;
+    flow->expected = flow->sent;
+    ecc_calendar_cancel(&self->slow, self->base[ECC_TIMEOUT] + index);
+    pool->over[pool->n_over++] = result(flow);
+    pool->n_alive--;
+    flow->unused = pool->unused;
+    pool->unused = index - self->n_flows;
+}
+
+int64_t
+ecc_engine_take_over(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n)
+{
+    ecc_pool_t *pool = &self->pool;
+    size_t n_taken = (size_t) n < pool->n_over ? (size_t) n : pool->n_over;
+
+    if (n_taken > 0) {
+        memcpy(results, pool->over, n_taken * sizeof(*results));
+        pool->n_over -= n_taken;
+        memmove(pool->over, pool->over + n_taken, pool->n_over * sizeof(*results));
+    }
+    return (int64_t) n_taken;
+}
+
+void
+ecc_engine_alive(ecc_engine_t *self, ecc_transfer_result_t *results)
+{
+    for (uint32_t slot = 0; slot < self->pool.n_slots; slot++) {
+        const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+        ecc_flow_catch_up(self, self->n_flows + slot);
+        if (flow->active || flow->n_packets > 0) {
+            *results++ = result(flow);
+        }
+    }
+}

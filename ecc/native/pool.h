@@ -1,0 +1,35 @@
+#ifndef ECC_POOL_H
+#define ECC_POOL_H
+
+/*
+ * Room for flows, and the transfers that take turns in it: a transfer waits for its start, lives in a slot behind the
+ * flows, and leaves a result. Room is doubled when every slot is taken, and with it the calendars' nodes.
+ */
+
+#include "state.h"
+
+/* Copies the templates; their routes are laid by ecc_config_lay_routes. */
+ECC_MUST_CHECK int ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config);
+void ecc_pool_free(ecc_engine_t *self);
+ECC_MUST_CHECK int ecc_pool_verify(const ecc_engine_t *self);
+
+/* Memory for this many flows and slots: of their states, records, links, and nodes in the calendars. */
+ECC_MUST_CHECK int ecc_pool_make_room(ecc_engine_t *self, uint32_t room);
+
+/* How much room there is at first. */
+uint32_t ecc_pool_first_room(const ecc_config_t *config);
+
+/* The next transfer takes a slot: it becomes this flow. */
+ECC_MUST_CHECK int ecc_pool_take(ecc_engine_t *self, uint32_t *flow);
+
+/* A transfer that is over leaves its result and its slot. */
+void ecc_pool_leave(ecc_engine_t *self, uint32_t flow);
+
+/* Whether more transfers must be handed over before time goes on. */
+static inline bool
+ecc_pool_is_hungry(const ecc_pool_t *self)
+{
+    return self->more && self->n_taken == self->n_waiting;
+}
+
+#endif
