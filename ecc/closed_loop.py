@@ -167,11 +167,11 @@ def linearize_laws(
     # The last bit of the equilibrium must not make an integrator drift: (R_R - 1)/T would be a pole off the origin.
     router["R"][np.abs(router["R"] - 1.0) < 1e-14] = 1.0
     announce = {name: np.array(column) for name, column in slopes["announce"].items()} if "announce" in slopes else None
-    source = _source_slopes(protocol, network, point, heard @ told, p)
+    source = _source_slopes(protocol, network, point, heard @ told, rtts, float(intervals[0]), p)
     by_flow = (
         protocol.combine == "sum"
         or announce is not None
-        or "x_rtt" in law_arguments(protocol.source_law)
+        or not {"x_rtt", "D"}.isdisjoint(law_arguments(protocol.source_law))
         or bool(router["u"].any() or (np.abs(router["x"] * source["R"][0]) > _AT_REST).any())
     )
     if not by_flow and any(np.any(slope != slope[0]) for slope in source.values()):
@@ -207,25 +207,32 @@ def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> No
 
 
 def _source_slopes(
-    protocol: Protocol, network: Network, point: Equilibrium, heard: NDArray[np.float64], p: Any
+    protocol: Protocol,
+    network: Network,
+    point: Equilibrium,
+    heard: NDArray[np.float64],
+    rtts: NDArray[np.float64],
+    interval: float,
+    p: Any,
 ) -> dict[str, NDArray[np.float64]]:
     """Derivatives of the source law for every flow; equal flows are differentiated once."""
     wanted = law_arguments(protocol.source_law)
     names = [name for name in _SOURCE if name in wanted]
-    places: dict[tuple[float, float], int] = {}
+    places: dict[tuple[float, ...], int] = {}
     slopes: list[list[float]] = []
     where = np.zeros(network.n_flows, dtype=np.int64)
-    for flow, (x, R) in enumerate(zip(point.rates.tolist(), heard.tolist(), strict=True)):
-        if (x, R) not in places:
-            supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "p": p}
+    for flow, (x, R, D) in enumerate(zip(point.rates.tolist(), heard.tolist(), rtts.tolist(), strict=True)):
+        key = (x, R, D) if "D" in wanted else (x, R)
+        if key not in places:
+            supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": D, "T": interval, "p": p}
             at = {name: supply[name] for name in wanted}
             following = protocol.source_law(**at)
             if abs(following - x) > _AT_REST * x:
                 raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, following)}")
             found = gradient(protocol.source_law, at, names)
-            places[x, R] = len(slopes)
+            places[key] = len(slopes)
             slopes.append([found.get(name, 0.0) for name in _SOURCE])
-        where[flow] = places[x, R]
+        where[flow] = places[key]
     return dict(zip(_SOURCE, np.array(slopes).T[:, where], strict=True))
 
 

@@ -23,7 +23,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    q         queue                                                           router, ann.  bit
    C         capacity                                                        router, ann.  bit/s
    d         RTT by which the router scales its step (mean or maximum)       router, ann.  s
-   T         control interval                                                router, ann.  s
+   D         the flow's own RTT                                              source        s
+   T         control interval                                                all           s
    p         the parameters, by attribute                                    all           --
    ========  ==============================================================  ============  =====
 
