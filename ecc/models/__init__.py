@@ -6,6 +6,7 @@ from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
 from ecc.models.jetmax import JetMax
 from ecc.models.kelly import Kelly
+from ecc.models.maxnet import MaxNet
 from ecc.models.mkc import MKC
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
@@ -14,10 +15,10 @@ from ecc.models.xcp import XCP
 
 __all__ = [
     "EMKC", "EMKCAVQ", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax",
-    "Kelly", "Protocol", "all_protocols",
+    "Kelly", "MaxNet", "Protocol", "all_protocols",
 ]  # fmt: skip
 
 
 def all_protocols() -> dict[str, type[Protocol]]:
     """Return the protocols by class name."""
-    return {cls.__name__: cls for cls in (XCP, RCP, QIRCP, PIQIRCP, JetMax, MKC, EMKC, EMKCAVQ, Kelly)}
+    return {cls.__name__: cls for cls in (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)}

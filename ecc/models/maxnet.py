@@ -1,0 +1,283 @@
+"""MaxNet (Wydrowski and Zukerman 2002; as TCP MaxNet of Suchara, Witt, Wydrowski, ICON 2005: MAXNET; THESIS II.E.2).
+
+A router integrates what arrives beyond mu C into a price in seconds, the queue that a link of mu C would have. A source
+sends by the largest price on its path alone:
+
+    P(t + T) = P(t) + (T/C) (y(t) - mu C), at least 0                       MAXNET (1), (2)
+    P(t + T) = P(t) + (y(t) - mu C)/(mu C), at least 0, in intervals        THESIS (2.10): form="thesis"
+    eta <- eta + (p1/W - p2 P/D) T, on every ACK                            MAXNET fig. 2, THESIS (2.11)
+    W <- p3 exp(eta - p4 P/D), by at most +maxIncrement or -maxDecrement    MAXNET fig. 2, THESIS (2.12)
+
+    P  price                  y  arrival rate [bit/s]   p1, p2  gains of the integral (THESIS: beta K, beta)
+    W  window [packets]       C  capacity [bit/s]       p3  window at rest without price (W_m)
+    D  base RTT [s]           mu  target utilization    p4  gain of the proportional part (alpha/M)
+    eta  the integral         T  control interval [s]
+
+It rests where all flows of a bottleneck have the rate W/D = p1/(p2 P): the demand function, the same for any RTT, so
+MaxNet is max-min fair at loads mu C. Eliminating eta, a source is a rate law of PI kind,
+
+    x <- x exp((p1/W - p2 P/D) T n - p4 (P - P_prev)/D), W = x D, n = W T/D ACKs an interval
+
+which linear models take; p3 sets only where a flow begins.
+
+What MAXNET leaves open:
+- `interval` of fig. 2, "integration period": the router's control interval, added on every ACK, as THESIS (2.11) says.
+  The bracket that fig. 2 lost is that of THESIS (2.11).
+- The units of price and base RTT, scaled integers in its kernel. With both in seconds the printed p4 = 15 is beyond all
+  bounds (a link carries 11 to 32 % of its capacity), so a source multiplies prices by `price_scale`. The default, 0.05,
+  was chosen with the paper's figures in view: on its setups the sampled model is stable below 0.129, packets to 0.06
+  (RTTs of 57 and 29 ms oscillate at 0.07), and at 0.03 the first price comes too late for the 30 KB buffer.
+- Windows count `segment` bytes and stay above 1. A timeout sets the window to 1 ("standard TCP"); a gap in the ACKs
+  changes nothing. Prices are at least 0, as a field without sign has to be.
+- The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the
+  books.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.models import books
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.elementary import exp, log
+from ecc.models.equilibria import followers, shared_fair_rate
+from ecc.network import Network
+from ecc.quantity import as_size
+
+
+def integral_law(eta: Any, W: Any, P: Any, D: Any, T: Any, p: Any) -> Any:
+    """The next integral, MAXNET fig. 2 and THESIS (2.11)."""
+    return eta + (p.p1 / W - p.p2 * p.scale * P / D) * T
+
+
+def window_law(eta: Any, P: Any, D: Any, p: Any) -> Any:
+    """The window aimed at [packets], MAXNET fig. 2 and THESIS (2.12)."""
+    return p.p3 * exp(eta - p.p4 * p.scale * P / D)
+
+
+def integral_of(W: Any, P: Any, D: Any, p: Any) -> Any:
+    """The integral with which the window aimed at is W: the inverse of `window_law`."""
+    return log(W / p.p3) + p.p4 * p.scale * P / D
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    price: float = 0.0  # largest on the path so far
+    link: int = books.NO_LINK  # whose it is
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    price: float = 0.0
+    arrived: float = 0.0  # since the last tick [bytes]
+    opened: float = 0.0  # when the running interval began [s]
+    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+
+
+@dataclass
+class FlowState:
+    """A host's books for one flow."""
+
+    x: float = 0.0  # rate until the first ACK of a flow placed at an equilibrium [bit/s]; 0 for others
+    W: float = 0.0  # window [packets]; 0 before the start
+    eta: float = 0.0
+    bottleneck: int = books.NO_LINK  # link whose price came last
+
+
+@dataclass(frozen=True)
+class MaxNet(Protocol):
+    """MaxNet.
+
+    Parameters
+        p1 : float, > 0. Gain of the integral on 1/W (MAXNET sec. IV: 6).
+        p2 : float, > 0. Gain of the integral on the price (MAXNET sec. IV: 1).
+        p3 : float, > 0, packets. First window (MAXNET sec. IV: 2).
+        p4 : float, > 0. Gain of the proportional part (MAXNET sec. IV: 15).
+        mu : float, > 0. Target utilization (MAXNET sec. IV: 0.96).
+        interval : float, s, > 0. Control interval of routers, and period of integration at an ACK (MAXNET sec. IV:
+            10,000 in microseconds).
+        max_increment, max_decrement : float, packets, > 0. Largest steps of the window (MAXNET sec. IV: 2 and 20).
+        form : "maxnet" (prices in seconds) or "thesis" (in intervals, normalized by mu C).
+        price_scale : float, > 0, or None. What sources multiply prices by. None: 0.05, and 0.05 mu interval for
+            form="thesis", which makes the same loop of it.
+        segment : int, bytes, > 0. What windows count.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    p1: float = 6.0
+    p2: float = 1.0
+    p3: float = 2.0
+    p4: float = 15.0
+    mu: float = 0.96
+    interval: float = 0.01
+    max_increment: float = 2.0
+    max_decrement: float = 20.0
+    form: str = "maxnet"
+    price_scale: float | None = None
+    segment: int = 1500
+
+    combine = "max"
+    times = ("discrete",)
+
+    def __post_init__(self) -> None:
+        positive = ("p1", "p2", "p3", "p4", "mu", "interval", "max_increment", "max_decrement")
+        check_number(self, **dict.fromkeys(positive))
+        check_choice(self, "form", ("maxnet", "thesis"))
+        if self.price_scale is not None:
+            check_number(self, price_scale=None)
+        object.__setattr__(self, "segment", as_size(self.segment, "segment"))
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(R: Any, y: Any, C: Any, T: Any, p: Any) -> Any:
+        """The next price: MAXNET (1) and (2), or THESIS (2.10)."""
+        return max(R + (p.per_second * T + p.per_tick) * (y - p.mu * C) / C, 0.0)
+
+    @staticmethod
+    def source_law(x: Any, R: Any, R_prev: Any, D: Any, T: Any, p: Any) -> Any:
+        """The ACKs of an interval at once, as a rate."""
+        W = x * D / p.segment_bits
+        eta = integral_law(integral_of(W, R_prev, D, p), W, R, D, T * W * T / D, p)
+        return window_law(eta, R, D, p) * p.segment_bits / D
+
+    def params(self) -> dict[str, float]:
+        ticks = self.form == "thesis"
+        scale = 0.05 * (self.mu * self.interval if ticks else 1.0) if self.price_scale is None else self.price_scale
+        return {
+            "p1": self.p1,
+            "p2": self.p2,
+            "p3": self.p3,
+            "p4": self.p4,
+            "mu": self.mu,
+            "interval": self.interval,
+            "max_increment": self.max_increment,
+            "max_decrement": self.max_decrement,
+            "per_second": float(not ticks),
+            "per_tick": 1.0 / self.mu if ticks else 0.0,
+            "scale": scale,
+            "segment_bits": 8.0 * self.segment,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return LinkState(price=R)
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return FlowState(x=x, bottleneck=link)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {
+            "on_start": link_on_start,
+            "on_arrival": link_on_arrival,
+            "on_departure": link_on_departure,
+            "on_interval": link_on_interval,
+        }
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium and bounds --------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """y = mu C at every bottleneck: max-min fair; the price is that at which p1/(p2 P) is the share."""
+        p = self.namespace()
+        point = shared_fair_rate(network, self.mu * network.capacities, assignment)
+        price = np.where(followers(point), p.p1 * p.segment_bits / (p.p2 * p.scale * point.fair_rate), inf)
+        return Equilibrium(point.rates, price, point.bottleneck)
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """Paganini, Wang, Doyle, Low 2005, from whom MAXNET has its source: a gain alpha < pi/2."""
+        p = self.namespace()
+        gain = p.scale * p.mu * (p.per_second + p.per_tick / p.interval)
+        hypotheses = "no integral (p1 and p2 near 0), intervals far below the RTT"
+        return [Bound("Paganini et al. 2005", "p4", pi / (2.0 * gain), "sufficient", "continuous", hypotheses)]
+
+
+router_law = MaxNet.router_law
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Set the clock."""
+    env.next_interval = p.interval
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet."""
+    link.arrived += env.packet_size
+
+
+def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Mark a packet with the price if that is the largest so far."""
+    if env.kind == 0 and link.price > header.price:
+        header.price = link.price
+        header.link = env.link
+
+
+def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Integrate over the time that has passed."""
+    if link.ticks > 0:
+        T = env.now - link.opened
+        link.price = router_law(link.price, 8.0 * link.arrived / T, env.capacity, T, p)
+    link.arrived = 0.0
+    link.opened = env.now
+    link.ticks += 1
+
+
+def set_window(flow: Any, W: Any, p: Any, env: Any) -> None:
+    """Keep a window of at least one segment, and of one packet, or nothing would be sent."""
+    flow.W = max(W, 1.0)
+    env.window = max(flow.W * p.segment_bits / 8.0, env.packet_size)
+
+
+def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open with the window at no price; a flow placed at an equilibrium sends at its rate for an RTT."""
+    if flow.x > 0.0:
+        env.rate = flow.x
+    else:
+        set_window(flow, window_law(flow.eta, 0.0, 1.0, p), p, env)
+
+
+def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the header: no price yet."""
+    header.link = books.NO_LINK
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Move the window towards the one aimed at, by the price of this ACK."""
+    D = env.min_rtt
+    flow.bottleneck = header.link
+    if flow.W == 0.0:
+        env.rate = 0.0
+        flow.W = flow.x * D / p.segment_bits
+        flow.eta = integral_of(flow.W, header.price, D, p)
+    flow.eta = min(integral_law(flow.eta, flow.W, header.price, D, p.interval, p), LARGEST)
+    aim = window_law(flow.eta, header.price, D, p)
+    set_window(flow, max(min(aim, flow.W + p.max_increment), flow.W - p.max_decrement), p, env)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Begin again with one packet after a timeout."""
+    if env.kind == 1:
+        set_window(flow, 1.0, p, env)
+
+
+LARGEST = 500.0  # of the integral: its exponential is still a number
