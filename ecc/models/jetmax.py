@@ -28,7 +28,7 @@ What the paper leaves open, and what it decides here:
   its fair rate within it. It decides how soon a proposal that just fits is approved, and how far it may overshoot.
 - A refused proposal is made again from the rate that the flow has.
 - Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted.
-- A link that nobody follows announces gamma C - u. ACKs on reverse links are unresponsive. Loss does not slow a flow.
+- A link that nobody follows announces gamma C. ACKs on reverse links are unresponsive. Loss does not slow a flow.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ class JetMax(Protocol):
         gamma : float, > 0. Target utilization (JETMAX sec. 7: 1).
         switching : "managed" (the first feedback after a change is ignored, sec. 6.3) or "naive" (it is used, 6.2).
         proposed_rate : whether higher rates wait for approval (JETMAX sec. 6.4).
+        bottleneck : the link that a flow follows: "loss", that of the largest virtual loss (JETMAX sec. 5.1), or
+            "rate", that of the smallest fair rate (THESIS ch. VII).
         tolerance : float, >= 0. Virtual loss that counts as none, and distance from the fair rate as near.
         floor : float, > 0. Least sending rate, in packets an interval.
     Raises
@@ -115,6 +117,7 @@ class JetMax(Protocol):
     gamma: float = 1.0
     switching: str = "managed"
     proposed_rate: bool = True
+    bottleneck: str = "loss"
     tolerance: float = 0.01
     floor: float = 1.0
 
@@ -126,6 +129,7 @@ class JetMax(Protocol):
         check_number(self, tau=None, interval=None, gamma=None, tolerance=0.0, floor=None)
         check_choice(self, "switching", ("naive", "managed"))
         check_choice(self, "proposed_rate", (True, False))
+        check_choice(self, "bottleneck", ("loss", "rate"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -152,6 +156,7 @@ class JetMax(Protocol):
             "gamma": self.gamma,
             "tolerance": self.tolerance,
             "floor": self.floor,
+            "by_rate": float(self.bottleneck == "rate"),
             "proposes": float(self.proposed_rate),
             "wait_router": float(managed),
             "wait_rate": float(managed and self.proposed_rate),
@@ -164,6 +169,7 @@ class JetMax(Protocol):
     FlowState = FlowState
 
     def link_hooks(self) -> dict[str, Hook]:
+        on_arrival = {"loss": on_arrival_loss, "rate": on_arrival_rate}[self.bottleneck]
         return {"on_start": link_on_start, "on_arrival": on_arrival, "on_interval": on_interval}
 
     def flow_hooks(self) -> dict[str, Hook]:
@@ -205,8 +211,8 @@ def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
     env.next_interval = p.interval
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Count what a packet proposes, and suggest this router where it is the most congested so far (sec. 6.2)."""
+def count(link: Any, header: Any, env: Any) -> None:
+    """Add what a packet proposes to the books of followers or of others (sec. 6.1, 6.2, 6.4)."""
     if env.kind != 0 or header.size == 0.0:  # an ACK, or a packet of another protocol
         link.unresponsive += env.packet_size
         return
@@ -217,24 +223,50 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         header.stamp = link.ticks
     else:
         link.unresponsive += header.size
-    if header.assigned == NO_LINK or header.assigned == env.link:
+
+
+def answers(header: Any, env: Any) -> bool:
+    """Tell whether this router may give feedback: to data of JetMax, unless they listen to another router only."""
+    return bool(env.kind == 0 and header.size > 0.0 and (header.assigned == NO_LINK or header.assigned == env.link))
+
+
+def suggest(link: Any, header: Any, env: Any) -> None:
+    """Suggest this router and its fair rate."""
+    header.rate = link.g
+    header.R_S = header.R_C
+    header.link = env.link
+
+
+def on_arrival_loss(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet, and suggest this router where its virtual loss is the largest so far (sec. 6.2)."""
+    count(link, header, env)
+    if answers(header, env):
         if link.loss > header.loss or (link.loss == 0.0 and header.loss == 0.0 and link.g < header.rate):
-            header.loss = link.loss
-            header.rate = link.g
-            header.R_S = header.R_C
-            header.link = env.link
+            suggest(link, header, env)
+        header.loss = max(header.loss, link.loss)
+
+
+def on_arrival_rate(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet, and suggest this router where its fair rate is the smallest so far (THESIS ch. VII)."""
+    count(link, header, env)
+    if answers(header, env):
+        if link.g < header.rate:
+            suggest(link, header, env)
+        header.loss = max(header.loss, link.loss)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Announce the fair rate and the virtual loss of the interval; the first tick only opens the books."""
     if link.ticks > 0:
-        per_second = 8.0 / (env.now - link.opened)
-        u = link.unresponsive * per_second
-        y = u + link.responsive * per_second
-        link.N = link.gaps / (env.now - link.opened)
-        link.g = max(0.0, router_law(u, link.N if link.N > 0.0 else 1.0, env.capacity, p))
-        loss = loss_law(y, env.capacity, p)
+        duration = env.now - link.opened
+        u = 8.0 * link.unresponsive / duration
+        loss = loss_law(u + 8.0 * link.responsive / duration, env.capacity, p)
         link.loss = loss if loss > p.tolerance else 0.0
+        link.N = link.gaps / duration
+        if link.N > 0.0:
+            link.g = max(0.0, router_law(u, link.N, env.capacity, p))
+        else:
+            link.g = 0.0 if link.loss > 0.0 else router_law(0.0, 1.0, env.capacity, p)
     link.responsive = 0.0
     link.unresponsive = 0.0
     link.gaps = 0.0
@@ -274,13 +306,16 @@ def change(flow: Any, wait: float) -> None:
     flow.wait = int(wait)
 
 
-def follow(flow: Any, header: Any, p: Any) -> None:
-    """Switch to the router that suggests itself."""
+def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Switch to the router that suggests itself; one chosen for its fair rate is approached at once if that is less."""
     flow.R_T = header.R_S
     flow.bottleneck = header.link
     flow.g = header.rate
+    if p.by_rate != 0.0 and flow.g < flow.x:
+        flow.x = max(source_law(flow.x, flow.g, p), least_rate(p, env))
     flow.proposed = flow.x
     change(flow, p.wait_router)
+    env.rate = flow.x
 
 
 def step(flow: Any, approved: bool, p: Any, env: Any) -> None:
@@ -298,16 +333,17 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Follow the most congested router, and step once for each change that it has seen for a full interval."""
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER:
         return
-    if flow.R_T == NO_ROUTER or (header.R_S != flow.R_T and header.loss > 0.0):
-        follow(flow, header, p)
+    elsewhere = header.R_S != flow.R_T
+    if flow.R_T == NO_ROUTER or (elsewhere and header.loss > 0.0 and p.by_rate == 0.0):
+        follow(flow, header, p, env)
         return
     if flow.first < 0:
         flow.first = header.stamp
     if header.stamp <= flow.first + flow.wait:
         return
-    if header.R_S == flow.R_T:
-        flow.g = header.rate
-    elif abs(flow.x - flow.g) <= p.tolerance * flow.g:
-        follow(flow, header, p)
+    if elsewhere and (p.by_rate != 0.0 or abs(flow.x - flow.g) <= p.tolerance * flow.g):
+        follow(flow, header, p, env)
         return
+    if not elsewhere:
+        flow.g = header.rate
     step(flow, header.loss == 0.0, p, env)
