@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
+from ecc.quantity import as_rate, as_size
 
 NO_ROUTER = 0  # hops are counted from 1
 NO_LINK = -1
@@ -63,6 +64,7 @@ class Header:
     rate: float = 0.0  # fair rate of the router at R_S [bit/s]
     size: float = 0.0  # virtual size, which proposes a rate [bytes]
     gap: float = 0.0  # to the flow's next packet [s]
+    desired: float = 0.0  # more than this the flow cannot use [bit/s]
 
 
 @dataclass
@@ -108,6 +110,10 @@ class JetMax(Protocol):
             "rate", that of the smallest fair rate (THESIS ch. VII).
         tolerance : float, >= 0. Virtual loss that counts as none, and distance from the fair rate as near.
         floor : float, > 0. Least sending rate, in packets an interval.
+        mice : how short flows are treated (THESIS VI.B). "responsive": as all others. "unresponsive": they send at
+            basic_rate until mouse_size has been delivered. "desired_rate": flows of finite size ask for no more than
+            sends them in one RTT, and are unresponsive where that is less than the fair rate.
+        mouse_size : int, bytes, > 0. basic_rate : float, bit/s, > 0. Of mice="unresponsive".
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -120,6 +126,9 @@ class JetMax(Protocol):
     bottleneck: str = "loss"
     tolerance: float = 0.01
     floor: float = 1.0
+    mice: str = "responsive"
+    mouse_size: int = 1_000_000
+    basic_rate: float = 10e6
 
     times = ("discrete",)
     affine = True
@@ -130,6 +139,9 @@ class JetMax(Protocol):
         check_choice(self, "switching", ("naive", "managed"))
         check_choice(self, "proposed_rate", (True, False))
         check_choice(self, "bottleneck", ("loss", "rate"))
+        check_choice(self, "mice", ("responsive", "unresponsive", "desired_rate"))
+        object.__setattr__(self, "mouse_size", as_size(self.mouse_size, "mouse_size"))
+        object.__setattr__(self, "basic_rate", as_rate(self.basic_rate, "basic_rate"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -149,7 +161,7 @@ class JetMax(Protocol):
         return (1.0 - p.tau) * x_rtt + p.tau * R
 
     def params(self) -> dict[str, float]:
-        managed = self.switching == "managed"
+        managed, unresponsive = self.switching == "managed", self.mice == "unresponsive"
         return {
             "tau": self.tau,
             "interval": self.interval,
@@ -160,6 +172,9 @@ class JetMax(Protocol):
             "proposes": float(self.proposed_rate),
             "wait_router": float(managed),
             "wait_rate": float(managed and self.proposed_rate),
+            "mouse_size": float(self.mouse_size) if unresponsive else 0.0,
+            "basic_rate": self.basic_rate if unresponsive else 0.0,
+            "desires": float(self.mice == "desired_rate"),
         }
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -218,9 +233,10 @@ def count(link: Any, header: Any, env: Any) -> None:
         return
     header.R_C += 1
     if header.R_C == header.R_T:
+        header.stamp = link.ticks
+    if header.R_C == header.R_T and header.desired >= link.g:
         link.responsive += header.size
         link.gaps += header.gap
-        header.stamp = link.ticks
     else:
         link.unresponsive += header.size
 
@@ -232,7 +248,7 @@ def answers(header: Any, env: Any) -> bool:
 
 def suggest(link: Any, header: Any, env: Any) -> None:
     """Suggest this router and its fair rate."""
-    header.rate = link.g
+    header.rate = min(link.g, header.desired)
     header.R_S = header.R_C
     header.link = env.link
 
@@ -283,7 +299,7 @@ def least_rate(p: Any, env: Any) -> float:
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Send the least; a flow placed at an equilibrium starts at its rate."""
     if flow.x == 0.0:
-        flow.x = least_rate(p, env)
+        flow.x = max(p.basic_rate, least_rate(p, env))
         flow.proposed = flow.x
     env.rate = flow.x
 
@@ -295,8 +311,12 @@ def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.link = NO_LINK
     header.assigned = flow.assigned
     header.rate = ANY_RATE
-    header.size = env.packet_size * flow.proposed / flow.x
-    header.gap = 8.0 * env.packet_size / flow.x
+    size = env.packet_size + env.header_bytes
+    header.size = size * flow.proposed / flow.x
+    header.gap = 8.0 * size / flow.x
+    header.desired = ANY_RATE
+    if p.desires != 0.0 and env.size >= 0 and env.min_rtt > 0.0:
+        header.desired = 8.0 * env.size / env.min_rtt
 
 
 def change(flow: Any, wait: float) -> None:
@@ -331,7 +351,7 @@ def step(flow: Any, approved: bool, p: Any, env: Any) -> None:
 
 def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Follow the most congested router, and step once for each change that it has seen for a full interval."""
-    if header.sequence != flow.sequence or header.R_S == NO_ROUTER:
+    if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return
     elsewhere = header.R_S != flow.R_T
     if flow.R_T == NO_ROUTER or (elsewhere and header.loss > 0.0 and p.by_rate == 0.0):

@@ -154,6 +154,8 @@ typedef struct {
     int64_t kind;        /* of a loss: 0 gap in the ACKs, 1 timeout */
     int64_t flow;        /* index */
     double random;       /* uniform [0, 1), if asked for, else 0 */
+    int64_t size;         /* bytes to deliver, -1 endless */
+    int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
 } ecc_flow_env_t;
 
 /* 0: fine; anything else: the hook failed and the run stops. */

@@ -136,6 +136,8 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->kind = kind;
     env->flow = index;
     env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
+    env->size = flow->size;
+    env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
     ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
         return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);

@@ -705,6 +705,7 @@ class Twin:
             "in_flight": flow.in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
             "random": flow.random.next() if flow.given.wants_random else 0.0,
+            "size": flow.given.size, "header_bytes": flow.given.header_bytes,
         })  # fmt: skip
         self.call(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):
