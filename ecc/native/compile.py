@@ -2,8 +2,9 @@
 
 The way of a hook: its copy, and the copies of the functions it reaches, pass through Numba; the code of all hooks is
 linked into one module behind C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which
-return 1 where Python would have raised; LLVM makes one object file of it, which is kept in the user's cache directory.
-A later process loads that file through llvmlite, without Numba.
+return a number for the exception where Python would have raised; LLVM makes one object file of it, which is kept in the
+user's cache directory behind a line with the texts of these exceptions. A later process loads that file through
+llvmlite, without Numba.
 
 The name of the file is a digest of everything that made it: the code objects of all functions that the hooks reach and
 the constants these take from outside (what this process runs, not what a source file says by now), the record layouts,
@@ -18,7 +19,9 @@ import enum
 import functools
 import hashlib
 import inspect
+import json
 import os
+import pickle
 import re
 import sys
 import tempfile
@@ -222,10 +225,8 @@ def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None
     return None
 
 
-def _check_writes(
-    dispatcher: Any, records: Mapping[str, Any], writable: Collection[str] | None, seen: set[int]
-) -> None:
-    """Refuse writes that compiled code would do silently, through the types that Numba has found.
+def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collection[str] | None, seen: set[int]) -> int:
+    """Refuse writes that compiled code would do silently, through the types that Numba has found; count the others.
 
     A float stored in an int64 field would be cut, and what a hook writes into params or into a field of env that the
     engine does not read back would be lost.
@@ -234,7 +235,7 @@ def _check_writes(
     from numba.core import ir
 
     seen.add(id(dispatcher))
-    name = _where(dispatcher.py_func)
+    name, writes = _where(dispatcher.py_func), 0
     for result in dispatcher.overloads.values():
         typed = result.type_annotation
         for statement in (s for block in typed.blocks.values() for s in block.body):
@@ -254,10 +255,12 @@ def _check_writes(
                 raise TypeError(f"{place} writes {field}: parameters are read-only")
             if owners == ["env"] and writable is not None and statement.attr not in writable:
                 allowed = ", ".join(writable) or "no field"
-                raise TypeError(f"{place} writes {field}: of env, hooks may write {allowed}")
+                raise TypeError(f"{place} writes {field}: of env, this hook may write {allowed}")
+            writes += 1
     for value in _reach(dispatcher.py_func).values():
         if hasattr(value, "overloads") and id(value) not in seen:
-            _check_writes(value, records, writable, seen)
+            writes += _check_writes(value, records, writable, seen)
+    return writes
 
 
 def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writable: Collection[str] | None) -> Any:
@@ -271,10 +274,12 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
         with warnings.catch_warnings():  # a record that begins like another one: looked at, and passed over for its own
             warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
             dispatcher.compile(signature)
-        _check_writes(dispatcher, records, writable, set())
+        writes = _check_writes(dispatcher, records, writable, set())
         result = dispatcher.overloads[signature]
         if result.signature.return_type != types.none:
             raise TypeError(f"returns a {result.signature.return_type}; a hook acts by writing fields")
+        if writes == 0:
+            raise TypeError("writes no field of any record, so that it does nothing")
     except Exception as error:  # Numba raises many kinds, a KeyError for a record without the field
         cause = _one_line(error)
         if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
@@ -300,8 +305,30 @@ def _target_machine() -> Any:
     )
 
 
-def _linked(results: Collection[Any], machine: Any) -> Any:
-    """Return an optimized LLVM module with a C entry point `hook_<i>` for the i-th compile result, and no other."""
+def _reasons(module: Any) -> dict[int, str]:
+    """Return the exceptions that the code may raise: what its entry points return for each -> type and text.
+
+    Numba keeps an exception as a constant, pickled, that bears the SHA-1 of the pickle in its name.
+    """
+    found = {}
+    for symbol in module.global_variables:
+        name = re.fullmatch(r"\.const\.pickledata\.([0-9a-f]{40})(?:\.\d+)?", symbol.name)
+        text = re.search(r' c"((?:[^"\\]|\\[0-9A-F]{2})*)"', str(symbol))
+        if name and text:
+            data = re.sub(r"\\([0-9A-F]{2})", lambda byte: chr(int(byte[1], 16)), text[1]).encode("latin-1")
+            kind, arguments, _ = pickle.loads(data)
+            if kind is not None:
+                text_of = str(kind(*arguments))
+                code = int.from_bytes(bytes.fromhex(name[1])[:4], "little", signed=True) | 1
+                found[code] = f"{kind.__name__}: {text_of}" if text_of else kind.__name__
+    return found
+
+
+def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]]:
+    """Return an optimized LLVM module, and the exceptions it may raise.
+
+    It has a C entry point `hook_<i>` for the i-th compile result, and no other.
+    """
     import llvmlite.binding as llvm
     from llvmlite import ir
     from numba.core.registry import cpu_target
@@ -320,19 +347,23 @@ def _linked(results: Collection[Any], machine: Any) -> Any:
         ]
         callee = context.declare_function(entries, result.fndesc)
         outcome, _ = context.call_conv.call_function(builder, callee, result.signature.return_type, types, arguments)
-        fine = builder.or_(outcome.is_ok, outcome.is_none)
-        builder.ret(builder.zext(builder.not_(fine), status))
+        with builder.if_then(builder.or_(outcome.is_ok, outcome.is_none), likely=True):
+            builder.ret(status(0))
+        digest = builder.load(builder.gep(outcome.excinfoptr, [status(0), status(2)]))  # of what was raised
+        code = builder.load(builder.bitcast(digest, status.as_pointer()), align=1)
+        builder.ret(builder.or_(code, status(1)))
     module = llvm.parse_assembly(str(entries))
     for library in {id(result): result.library for result in results}.values():
         module.link_in(llvm.parse_assembly(library.get_llvm_str()))
     for symbol in (*module.functions, *module.global_variables):
         if not symbol.is_declaration and not symbol.name.startswith("hook_"):
             symbol.linkage = "internal"
+    reasons = _reasons(module)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     passes = builder.getModulePassManager()
     passes.add_strip_dead_prototype_pass()
     passes.run(module, builder)
-    return module
+    return module, reasons
 
 
 def _missing(module: Any) -> list[str]:
@@ -348,27 +379,27 @@ def _missing(module: Any) -> list[str]:
 
 
 def _object_code(
-    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Collection[str] | None
+    hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]]
 ) -> bytes:
-    """Return one object file with a C entry point `hook_<i>` for the i-th hook."""
+    """Return a line with the exceptions, and an object file with a C entry point `hook_<i>` for the i-th hook."""
     import numba
     from numba.core.compiler_lock import global_compiler_lock
 
     records = {name: numba.from_dtype(layout) for name, layout in layouts.items()}
     machine = _target_machine()
     with global_compiler_lock:
-        results = [_compile_one(name, hook, records, writable) for name, hook in hooks.items()]
-        module = _linked(results, machine)
+        results = [_compile_one(name, hook, records, writable.get(name)) for name, hook in hooks.items()]
+        module, reasons = _linked(results, machine)
         if _missing(module):
             for (name, hook), result in zip(hooks.items(), results, strict=True):
-                if missing := _missing(_linked([result], machine)):
+                if missing := _missing(_linked([result], machine)[0]):
                     raise TypeError(
                         f"hook {name}, {_where(hook)}: needs the interpreter or allocates memory ({missing[0]}); "
                         "hooks use numbers and the fields of their records only"
                     )
         code = machine.emit_object(module)
     assert isinstance(code, bytes)
-    return code
+    return json.dumps(reasons).encode() + b"\n" + code
 
 
 # The cache ---------------------------------------------------------------------------------------------------------
@@ -430,11 +461,16 @@ def _surroundings() -> str:
 
 
 class CompiledHooks(Mapping[str, int]):
-    """The addresses of compiled hooks by name; the code lives as long as this object does."""
+    """The addresses of compiled hooks by name; the code lives as long as this object does.
 
-    def __init__(self, names: Collection[str], code: bytes) -> None:
+    `reasons`: code that a hook may return -> the exception that Python would have raised, in words.
+    """
+
+    def __init__(self, names: Collection[str], stored: bytes) -> None:
         import llvmlite.binding as llvm
 
+        reasons, _, code = stored.partition(b"\n")
+        self.reasons = {int(number): text for number, text in json.loads(reasons).items()}
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
@@ -471,7 +507,7 @@ def compile_hooks(
     header: np.dtype[Any],
     params: np.dtype[Any],
     env: np.dtype[Any],
-    writable: Collection[str] | None = None,
+    writable: Mapping[str, Collection[str]] | None = None,
 ) -> CompiledHooks:
     """Return the C function pointers of hooks over these records.
 
@@ -479,10 +515,10 @@ def compile_hooks(
         hooks : name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields
             of the records, and functions of the same kind that it reaches through its globals.
         state, header, params, env : structured dtypes of float64 and int64 fields; offsets are kept as given.
-        writable : the fields of `env` that hooks may write; None: all.
+        writable : hook -> the fields of `env` that it may write; hooks that are not in it: all.
     Returns
         hooks : mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params,
-            void *env)`; 0: done, 1: where Python would have raised an exception. Keep the object while they are used.
+            void *env)`; 0: done, else an exception, which `hooks.reasons` names. Keep the object while they are used.
     Raises
         TypeError: a hook that cannot be compiled, with its name, file, line and the cause; a record field that is
             neither float64 nor int64.
@@ -503,11 +539,12 @@ def compile_hooks(
         except TypeError as error:
             raise TypeError(f"hook {name}, {_where(function)}: {error}") from None
     with _lock:
-        key = _digest(_surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(writable), *texts)
+        allowed = dict(writable or {})
+        key = _digest(_surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(allowed), *texts)
         if key not in _loaded:
             code = _read(key)
             if code is None:
-                code = _object_code(functions, layouts, writable)
+                code = _object_code(functions, layouts, allowed)
                 _write(key, code)
             _loaded[key] = CompiledHooks(functions, code)
         return _loaded[key]

@@ -276,6 +276,7 @@ typedef struct {
     int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
     ecc_ps_t time;
     double value;   /* the offending value, or what the hook returned */
+    int64_t failed; /* non-zero: `value` is what the hook returned */
 } ecc_report_t;
 
 enum ecc_stop {

@@ -9,7 +9,7 @@ exactly, at the top of engine.h.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,6 +176,7 @@ class Engine:
         record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
         memory_limit : int, bytes, >= 0. What the engine may take in all; 0: no limit.
         keep : objects to keep alive as long as the engine: records, parameters, compiled hooks.
+        reasons : code that a hook may return -> what went wrong, for the message.
     Raises
         NativeError: a value out of range (which link or flow, and what is allowed), or no memory.
         TypeError: an array of another dtype.
@@ -198,12 +199,15 @@ class Engine:
         record_size: int = 0,
         memory_limit: int = 0,
         keep: Sequence[object] = (),
+        reasons: Mapping[int, str] | None = None,
     ) -> None:
         templates = new_flows(0) if templates is None else templates
         _check("links", links, LINK)
         _check("flows", flows, FLOW)
         _check("templates", templates, FLOW)
         self._keep = tuple(keep)
+        self._reasons = reasons or {}
+        self._at = links["at"].tolist()
         self._cpu_seconds = 0.0
         self._links = len(links) - n_further
         self._flows = len(flows)
@@ -236,7 +240,7 @@ class Engine:
                 setattr(config.samples, name, _pointer("int64_t *", samples))
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
-            raise _error(report)
+            raise self._error(report)
         self._engine = ffi.gc(engine[0], lib.ecc_engine_free)
 
     def advance(self, until: float, max_events: int | None = None) -> str:
@@ -292,7 +296,7 @@ class Engine:
     def _reported(self) -> NativeError:
         report = ffi.new("ecc_report_t *")
         lib.ecc_engine_report(self._engine, report)
-        return _error(report)
+        return self._error(report)
 
     @property
     def stats(self) -> Stats:
@@ -337,6 +341,23 @@ class Engine:
         lib.ecc_engine_link_results(self._engine, _pointer("ecc_link_result_t *", results))
         return results
 
+    def _error(self, report: Any) -> NativeError:
+        """The error of a report: what, the value, where and when, in one line."""
+        text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
+        reason = self._reasons.get(int(report.value)) if report.failed else None
+        where = []
+        if report.of:
+            entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", ()))[report.of - 1]
+            further = entity == "link" and report.index >= self._links
+            where.append(
+                f"router {report.index} at link {self._at[report.index]}" if further else f"{entity} {report.index}"
+            )
+            if report.hook >= 0:
+                where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]
+        place = f" ({', '.join(where)})" if where else ""
+        what = f": {reason}" if reason else f", got {report.value:.12g}"
+        return NativeError(f"{text}{what}{place}", report.code)
+
     def verify(self) -> None:
         """Check every invariant of the engine.
 
@@ -356,16 +377,3 @@ def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:
 
 def _pointer(kind: str, array: NDArray[Any]) -> Any:
     return ffi.cast(kind, array.ctypes.data)
-
-
-def _error(report: Any) -> NativeError:
-    """Return the error of a report: what, the value, where and when, in one line."""
-    text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
-    where = []
-    if report.of:
-        entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", ()))[report.of - 1]
-        where.append(f"{entity} {report.index}")
-        if report.hook >= 0:
-            where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]
-    place = f" ({', '.join(where)})" if where else ""
-    return NativeError(f"{text}, got {report.value:.12g}{place}", report.code)

@@ -140,7 +140,9 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
     ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
-        return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
+        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
+        self->report.failed = 1;
+        return ECC_ERR_HOOK_FAILED;
     }
     return 0;
 }

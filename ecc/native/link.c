@@ -60,7 +60,9 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, int hook_number, ecc_hook_
     env->next_interval = router->next_interval;
     ret = hook(router->is.state, header + router->is.header_offset, router->is.params, env);
     if (ret != 0) {
-        return ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_LINK, index, hook_number, ret);
+        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_LINK, index, hook_number, ret);
+        self->report.failed = 1;
+        return ECC_ERR_HOOK_FAILED;
     }
     if (env->next_interval != router->next_interval) {
         if (isnan(env->next_interval)) {

@@ -254,7 +254,7 @@ ecc_state_trace(ecc_engine_t *self, int64_t kind, uint32_t entity, int64_t value
 static inline int
 ecc_state_fail(ecc_engine_t *self, int code, int64_t of, int64_t index, int64_t hook, double value)
 {
-    self->report = (ecc_report_t) { code, of, index, hook, self->now, value };
+    self->report = (ecc_report_t) { code, of, index, hook, self->now, value, 0 };
     return code;
 }
 

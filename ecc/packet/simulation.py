@@ -20,10 +20,19 @@ from ecc.trajectory import Trajectory
 
 __all__ = ["build_engine", "simulate"]
 
-_SIDES = {
-    "links": (LINK_HOOKS, LINK_ENV, ("drop", "next_interval")),
-    "flows": (FLOW_HOOKS, FLOW_ENV, ("rate", "window", "timer")),
+_SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str, ...]]]] = {
+    "links": (
+        LINK_HOOKS,
+        LINK_ENV,
+        dict.fromkeys(LINK_HOOKS, ("next_interval",)) | {"on_arrival": ("drop", "next_interval")},
+    ),
+    "flows": (
+        FLOW_HOOKS,
+        FLOW_ENV,
+        dict.fromkeys(FLOW_HOOKS, ("rate", "window", "timer")) | {"on_receive": (), "on_stop": ()},
+    ),
 }
+"""Hooks of links and of flows, what they see, and the fields of it that the engine reads back."""
 SLICE = 1_000_000
 """Events between looks at the clock and at Ctrl-C; slices never change the result."""
 
@@ -79,6 +88,7 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
         setup : Setup. scenario : Scenario. options : of ecc.native.Engine (sample, n_samples, trace).
     """
     keep: list[object] = [setup]
+    reasons: dict[int, str] = {}
     for part in setup.parts:
         for side, numbers, states, params, hooks in part.sides():
             names, env, writable = _SIDES[side]
@@ -89,6 +99,7 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
                 continue
             compiled = compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
             keep.append(compiled)
+            reasons |= compiled.reasons
             rows = getattr(setup, side)
             rows["state"][numbers] = addresses(states)
             rows["params"][numbers] = addresses(params)
@@ -96,7 +107,8 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
                 rows[name][numbers] = address
     return Engine(
         setup.links, setup.flows, setup.routes, n_further=setup.n_further, header_size=setup.header_size,
-        seed=scenario.seed, n_sampled=scenario.network.n_flows, keep=keep, **options,
+        seed=scenario.seed, n_sampled=scenario.network.n_flows, keep=keep, reasons=reasons,
+        **options,
     )  # fmt: skip
 
 

@@ -725,12 +725,16 @@ class Twin:
         try:
             entity.hooks[name](entity.state, headers[entity.given.header_offset], entity.params, env)
         except Exception as error:
-            raise self.error(entity, name, "a hook failed", 1.0) from error
+            reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise self.error(entity, name, f"a hook failed: {reason}") from error
 
-    def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float) -> NativeError:
-        of = "link" if isinstance(entity, TwinRouter) else "flow"
-        when = f"t = {to_seconds(self.now):.12g} s"
-        return NativeError(f"{text}, got {value:.12g} ({of} {entity.index}, {name}, {when})")
+    def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float | None = None) -> NativeError:
+        of = f"flow {entity.index}"
+        if isinstance(entity, TwinRouter):
+            link = f"link {entity.link.index}"
+            of = link if entity is entity.link.routers[0] else f"router {entity.index} at {link}"
+        got = "" if value is None else f", got {value:.12g}"
+        return NativeError(f"{text}{got} ({of}, {name}, t = {to_seconds(self.now):.12g} s)")
 
     # ---- what comes out --------------------------------------------------------------------------------------
 

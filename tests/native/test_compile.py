@@ -175,7 +175,7 @@ def test_offsets_of_a_foreign_layout_are_kept() -> None:
     )
 
 
-# Exceptions become the code 1 --------------------------------------------------------------------------------------
+# Exceptions become codes ----------------------------------------------------------------------------------------
 
 
 def divide(a: float, b: float) -> float:
@@ -201,12 +201,31 @@ asserts = module_of(  # not a function of this file: pytest rewrites its asserti
 ).asserts
 
 
-@pytest.mark.parametrize("hook", [fails_in_a_law, raises, asserts])
-def test_an_exception_is_the_code_1_and_nothing_is_printed(hook: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    address = compile_one(hook)
-    assert call(address, scratch(R=1.0, now=2.0)) == 0
-    assert call(address, scratch(R=1.0, now=0.0)) == 1
-    assert call(address, scratch(R=1.0, now=2.0)) == 0
+def raises_nothing_said(state: Any, header: Any, params: Any, env: Any) -> None:
+    if env.now == 0.0:
+        raise RuntimeError
+    state.R = 3.0 / env.now if env.now < 3.0 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("hook", "reason"),
+    [
+        (fails_in_a_law, "ZeroDivisionError: division by zero"),
+        (raises, "ValueError: no time"),
+        (asserts, "AssertionError: no time"),
+        (raises_nothing_said, "RuntimeError"),
+    ],
+)
+def test_an_exception_is_a_code_with_its_text_and_nothing_is_printed(
+    hook: Any, reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # compiled, then read from the cache
+        forget()
+        compiled = compile_hooks({"on_test": hook}, *LAYOUTS)
+        assert call(compiled["on_test"], scratch(R=1.0, now=2.0)) == 0
+        code = call(compiled["on_test"], scratch(R=1.0, now=0.0))
+        assert code != 0 and compiled.reasons[code] == reason
+        assert call(compiled["on_test"], scratch(R=1.0, now=2.0)) == 0
     assert capfd.readouterr() == ("", "")
 
 
@@ -234,6 +253,7 @@ def too_few(state: Any, header: Any, env: Any) -> None:
 
 
 def prints(state: Any, header: Any, params: Any, env: Any) -> None:
+    state.R = env.now
     print(state.R)
 
 
@@ -275,6 +295,11 @@ def cut(link: Any, value: float) -> None:
 
 def writes_params(state: Any, header: Any, p: Any, env: Any) -> None:
     p.alpha = 1.0
+
+
+def does_nothing(state: Any, header: Any, params: Any, env: Any) -> None:
+    rate = 2.0 * env.now + divide(state.R, 2.0)
+    rate += 1.0
 
 
 def writes_now(state: Any, header: Any, params: Any, env: Any) -> None:
@@ -334,7 +359,8 @@ def over_list() -> Any:
         (generates, r"generates .*returns a .*generator"),
         (cuts_a_float, r"cuts_a_float .*cut .*stores a float64 in the int field link.seen: write int\(\.\.\.\)"),
         (writes_params, r"writes_params .*line \d+ writes p.alpha: parameters are read-only"),
-        (writes_now, r"writes_now .*writes env.now: of env, hooks may write drop, next_interval"),
+        (does_nothing, "does_nothing .*writes no field of any record, so that it does nothing"),
+        (writes_now, r"writes_now .*writes env.now: of env, this hook may write drop, next_interval"),
         (appends_outside, r"appends_outside .*reaches LOG, a list: only functions, modules and constants"),
         (adds_outside, r"adds_outside .*writes the outer variable 'TOTAL': keep it in the state"),
         (counter(), r"counts .*writes the outer variable 'count': keep it in the state"),
@@ -346,7 +372,7 @@ def over_list() -> Any:
 )  # fmt: skip
 def test_refused_in_one_line(hook: Any, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(TypeError, match=message) as caught:
-        compile_one(hook, writable=("drop", "next_interval"))
+        compile_one(hook, writable={"on_test": ("drop", "next_interval")})
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
 

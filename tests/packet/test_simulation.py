@@ -137,9 +137,12 @@ def fail_at_high_rates(link, header, p, env):
 
 
 def test_a_failing_hook_ends_the_run_and_says_where():
-    with pytest.warns(RuntimeWarning, match=r"the run ended at 3\.\d* s: a hook failed.*on_interval"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"the run ended at 3\.\d* s: a hook failed: ZeroDivisionError: division by zero \(link 0, on_int",
+    ):
         run = simulate(Scenario(Network.dumbbell("50 Mb/s", rtts=[0.05]), Failing(), 10.0))
-    assert "a hook failed" in run.stopped and "link 0" in run.stopped
+    assert "ZeroDivisionError: division by zero (link 0, on_interval, t = 3.0" in run.stopped
     assert len(run.data["time"]) == pytest.approx(30, abs=1)
 
 
@@ -178,3 +181,61 @@ def test_links_without_flows_are_fine():
     run = simulate(Scenario(network, QIRCP(), 5.0), sample=0.5)
     assert run.arrival[:, 1].sum() == 0.0
     assert simulate(Scenario(network, QIRCP(), 5.0), start="equilibrium").rate[-1, 0] == pytest.approx(9.5e6, rel=0.02)
+
+
+def writes_rate_at_the_receiver(flow, header, p, env):
+    header.rate = 1.0
+    env.rate = 2.0
+
+
+def drops_on_departure(link, header, p, env):
+    env.drop = 1
+
+
+def rate_below_zero(flow, header, p, env):
+    env.rate = -5.0
+
+
+def looks_only(flow, header, p, env):
+    seen = env.rtt + flow.x
+    seen += 1.0
+
+
+@dataclass(frozen=True)
+class Changed(QIRCP):
+    """QI-RCP with one hook that is wrong."""
+
+    wrong: str = "looks_only"
+
+    def link_hooks(self):
+        return super().link_hooks() | ({"on_departure": drops_on_departure} if self.wrong == "drops" else {})
+
+    def flow_hooks(self):
+        changed = {
+            "looks": {"on_timer": looks_only},
+            "receiver": {"on_receive": writes_rate_at_the_receiver},
+            "negative": {"on_ack": rate_below_zero},
+        }
+        return super().flow_hooks() | changed.get(self.wrong, {})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            "looks",
+            r"hook on_timer, looks_only \(test_simulation.py:\d+\): writes no field of any record, so that it does",
+        ),
+        ("receiver", r"hook on_receive, .* line \d+ writes env.rate: of env, this hook may write no field"),
+        ("drops", r"hook on_departure, .* writes env.drop: of env, this hook may write next_interval"),
+    ],
+)
+def test_hooks_that_write_nothing_or_what_they_may_not_are_refused(wrong, message):
+    with pytest.raises(TypeError, match=message):
+        simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Changed(wrong=wrong), 5.0))
+
+
+def test_a_bad_rate_ends_the_run_and_says_which():
+    expected = r"rate must be finite and >= 0 bit/s, got -5 \(flow 0, on_ack, t = 0.05"
+    with pytest.warns(RuntimeWarning, match=expected):
+        simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05]), Changed(wrong="negative"), 5.0))

@@ -348,7 +348,8 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     engine = Engine(
         links, flows, case.routes, header_size=len(REGIONS) * DTYPES[Header].itemsize, trace=1_000_000,
         templates=templates, record_size=DTYPES[FlowState].itemsize,
-        keep=(link_states, flow_states, template_states, params, compiled), **options,
+        keep=(link_states, flow_states, template_states, params, compiled),
+        reasons=getattr(compiled[1], "reasons", None), **options,
     )  # fmt: skip
     return engine, twin, link_states, flow_states
 
@@ -566,7 +567,12 @@ def interval_gone_wrong(link: Any, header: Any, p: Any, env: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "name", "hook", "message"),
     [
-        ("flow", "on_ack", raising_on_ack, r"a hook failed, got 1 \(flow 0, on_ack, t = 0.005 s\)"),
+        (
+            "flow",
+            "on_ack",
+            raising_on_ack,
+            r"a hook failed: ZeroDivisionError: .*division by zero \(flow 0, on_ack, t = 0.005 s\)",
+        ),
         ("flow", "on_ack", rate_gone_wrong, r"rate must be finite and >= 0 bit/s, got nan \(flow 0, on_ack, t = 0.005"),
         ("flow", "on_ack", window_gone_wrong, r"window must be .* bytes, got -2.5 \(flow 0, on_ack, t = 0.005 s\)"),
         ("flow", "on_send", timer_gone_wrong, r"timer must not be NaN s, got nan \(flow 0, on_send, t = 0 s\)"),
