@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import allocation, fluid, linear, models, native, packet, plot, stability
+    from ecc import allocation, fluid, headers, linear, models, native, packet, plot, stability
     from ecc.closed_loop import linearize
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
     from ecc.linear import DelaySystem, SampledSystem
@@ -38,12 +38,12 @@ _HOME = {
     "linearize": "closed_loop",
     "sweep": "sweeps",
 }
-_PACKAGES = ("allocation", "fluid", "linear", "models", "native", "packet", "plot", "stability")
+_PACKAGES = ("allocation", "fluid", "headers", "linear", "models", "native", "packet", "plot", "stability")
 
 __all__ = [
     "Arrivals", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link", "NativeError",
-    "Network", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "linear", "linearize",
-    "models", "native", "packet", "plot", "stability", "sweep",
+    "Network", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "headers", "linear",
+    "linearize", "models", "native", "packet", "plot", "stability", "sweep",
 ]  # fmt: skip
 
 

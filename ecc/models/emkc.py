@@ -69,6 +69,7 @@ class EMKC(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    header_bytes = (20, 20)  # THESIS III.C
     Header = price_books.Header
     LinkState = price_books.LinkState
     FlowState = price_books.FlowState

@@ -102,6 +102,7 @@ class EMKCAVQ(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    header_bytes = (20, 20)  # THESIS III.C
     Header = price_books.Header
     LinkState = LinkState
     FlowState = price_books.FlowState

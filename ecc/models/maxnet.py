@@ -171,6 +171,7 @@ class MaxNet(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    header_bytes = (8, 8)  # MAXNET fig. 3
     Header = Header
     LinkState = LinkState
     FlowState = FlowState

@@ -83,6 +83,7 @@ class MKC(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
+    header_bytes = (20, 20)  # THESIS III.C
     Header = price_books.Header
     LinkState = price_books.LinkState
     FlowState = price_books.FlowState

@@ -1,0 +1,246 @@
+"""Congestion headers as bytes: those of EVAL fig. 2 (THESIS fig. 28), of JETMAX sec. 6.6 and of MAXNET fig. 3.
+
+The texts give the fields, their units and the sizes, in all and for data that flow one way only; with these sizes every
+width is determined. The order of fields is that of the texts. What they leave open: numbers are unsigned integers where
+they are counts or identifiers and IEEE singles where they may have fractions, big end first; rates are bytes a
+millisecond (as EVAL says of XCP's) and MaxNet's prices microseconds (as its `frequency`).
+
+Python sees seconds, bit/s and bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, fields
+from math import isfinite
+from typing import Any, ClassVar, Self
+
+__all__ = [
+    "CongestionHeader", "JetMaxHeader", "JetMaxTransportHeader", "MaxNetOption", "PIQIRCPHeader", "RCPHeader",
+    "XCPHeader",
+]  # fmt: skip
+
+COMMON, FORWARD, REVERSE = "common", "forward", "reverse"
+MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # on the wire, of a second and of a bit/s
+
+
+@dataclass(frozen=True)
+class _Wire:
+    """How a field travels: `size` bytes, an integer or a single; its value is `factor` times ours, from low to high."""
+
+    size: int
+    single: bool = False
+    factor: float = 1.0
+    low: float = 0.0
+    high: float = float("inf")
+    way: str = FORWARD
+    constant: int | None = None
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Least and largest value in our units."""
+        most = 3.4028234663852886e38 if self.single else 256.0**self.size - 1.0
+        return max(self.low, -most / self.factor), min(self.high, most / self.factor)
+
+    def pack(self, value: float) -> bytes:
+        if self.single:
+            return struct.pack("!f", value * self.factor)
+        return round(value * self.factor).to_bytes(self.size, "big")
+
+    def unpack(self, data: bytes) -> float:
+        if self.single:
+            return float(struct.unpack("!f", data)[0]) / self.factor
+        number = int.from_bytes(data, "big")
+        return number if self.factor == 1.0 else number / self.factor
+
+
+def _count(size: int, default: int = 0, way: str = FORWARD) -> Any:
+    return field(default=default, metadata={"wire": _Wire(size, way=way)})
+
+
+def _constant(value: int, way: str = COMMON) -> Any:
+    return field(default=value, init=False, repr=False, metadata={"wire": _Wire(1, way=way, constant=value)})
+
+
+def _number(factor: float = 1.0, low: float = 0.0, high: float = float("inf"), way: str = FORWARD) -> Any:
+    return field(default=0.0, metadata={"wire": _Wire(4, True, factor, low, high, way)})
+
+
+def _time(size: int, factor: float, way: str = FORWARD) -> Any:
+    return field(default=0.0, metadata={"wire": _Wire(size, factor=factor, way=way)})
+
+
+class CongestionHeader:
+    """Base of the headers: what is common to encoding and decoding; the fields are those of the subclasses."""
+
+    title: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, wire in self.layout().items():
+            value = getattr(self, name)
+            low, high = wire.span
+            kind = int | float if wire.single or wire.factor != 1.0 else int
+            if isinstance(value, bool) or not isinstance(value, kind):
+                wanted = "a whole number" if kind is int else "a number"
+                raise TypeError(f"{name} of {self.title} must be {wanted}, got {value!r}")
+            if not (isfinite(value) and low <= value <= high):
+                raise ValueError(f"{name} of {self.title} must be from {low:g} to {high:g}, got {value!r}")
+
+    @classmethod
+    def layout(cls) -> dict[str, _Wire]:
+        """Return the fields in the order of the bytes."""
+        return {f.name: f.metadata["wire"] for f in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    def size(cls, one_way: bool = False) -> int:
+        """Return the size in bytes.
+
+        Parameters
+            one_way : what is needed where data flow one way only: neither what ACKs carry back nor what all have.
+        """
+        return sum(wire.size for wire in cls.layout().values() if not one_way or wire.way == FORWARD)
+
+    def encode(self) -> bytes:
+        """Return the bytes."""
+        return b"".join(wire.pack(getattr(self, name)) for name, wire in self.layout().items())
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Return the header that these bytes are; `encode` gives the same bytes again.
+
+        Parameters
+            data : bytes, all of the header and no more.
+        Raises
+            ValueError: another size, a constant field with another value, or a field out of its range.
+        """
+        if len(data) != cls.size():
+            raise ValueError(f"{cls.title} must have {cls.size()} bytes, got {len(data)}")
+        values: dict[str, Any] = {}
+        at = 0
+        for name, wire in cls.layout().items():
+            value = wire.unpack(data[at : at + wire.size])
+            at += wire.size
+            if wire.constant is None:
+                values[name] = value
+            elif value != wire.constant:
+                raise ValueError(f"{name} of {cls.title} must be {wire.constant}, got {value}")
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class XCPHeader(CongestionHeader):
+    """XCP's, 20 bytes; 12 one way.
+
+    `protocol`: number of the transport above; `version`; `rtt`: the host's estimate [s]; `spacing`: time between its
+    packets [s]; `delta`: change of throughput asked for, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
+    """
+
+    title = "an XCP header"
+    protocol: int = _count(1, 6, COMMON)
+    length: int = _constant(20)
+    version: int = _count(1, 1, COMMON)
+    unused: int = _constant(0)
+    rtt: float = _time(4, MS)
+    spacing: float = _number(MS)
+    delta: float = _number(BYTES_PER_MS, low=float("-inf"))
+    reverse: float = _number(BYTES_PER_MS, low=float("-inf"), way=REVERSE)
+
+
+@dataclass(frozen=True)
+class RCPHeader(CongestionHeader):
+    """RCP's, 16 bytes; 8 one way.
+
+    `protocol`, `version`: as in XCPHeader; `rate`: of the routers [bit/s]; `rtt`: the host's estimate [s]; `reverse`:
+    the `rate` that an ACK brings back.
+    """
+
+    title = "an RCP header"
+    protocol: int = _count(1, 6, COMMON)
+    length: int = _constant(16)
+    version: int = _count(1, 1, COMMON)
+    unused: int = _constant(0)
+    rate: float = _number(BYTES_PER_MS)
+    rtt: float = _time(4, MS)
+    reverse: float = _number(BYTES_PER_MS, way=REVERSE)
+
+
+@dataclass(frozen=True)
+class PIQIRCPHeader(CongestionHeader):
+    """PIQI-RCP's, 24 bytes; 13 one way.
+
+    `protocol`, `version`, `rate`, `rtt`, `reverse`: as in RCPHeader; `router`: ID of the bottleneck; `interval_number`:
+    the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK brings back.
+    """
+
+    title = "a PIQI-RCP header"
+    protocol: int = _count(1, 6, COMMON)
+    length: int = _constant(24)
+    version: int = _count(1, 1, COMMON)
+    router: int = _count(1)
+    rate: float = _number(BYTES_PER_MS)
+    rtt: float = _time(4, MS)
+    reverse: float = _number(BYTES_PER_MS, way=REVERSE)
+    interval_number: int = _count(4)
+    reverse_interval_number: int = _count(4, way=REVERSE)
+
+
+@dataclass(frozen=True)
+class JetMaxHeader(CongestionHeader):
+    """JetMax's, 32 bytes; 20 one way.
+
+    `protocol`, `version`: as in XCPHeader; `bottleneck` (R_T), `hop` (R_C), `suggested` (R_S), `reverse_suggested`
+    (RS_F): router IDs, counted in hops; `loss`: virtual, largest so far; `rate`: fair [bit/s]; `proposed_size` [bytes];
+    `spacing`: time between packets [s]; `reverse_loss`, `reverse_rate`: what an ACK brings back.
+    """
+
+    title = "a JetMax header"
+    protocol: int = _count(1, 6, COMMON)
+    length: int = _constant(32)
+    version: int = _count(1, 1, COMMON)
+    unused: int = _constant(0, FORWARD)
+    bottleneck: int = _count(1)
+    hop: int = _count(1)
+    suggested: int = _count(1)
+    reverse_suggested: int = _count(1, way=REVERSE)
+    loss: float = _number(high=1.0)
+    rate: float = _number(BYTES_PER_MS)
+    proposed_size: float = _number()
+    spacing: float = _number(MS)
+    reverse_loss: float = _number(high=1.0, way=REVERSE)
+    reverse_rate: float = _number(BYTES_PER_MS, way=REVERSE)
+
+
+@dataclass(frozen=True)
+class JetMaxTransportHeader(CongestionHeader):
+    """JetMax's own transport of JETMAX sec. 6.6, 28 bytes.
+
+    `source_port`, `destination_port`, `flags`, `sequence`: of the transport; `bottleneck`, `hop`, `suggested`, `loss`,
+    `rate`, `proposed_size`, `spacing`: as in JetMaxHeader.
+    """
+
+    title = "a JetMax transport header"
+    source_port: int = _count(2, way=COMMON)
+    destination_port: int = _count(2, way=COMMON)
+    flags: int = _count(1, way=COMMON)
+    bottleneck: int = _count(1)
+    hop: int = _count(1)
+    suggested: int = _count(1)
+    sequence: int = _count(4, way=COMMON)
+    loss: float = _number(high=1.0)
+    rate: float = _number(BYTES_PER_MS)
+    proposed_size: float = _number()
+    spacing: float = _number(MS)
+
+
+@dataclass(frozen=True)
+class MaxNetOption(CongestionHeader):
+    """MaxNet's TCP option, 8 bytes: option 42, then the length of what follows it.
+
+    `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
+    """
+
+    title = "a MaxNet option"
+    option: int = _constant(42)
+    length: int = _constant(6)
+    echo: float = _time(3, US, REVERSE)
+    price: float = _time(3, US)
