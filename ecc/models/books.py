@@ -57,6 +57,7 @@ class FlowState:
     stamp: int = NO_LINK  # its interval
     updated: float = 0.0  # when x last moved [s]
     assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
+    halved: float = 0.0  # when a loss halved x last, plus an RTT [s]
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
@@ -169,6 +170,24 @@ def link_hooks(on_interval: Hook) -> dict[str, Hook]:
     }
 
 
-def flow_hooks(on_ack: Hook) -> dict[str, Hook]:
-    """These books at a host, and what a protocol does with the feedback of an ACK."""
-    return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": on_ack}
+def halve(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Halve the rate at a loss, at most once an RTT."""
+    if flow.x > 0.0 and env.now >= flow.halved:
+        flow.x = max(0.5 * flow.x, least_rate(p, env))
+        flow.halved = env.now + env.srtt
+        env.rate = flow.x
+
+
+def flow_hooks(on_ack: Hook, loss: str) -> dict[str, Hook]:
+    """These books at a host, and what a protocol does with the feedback of an ACK.
+
+    loss "keep": a loss changes nothing, its bytes are sent again. "halve": it halves the rate for an RTT, in which
+    routers are not listened to: what they announced knew nothing of it.
+    """
+
+    def on_ack_unless_halved(flow: Any, header: Any, p: Any, env: Any) -> None:
+        if env.now >= flow.halved:
+            on_ack(flow, header, p, env)
+
+    hooks = {"on_start": flow_on_start, "on_send": flow_on_send}
+    return hooks | ({"on_ack": on_ack} if loss == "keep" else {"on_ack": on_ack_unless_halved, "on_loss": halve})

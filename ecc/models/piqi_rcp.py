@@ -43,6 +43,7 @@ class PIQIRCP(Protocol):
         initial : float, > 0. Share of capacity announced before the first measurement.
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
+        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -58,6 +59,7 @@ class PIQIRCP(Protocol):
     initial: float = 0.05
     floor: float = 1.0
     rtt_gain: float = 0.02
+    loss: str = "keep"
 
     def __post_init__(self) -> None:
         check_number(
@@ -69,6 +71,7 @@ class PIQIRCP(Protocol):
             if getattr(self, name) is not None:
                 check_number(self, **{name: None})
         check_choice(self, "update", ("interval", "ack", "rtt"))
+        check_choice(self, "loss", ("keep", "halve"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -112,7 +115,7 @@ class PIQIRCP(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
-        return books.flow_hooks(on_ack)
+        return books.flow_hooks(on_ack, self.loss)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

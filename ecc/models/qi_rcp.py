@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import books
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
 
@@ -39,6 +39,7 @@ class QIRCP(Protocol):
         initial : float, > 0. Share of capacity announced before the first measurement.
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
+        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -49,9 +50,11 @@ class QIRCP(Protocol):
     initial: float = 0.05
     floor: float = 1.0
     rtt_gain: float = 0.02
+    loss: str = "keep"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
+        check_choice(self, "loss", ("keep", "halve"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -89,7 +92,7 @@ class QIRCP(Protocol):
         return books.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return books.flow_hooks(books.follow)
+        return books.flow_hooks(books.follow, self.loss)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

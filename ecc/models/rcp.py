@@ -40,6 +40,7 @@ class RCP(Protocol):
         initial : float, > 0. Share of capacity announced before the first measurement.
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
+        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -52,11 +53,13 @@ class RCP(Protocol):
     initial: float = 0.05
     floor: float = 1.0
     rtt_gain: float = 0.02
+    loss: str = "keep"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "queue_term", (True, False))
         check_choice(self, "rtt", ("mean", "max"))
+        check_choice(self, "loss", ("keep", "halve"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -99,7 +102,7 @@ class RCP(Protocol):
         return books.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return books.flow_hooks(books.follow)
+        return books.flow_hooks(books.follow, self.loss)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -1,13 +1,15 @@
 """RCP, QI-RCP, PIQI-RCP: laws, equilibria, published bounds."""
 
 from math import pi, sin
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import ecc
 from ecc.errors import LinearizationError
-from ecc.models import PIQIRCP, QIRCP, RCP
-from ecc.network import Network
+from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, books
+from ecc.network import Flow, Link, Network
 
 
 def test_laws_by_hand():
@@ -64,3 +66,40 @@ def test_bad_parameters_get_one_line(build, message):
 def test_wrong_kinds_get_one_line():
     with pytest.raises(TypeError, match="alpha must be a number, got '0.4'"):
         RCP(alpha="0.4")
+
+
+@pytest.mark.parametrize("protocol", [RCP(loss="halve"), QIRCP(loss="halve"), PIQIRCP(loss="halve")])
+def test_a_loss_halves_the_rate_for_an_rtt(protocol):
+    hooks, p = protocol.flow_hooks(), protocol.namespace()
+    flow, header = books.FlowState(x=8e6, R=8e6, bottleneck=0), books.Header(rate=8e6, link=0, stamp=1)
+    env = SimpleNamespace(now=1.0, rtt=0.1, srtt=0.1, packet_size=1000, rate=8e6, kind=0)
+    hooks["on_loss"](flow, header, p, env)
+    assert (env.rate, flow.x) == (4e6, 4e6)
+    env.now = 1.05
+    hooks["on_loss"](flow, header, p, env)
+    hooks["on_ack"](flow, header, p, env)
+    assert (env.rate, flow.x) == (4e6, 4e6)  # the same RTT: halved once, and routers are not heard
+    env.now = 1.1
+    hooks["on_ack"](flow, header, p, env)
+    assert env.rate == flow.x > 4e6
+    flow.x, env.now = 9e4, 2.0
+    hooks["on_loss"](flow, header, p, env)
+    assert env.rate == 8e4  # a packet an RTT is the least
+    probing = books.FlowState()
+    hooks["on_loss"](probing, header, p, env)
+    assert probing == books.FlowState()
+
+
+@pytest.mark.parametrize("protocol", [RCP, QIRCP, PIQIRCP])
+def test_in_packets_too_the_rate_is_halved_for_an_rtt(protocol):
+    burst = Flow([0], start=3.0, stop=3.01)
+    network = Network([Link("10 Mb/s", "25 ms", "20 kB")], [Flow([0], access_delay=0.025), burst])
+    after = {}
+    for loss in ("keep", "halve"):
+        mix = {"flows": {0: protocol(loss=loss), 1: ConstantRate("40 Mb/s")}}
+        run = ecc.packet.simulate(ecc.Scenario(network, mix, 4.0, phases="equal"), sample=0.05)
+        assert run.flows["lost"][0] > 0
+        after[loss] = run.rate.sel(time=slice(3.11, 3.21), flow=0).to_numpy() / float(run.rate.sel(time=3.0, flow=0))
+    assert after["keep"].min() > 0.7 and after["halve"] == pytest.approx(0.5, rel=0.3)
+    with pytest.raises(ValueError, match="loss must be one of 'keep', 'halve', got 'quarter'"):
+        protocol(loss="quarter")

@@ -414,8 +414,9 @@ def test_many_networks_with_any_hooks(case: Case, compiled: tuple[CompiledHooks,
 
 PROTOCOLS = {
     **{name: cls for name, cls in all_protocols().items() if cls.has_packet_hooks()},
-    "RCP-2": partial(ecc.models.RCP, rtt="max"),
-    "PIQI-RCP-ACK": partial(ecc.models.PIQIRCP, update="ack"),
+    "ConstantRate": partial(ecc.models.ConstantRate, "2 Mb/s"),
+    "RCP-2": partial(ecc.models.RCP, rtt="max", loss="halve"),
+    "PIQI-RCP-ACK": partial(ecc.models.PIQIRCP, update="ack", loss="halve"),
     "PIQI-RCP-RTT": partial(ecc.models.PIQIRCP, update="rtt"),
 }
 START_TIMES = st.sampled_from([0.0, 0.0, 0.05, 0.1, 0.123])
