@@ -101,7 +101,7 @@ class XCP(Protocol):
         alpha : float, > 0. Gain on spare capacity (EVAL sec. 4: 0.4).
         beta : float, >= 0. Gain on the queue (EVAL sec. 4: 0.226).
         gamma : float, >= 0. Share of the traffic that is shuffled (Katabi et al.: 0.1).
-        interval : float, s, > 0. A router's control interval until it knows RTTs; the linear model has none.
+        interval : float, s, > 0. A router's control interval until it knows RTTs (ns-2: 50 ms); the linear model has none.
         rtt : "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
         rtt_limit : float, s, > 0, or None. RTTs above it count as this in d (ns-2: 1 s).
         least_interval, largest_interval : float, s, > 0, or None. Limits of the control interval, else the RTT d
@@ -115,7 +115,7 @@ class XCP(Protocol):
     alpha: float = 0.4
     beta: float = 0.226
     gamma: float = 0.1
-    interval: float = 0.01
+    interval: float = 0.05
     rtt: str = "mean"
     rtt_limit: float | None = None
     least_interval: float = 0.001
@@ -322,7 +322,8 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.link = books.NO_LINK
     header.rtt = env.srtt
     if env.srtt > 0.0 and env.window > 0.0:
-        header.spacing = env.srtt * env.packet_size / env.window
+        whole = max(env.window // flow.packet, 1.0) * flow.packet  # what fits, and so is sent in an RTT
+        header.spacing = env.srtt * env.packet_size / whole
         header.feedback = ANY
 
 

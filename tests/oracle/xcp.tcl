@@ -1,0 +1,80 @@
+# XCP of ns-2 on a network that `ns2.py` describes: `ns xcp.tcl SCENARIO`, a file of Tcl that sets
+#   links    {{capacity delay} ...}                       bit/s, s
+#   routes   {{access_delay ack_delay link link ...} ...}  s, s; one pair of hosts each
+#   flows    {{route start stop packets} ...}              stop and packets: -1 for none
+#   sampled, duration, period, packet_size, tick, rto, seed
+# and prints a row a period: per sampled flow the data packets sent and ACKed; per link the bytes waiting (without the
+# packet in service), their integral over time [byte s], and the bytes that arrived.
+source [lindex $argv 0]
+
+Queue set limit_ 10000000
+Agent/TCP set packetSize_ $packet_size
+Agent/TCP set useHeaders_ false
+Agent/TCP set window_ 10000000
+Agent/TCP set tcpTick_ $tick
+Agent/TCP set minrto_ $rto
+
+set ns [new Simulator]
+ns-random $seed ;# of the routers' first ticks
+set wide 1e13
+
+foreach link $links {
+    lassign $link capacity delay
+    set from [$ns node]
+    set to [$ns node]
+    $ns simplex-link $from $to $capacity ${delay}s XCP
+    [[$ns link $from $to] queue] set-link-capacity $capacity
+    set monitor [$ns monitor-queue $from $to ""]
+    set integral [new Integrator]
+    $monitor set-bytes-integrator $integral
+    lappend entry $from
+    lappend exit $to
+    lappend monitors $monitor
+    lappend integrals $integral
+}
+foreach route $routes {
+    set path [lassign $route access_delay ack_delay]
+    set sender [$ns node]
+    set receiver [$ns node]
+    $ns simplex-link $sender [lindex $entry [lindex $path 0]] $wide ${access_delay}s DropTail
+    foreach here [lrange $path 0 end-1] next [lrange $path 1 end] {
+        if {$next ne "" && ![info exists joined($here,$next)]} {
+            $ns simplex-link [lindex $exit $here] [lindex $entry $next] $wide 0s DropTail
+            set joined($here,$next) 1
+        }
+    }
+    $ns simplex-link [lindex $exit [lindex $path end]] $receiver $wide 0s DropTail
+    $ns simplex-link $receiver $sender $wide ${ack_delay}s DropTail
+    lappend hosts [list $sender $receiver]
+}
+foreach flow $flows {
+    lassign $flow route start stop packets
+    lassign [lindex $hosts $route] sender receiver
+    set tcp [new Agent/TCP/Reno/XCP]
+    set sink [new Agent/TCPSink/XCPSink]
+    $ns attach-agent $sender $tcp
+    $ns attach-agent $receiver $sink
+    $ns connect $tcp $sink
+    lappend tcps $tcp
+    set ftp [new Application/FTP]
+    $ftp attach-agent $tcp
+    if {$packets >= 0} { $ns at $start "$ftp produce $packets" } else { $ns at $start "$ftp start" }
+    if {$stop >= 0} { $ns at $stop "$ftp stop" }
+}
+
+proc sample {} {
+    global ns tcps monitors integrals sampled period
+    set row {}
+    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] {
+        lappend row [$tcp set ndatapack_] [$tcp set ack_]
+    }
+    foreach monitor $monitors integral $integrals {
+        $integral newpoint [$ns now] [$monitor set size_]
+        lappend row [$monitor set size_] [$integral set sum_] [$monitor set barrivals_]
+    }
+    puts $row
+    $ns after $period sample
+}
+$ns after $period sample
+$ns at [expr {$duration + 0.5 * $period}] { exit 0 }
+$ns run
