@@ -95,7 +95,7 @@ class Scenario:
 
     def _check_clocks(self) -> None:
         n = self.network.n_links
-        if self.phases not in ("random", "equal"):
+        if not (isinstance(self.phases, str) and self.phases in ("random", "equal")):
             phases = _numbers(self.phases, "phases", "'random', 'equal' or", n)
             if not all(0.0 <= phase < 1.0 for phase in phases):
                 raise ValueError(f"phases must be in [0, 1), got {list(phases)}")

@@ -2,9 +2,10 @@
 #   links    {{capacity delay} ...}                       bit/s, s
 #   routes   {{access_delay ack_delay link link ...} ...}  s, s; one pair of hosts each
 #   flows    {{route start stop packets} ...}              stop and packets: -1 for none
-#   sampled, duration, period, packet_size, tick, rto, seed
-# and prints a row a period: per sampled flow the data packets sent and ACKed; per link the bytes waiting (without the
-# packet in service), their integral over time [byte s], and the bytes that arrived.
+#   sampled, duration, look, period   flows that are sampled; s; s between looks at queues; s, a multiple of look
+#   packet_size, tick, rto, seed      bytes; s of the senders' clock; s, least timeout; of the routers' first ticks
+# and prints a row a period: per sampled flow the data packets sent; per link the most bytes waiting at any look, the
+# integral of the bytes waiting [byte s] and the bytes that arrived. The packet in service is not among those waiting.
 source [lindex $argv 0]
 
 Queue set limit_ 10000000
@@ -62,19 +63,33 @@ foreach flow $flows {
     if {$stop >= 0} { $ns at $stop "$ftp stop" }
 }
 
-proc sample {} {
-    global ns tcps monitors integrals sampled period
-    set row {}
-    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] {
-        lappend row [$tcp set ndatapack_] [$tcp set ack_]
+for {set link 0} {$link < [llength $links]} {incr link} { set peak($link) 0 }
+
+proc look {} {
+    global ns monitors look peak
+    set link 0
+    foreach monitor $monitors {
+        set waiting [$monitor set size_]
+        if {$waiting > $peak($link)} { set peak($link) $waiting }
+        incr link
     }
+    $ns after $look look
+}
+proc sample {} {
+    global ns tcps monitors integrals sampled period peak
+    set row {}
+    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] { lappend row [$tcp set ndatapack_] }
+    set link 0
     foreach monitor $monitors integral $integrals {
         $integral newpoint [$ns now] [$monitor set size_]
-        lappend row [$monitor set size_] [$integral set sum_] [$monitor set barrivals_]
+        lappend row $peak($link) [$integral set sum_] [$monitor set barrivals_]
+        set peak($link) 0
+        incr link
     }
     puts $row
     $ns after $period sample
 }
+$ns after $look look
 $ns after $period sample
-$ns at [expr {$duration + 0.5 * $period}] { exit 0 }
+$ns at [expr {$duration + 0.5 * $look}] { exit 0 }
 $ns run

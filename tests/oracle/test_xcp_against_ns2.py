@@ -1,0 +1,74 @@
+"""XCP here and in ns-2's own code: rates within 5 %, queues within 25 %, the same verdict on stability."""
+
+import ns2
+import numpy as np
+import pytest
+from xcp_against_ns2 import CASES, Case, Outcome, compared, here, in_ns2, mean
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.skipif(not ns2.installed, reason="needs ns-2: its program `ns` is not installed (Debian: ns2)"),
+]
+QUICK = ["three flows", "xcp_unfair(2), l1, l2", "xcp_unfair(2), l2, l1"]
+
+
+def check(theirs: Outcome, ours: Outcome) -> None:
+    assert ours.rates == pytest.approx(theirs.rates, rel=0.05)
+    assert ours.queue == pytest.approx(theirs.queue, rel=0.25)
+    assert ours.is_stable == theirs.is_stable
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_rates_and_mean_queues(name: str):
+    check(*compared(name, seeds=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(CASES) - set(QUICK)))
+def test_rates_and_mean_queues_of_long_runs(name: str):
+    check(*compared(name, seeds=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "stable"), [("T1 / 4", True), ("T2 / 4", False)])
+def test_the_verdict_is_the_same_whatever_the_least_timeout(name: str, stable: bool):
+    ours = here(CASES[name], 1, rtt_limit=1.0)
+    for rto in (0.2, 10.0):
+        theirs = in_ns2(CASES[name], 1, rto=rto)
+        assert theirs.is_stable == ours.is_stable == stable
+        assert ours.swing == pytest.approx(theirs.swing, rel=0.25)
+
+
+def begun(name: str, duration: float) -> Case:
+    """The same case, as far as its start-up."""
+    case = CASES[name]
+    return Case(case.network, duration, 0.5, case.groups, case.workload)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "duration", "seeds"),
+    [
+        (["three flows"], 2.0, 8),
+        (["T1 / 4"], 8.0, 16),
+        (["T2 / 4"], 3.0, 8),
+        (["long flow and mice"], 10.0, 8),
+        ([name for name in CASES if name.endswith("l1, l2")], 2.0, 8),
+        ([name for name in CASES if name.endswith("l2, l1")], 2.0, 8),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_peaks_of_queues(names: list[str], duration: float, seeds: int):
+    """Where clocks and flows happen to begin decides a start-up: means over seeds, and over n for xcp_unfair."""
+    runs = [(begun(name, duration), seed) for name in names for seed in range(1, seeds + 1)]
+    theirs, ours = (
+        np.mean([run(case, seed).peak for case, seed in runs], axis=0) for run in (in_ns2, here)
+    )  # fmt: skip
+    assert ours == pytest.approx(theirs, rel=0.25)
+
+
+def test_means_are_over_all_groups_and_links():
+    one, two = (Outcome({"a": x, "b": 2 * x}, np.array([x, 3 * x]), np.array([x]), x) for x in (1.0, 3.0))
+    both = mean([one, two])
+    assert both.rates == {"a": 2.0, "b": 4.0} and list(both.queue) == [2.0, 6.0]
+    assert both.peak == [2.0] and both.swing == 2.0

@@ -1,0 +1,172 @@
+"""XCP here and in ns-2, on the same networks: `python tests/oracle/xcp_against_ns2.py [CASE ...] [--seeds N]`.
+
+Flows start at random within one of the routers' first control intervals, and the routers' first ticks are drawn as
+ns-2 draws them, since start-up peaks depend on either; the numbers are means over seeds. Queues are looked at every
+millisecond in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from functools import partial
+
+import ns2
+import numpy as np
+
+import ecc
+from ecc.models import XCP
+from ecc.network import Network
+from ecc.workload import Arrivals, Workload
+
+LOOK = 0.001  # s
+STEADY = 0.05  # a load that swings by more than this share of its mean is not stable
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, how long it runs, when it counts as settled, and which flows are reported together."""
+
+    network: Network
+    duration: float
+    settled: float
+    groups: dict[str, slice]
+    workload: Workload | None = None
+    period: float = 0.05  # s, over which rates are averaged
+
+    def drawn(self, seed: int) -> tuple[Network, tuple[float, ...]]:
+        """Return the network with flows that start up to 50 ms later, and the phases of the routers."""
+        rng = np.random.default_rng(seed)
+        late = 0.05 * rng.random(self.network.n_flows)
+        late[1:] = np.where(np.diff([flow.start for flow in self.network.flows]) == 0.0, late[0], late[1:])
+        flows = [replace(flow, start=flow.start + at) for flow, at in zip(self.network.flows, late, strict=True)]
+        ticks = np.clip(rng.normal(0.5, 0.2, self.network.n_links), 0.01, 0.99)
+        return Network(self.network.links, flows, self.network._rtts), tuple(ticks)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Means over the settled stretch: rate of each group [bit/s], queue of each link [bytes]; and over the whole run:
+
+    `peak` of each link [bytes]. `swing`: standard deviation of the first link's load over its mean, when settled.
+    """
+
+    rates: dict[str, float]
+    queue: np.ndarray
+    peak: np.ndarray
+    swing: float
+
+    @property
+    def is_stable(self) -> bool:
+        return self.swing < STEADY
+
+
+def scaled(network: Network, factor: float) -> Network:
+    """Return a network with all times divided and all rates multiplied by `factor`: as many packets everywhere."""
+    return Network.dumbbell(
+        network.links[0].capacity * factor,
+        rtts=[rtt / factor for rtt in network.rtts],
+        starts=[0.5 + flow.start / factor for flow in network.flows],
+    )
+
+
+def unfair(n: int, long_link_first: bool) -> Case:
+    net = Network.xcp_unfair(n, long_link_first=long_link_first)
+    flows = [replace(flow, start=0.5) for flow in net.flows]
+    return Case(net.with_flows(flows), 12.0, 6.0, {"x1": slice(0, 1), "others": slice(1, None)})
+
+
+THREE = Network.dumbbell("100 Mb/s", rtts=[0.05] * 3, starts=[0.5, 3.5, 6.5])
+ONE = Network.dumbbell("100 Mb/s", rtts=[0.05], starts=[0.5])
+MICE = Workload([], [Arrivals([0], 0.05, "100 kB", shape=1.4, start=3.0)])
+CASES = {
+    "three flows": Case(THREE, 12.0, 8.0, {f"x{k + 1}": slice(k, k + 1) for k in range(3)}),
+    "T1 / 4": Case(scaled(Network.T1(), 4.0), 50.0, 25.0, {"x1": slice(0, 1), "x2": slice(1, 2)}),
+    "T2 / 4": Case(scaled(Network.T2(), 4.0), 50.0, 12.0, {"x1-x99": slice(0, 99), "x100": slice(99, 100)}),
+    **{
+        f"xcp_unfair({n}), {'l2, l1' if first else 'l1, l2'}": unfair(n, first)
+        for n in range(2, 7)
+        for first in (False, True)
+    },
+    "long flow and mice": Case(ONE, 23.0, 3.0, {"long": slice(0, 1)}, MICE),
+}
+
+
+def here(case: Case, seed: int, **options: float) -> Outcome:
+    """Return the outcome of the packet engine.
+
+    Parameters
+        case : Case. seed : int. options : of XCP.
+    """
+    network, phases = case.drawn(seed)
+    scenario = ecc.Scenario(network, XCP(**options), case.duration, case.workload, seed=seed, phases=phases)
+    run = ecc.packet.simulate(scenario, sample=LOOK)
+    queue, per = run.queue.to_numpy(), round(case.period / LOOK)
+    rate, arrival = (x.to_numpy().reshape(-1, per, x.shape[1]).mean(axis=1) for x in (run.rate, run.arrival))
+    return _outcome(case, rate, arrival, queue[round(case.settled / LOOK) :], queue)
+
+
+def in_ns2(case: Case, seed: int, **options: float) -> Outcome:
+    """Return the outcome of ns-2.
+
+    Parameters
+        case : Case. seed : int. options : of ns2.run.
+    """
+    network, _ = case.drawn(seed)
+    seen = ns2.run(network, case.duration, case.period, LOOK, case.workload, seed, **options)
+    return _outcome(case, seen.rate, seen.arrival, seen.queue[round(case.settled / case.period) :], seen.peak)
+
+
+def _outcome(case: Case, rate: np.ndarray, arrival: np.ndarray, queue: np.ndarray, peak: np.ndarray) -> Outcome:
+    settled = slice(round(case.settled / case.period), None)
+    rates = {name: float(rate[settled, flows].mean()) for name, flows in case.groups.items()}
+    load = arrival[settled, 0]
+    return Outcome(rates, queue.mean(axis=0), peak.max(axis=0), float(load.std() / load.mean()))
+
+
+def mean(outcomes: list[Outcome]) -> Outcome:
+    """Return the mean over seeds.
+
+    Parameters
+        outcomes : of the same case.
+    """
+    return Outcome(
+        {name: float(np.mean([one.rates[name] for one in outcomes])) for name in outcomes[0].rates},
+        np.mean([one.queue for one in outcomes], axis=0),
+        np.mean([one.peak for one in outcomes], axis=0),
+        float(np.mean([one.swing for one in outcomes])),
+    )
+
+
+def compared(name: str, seeds: int) -> tuple[Outcome, Outcome]:
+    """Return the mean outcome in ns-2 and here.
+
+    Parameters
+        name : a key of CASES. seeds : int, number of runs.
+    """
+    case = CASES[name]
+    first, second = (
+        [run(case, seed) for seed in range(1, seeds + 1)] for run in (in_ns2, partial(here, rtt_limit=1.0))
+    )
+    return mean(first), mean(second)
+
+
+def main() -> None:
+    """Print a row a case: ns-2 / here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--seeds", type=int, default=4)
+    arguments = parser.parse_args()
+    print("| case | rates [Mb/s] | mean queue [kB] | peak queue [kB] | swing of the load |\n|---|---|---|---|---|")
+    for name in arguments.cases or CASES:
+        theirs, ours = compared(name, arguments.seeds)
+        rates = "; ".join(f"{who} {a / 1e6:.3g} / {ours.rates[who] / 1e6:.3g}" for who, a in theirs.rates.items())
+        queues = (
+            "; ".join(f"{a / 1e3:.2f} / {b / 1e3:.2f}" for a, b in zip(theirs_of, ours_of, strict=True))
+            for theirs_of, ours_of in ((theirs.queue, ours.queue), (theirs.peak, ours.peak))
+        )
+        print(f"| {name} | {rates} | {' | '.join(queues)} | {theirs.swing:.1%} / {ours.swing:.1%} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
