@@ -17,13 +17,12 @@ elsewhere wastes its share of the increase, so the others stop at x = (gamma y/N
 XCP is max-min fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
 
 Packets carry the RTT D, the spacing X = D s/w of the flow's packets and the change of rate that they ask for; every
-router on the way lowers that to what it grants, (8)-(10) of Katabi et al. in the header of the internet draft
-draft-falk-xcp-spec and of ns-2 (there a window changes by D times the feedback, so positive feedback goes with D^2 s/w
-and negative with D s):
+router on the way lowers that to what it grants, as in the internet draft (draft-falk-xcp-spec) and in ns-2. A window
+changes by D times the feedback, so increases go with D^2 s/w and decreases with D s, as Katabi et al. have it:
 
     feedback = up X / sum(X) - down s / sum(s),   up, down = (h + max(+-phi, 0)) T/d^2
 
-    s  packet size    w  window    sum  over the packets of the last interval
+    s  packet size    w  window, in whole packets    sum  over the packets of the last interval
 
 A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this adds up to x' T. What an interval has
 given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
@@ -101,7 +100,7 @@ class XCP(Protocol):
         alpha : float, > 0. Gain on spare capacity (EVAL sec. 4: 0.4).
         beta : float, >= 0. Gain on the queue (EVAL sec. 4: 0.226).
         gamma : float, >= 0. Share of the traffic that is shuffled (Katabi et al.: 0.1).
-        interval : float, s, > 0. A router's control interval until it knows RTTs (ns-2: 50 ms); the linear model has none.
+        interval : float, s, > 0. A router's control interval until it knows RTTs; the linear model has none.
         rtt : "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
         rtt_limit : float, s, > 0, or None. RTTs above it count as this in d (ns-2: 1 s).
         least_interval, largest_interval : float, s, > 0, or None. Limits of the control interval, else the RTT d

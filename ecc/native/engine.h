@@ -95,9 +95,10 @@
  * HOOKS get state, header, params, env; header points header_offset bytes of the router or flow into the packet's header, so
  * that each protocol has a region of its own, zero in packets of other protocols unless its routers write there. With a
  * packet, packet_size is its size on this link, or, for flows, its size as data (also once it is an ACK). Without a packet
- * (on_start, on_interval, on_loss, on_timer, on_stop) the header is a
- * scratch record of zeros; packet_size is then 0 for links and the flow's packet_size for flows; kind is 0 and flow -1 for
- * links. All of env is written before each call: drop = 0, timer = -1, rate and window as the flow has them. After a hook of
+ * (on_start, on_interval, on_loss, on_timer, on_stop) the header is a scratch record of zeros; packet_size is then 0 for
+ * links, and for flows the largest that may come: opening_size where that counts, else packet_size_max if sizes are drawn,
+ * else packet_size; kind is 0 and flow -1 for links. All of env is written before each call: drop = 0, timer = -1, rate and
+ * window as the flow has them. After a hook of
  * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at
  * now + ps(timer), at least 1 ps; a negative timer leaves a pending TIMER as it is. Everything else in env is ignored.
  * A missing hook is not called. A hook that returns a code other than 0 stops the run, as do bad values.

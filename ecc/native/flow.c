@@ -114,6 +114,15 @@ timeout(const ecc_flow_state_t *flow)
 }
 
 /* Calls a hook; header: the whole of a packet's. */
+/* What hooks without a packet see as its size. */
+static int64_t
+largest_size(const ecc_flow_state_t *flow)
+{
+    bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+
+    return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
+}
+
 static int
 call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
     int64_t kind)
@@ -194,7 +203,7 @@ static int
 ask_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
 {
     memset(self->scratch, 0, self->header_size);
-    return ask(self, index, hook_number, hook, self->scratch, self->flows[index].packet_size, kind);
+    return ask(self, index, hook_number, hook, self->scratch, largest_size(&self->flows[index]), kind);
 }
 
 /* Bytes of the next packet; 0 if nothing is owed. */
@@ -321,7 +330,7 @@ end(ecc_engine_t *self, uint32_t index)
     ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
     if (flow->is->on_stop != NULL) {
         memset(self->scratch, 0, self->header_size);
-        ret = call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, flow->packet_size, 0);
+        ret = call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, largest_size(flow), 0);
     }
     leave_if_over(self, index);
     return ret;

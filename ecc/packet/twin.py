@@ -241,6 +241,12 @@ class TwinFlow:
         opening = self.srtt == 0.0 and self.given.opening_size > 0
         return int(self.given.opening_size) if opening else self.full_size
 
+    @property
+    def largest_size(self) -> int:
+        """What hooks without a packet see as its size."""
+        opening = self.srtt == 0.0 and self.given.opening_size > 0
+        return self.packet_size if opening else int(max(self.given.packet_size, self.given.packet_size_max))
+
     def draw_size(self) -> None:
         lo, hi = self.given.packet_size, self.given.packet_size_max
         self.full_size = self.sizes.between(lo, hi) if hi > lo else lo
@@ -700,7 +706,7 @@ class Twin:
         if name not in flow.hooks:
             return
         env: Any = Record(FLOW_ENV, {
-            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.packet_size,
+            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
             "in_flight": flow.in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,

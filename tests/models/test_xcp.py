@@ -10,7 +10,7 @@ from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.models import RCP, XCP
-from ecc.network import Network
+from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload
@@ -303,6 +303,12 @@ def test_bursts_and_pacing():
     for run in runs:
         assert run.rate[-1].to_numpy() == pytest.approx([1e8 / 3] * 3, rel=0.02)
     assert runs[0].queue_max.max() > 1.3 * runs[1].queue_max.max()
+
+
+def test_windows_of_one_packet_hold_the_largest():
+    network = Network([Link("10 Mb/s", "20 ms")], [Flow([0], packet_size=(40, 1500)) for _ in range(60)])
+    run = simulate(Scenario(network, XCP(), 20.0), sample=1.0)
+    assert run.rate[10:].mean("time").to_numpy() == pytest.approx([1e7 / 60] * 60, rel=0.1)
 
 
 def test_losses_are_survived():
