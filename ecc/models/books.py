@@ -84,7 +84,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     if env.kind == 0 and header.rtt > 0.0:
         if link.mean_rtt == 0.0:
             link.mean_rtt = header.rtt
-        link.mean_rtt += p.rtt_gain * (header.rtt - link.mean_rtt)
+        link.mean_rtt = p.rtt_rest * link.mean_rtt + p.rtt_gain * header.rtt
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 

@@ -96,6 +96,7 @@ class PIQIRCP(Protocol):
             "initial": self.initial,
             "floor": self.floor,
             "rtt_gain": self.rtt_gain,
+            "rtt_rest": 1.0 - self.rtt_gain,
         }
 
     reductions = {"4.64": "taylor", "4.75": "static"}

@@ -76,6 +76,7 @@ class QIRCP(Protocol):
             "initial": self.initial,
             "floor": self.floor,
             "rtt_gain": self.rtt_gain,
+            "rtt_rest": 1.0 - self.rtt_gain,
         }
 
     # ---- hooks -------------------------------------------------------------------------------------------

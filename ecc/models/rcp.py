@@ -82,6 +82,7 @@ class RCP(Protocol):
             "initial": self.initial,
             "floor": self.floor,
             "rtt_gain": self.rtt_gain,
+            "rtt_rest": 1.0 - self.rtt_gain,
         }
 
     @property

@@ -1,0 +1,137 @@
+"""What a router computes for a packet, counted while its hooks run on numbers that count."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ecc.models.base import Hook, Protocol
+from ecc.packet.prepare import prepare
+from ecc.packet.twin import build_twin
+from ecc.scenario import Scenario
+
+__all__ = ["Operations", "count_operations"]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Additions (and subtractions), multiplications and divisions."""
+
+    additions: int = 0
+    multiplications: int = 0
+    divisions: int = 0
+
+
+def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> Counter[Operations]:
+    """Return how many data packets cost the router of a link how much, from its arrival hook and its departure hook.
+
+    Comparisons, assignments and what happens once an interval are not counted.
+
+    Parameters
+        scenario : Scenario; its twin runs, in plain Python, so a few seconds of a slow link are enough.
+        link : int, index.
+        since : float, s. Packets that arrive before are left out.
+    Returns
+        packets : Counter, operations -> packets that cost them.
+    Example
+        >>> net = ecc.Network.dumbbell("2 Mb/s", rtts=[0.05])
+        >>> count_operations(ecc.Scenario(net, JetMax(), 4.0), since=3.0).most_common(1)[0][0]
+        Operations(additions=3, multiplications=0, divisions=0)
+    """
+    setup = prepare(scenario)
+    packets: dict[int, Counter[str]] = {}  # on their way between the two hooks
+    done: Counter[Operations] = Counter()
+
+    def counting(hooks: Mapping[str, Hook]) -> dict[str, Hook]:
+        seen = [name for name in ("on_arrival", "on_departure") if name in hooks]
+
+        def count(name: str, state: Any, header: Any, params: Any, env: Any) -> None:
+            if env.link != link or env.kind != 0:
+                hooks[name](state, header, params, env)
+                return
+            spent = Counter() if name == seen[0] else packets[id(header)]
+            packets[id(header)] = spent
+            hooks[name](*(_Record(record, spent) for record in (state, header, params, env)))
+            if name == seen[-1] and env.now >= since:
+                done[Operations(**spent)] += 1
+
+        return {**hooks, **{name: partial(count, name) for name in seen}}
+
+    counted: Any = [_Counting(part.protocol, counting) for part in setup.parts]
+    parts = [replace(part, protocol=protocol) for part, protocol in zip(setup.parts, counted, strict=True)]
+    build_twin(replace(setup, parts=parts), seed=scenario.seed).advance(scenario.duration)
+    return done
+
+
+class _Counting:
+    """A protocol of which only hooks are asked, those of its links replaced."""
+
+    def __init__(self, protocol: Protocol, replaced: Callable[[Mapping[str, Hook]], dict[str, Hook]]) -> None:
+        self.flow_hooks = protocol.flow_hooks
+        self.link_hooks = partial(replaced, protocol.link_hooks())
+
+
+class _Record:
+    """A record whose numbers count."""
+
+    def __init__(self, record: Any, spent: Counter[str]) -> None:
+        self.__dict__.update(_record=record, _spent=spent)
+
+    def __getattr__(self, name: str) -> Any:
+        return _Number(getattr(self._record, name), self._spent)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._record, name, _plain(value))
+
+
+class _Number:
+    """A number that notes what is done with it."""
+
+    def __init__(self, value: Any, spent: Counter[str]) -> None:
+        self.value, self.spent = value, spent
+
+    def __neg__(self) -> _Number:
+        return _Number(-self.value, self.spent)
+
+    def __abs__(self) -> _Number:
+        return _Number(abs(self.value), self.spent)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, _Number) else value
+
+
+def _counted(operation: Callable[[Any, Any], Any], kind: str, swapped: bool = False) -> Callable[[_Number, Any], Any]:
+    def method(self: _Number, other: Any) -> _Number:
+        self.spent[kind] += 1
+        operands = (_plain(other), self.value) if swapped else (self.value, _plain(other))
+        return _Number(operation(*operands), self.spent)
+
+    return method
+
+
+def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[_Number, Any], bool]:
+    return lambda self, other: operation(self.value, _plain(other))
+
+
+for _operation, _kind in (
+    (operator.add, "additions"), (operator.sub, "additions"), (operator.mul, "multiplications"),
+    (operator.truediv, "divisions"), (operator.floordiv, "divisions"), (operator.mod, "divisions"),
+):  # fmt: skip
+    setattr(_Number, f"__{_operation.__name__}__", _counted(_operation, _kind))
+    setattr(_Number, f"__r{_operation.__name__}__", _counted(_operation, _kind, swapped=True))
+for _comparison in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+    setattr(_Number, f"__{_comparison.__name__}__", _compared(_comparison))

@@ -1,0 +1,106 @@
+"""What holds for every protocol with packet hooks: rest, fairness, and what a packet costs a router."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.allocation import max_min, proportional
+from ecc.fluid.laws import ARGUMENTS
+from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, all_protocols
+from ecc.network import Network
+from ecc.packet.operations import Operations, count_operations
+from ecc.scenario import Scenario
+
+PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks()]
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
+NETWORKS = {
+    "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
+    "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms"),
+}
+every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
+
+
+def fair(protocol, network, rates, followed):
+    """What the rates should be by their kind of fairness, from the loads that they put on links that flows follow."""
+    loads = np.where(np.isin(np.arange(network.n_links), followed), rates @ network.incidence, 1e15)
+    if protocol.combine == "sum":
+        return proportional(network, rates @ network.incidence)
+    return max_min(network, loads)
+
+
+def runs_as_fluid(protocol):
+    laws = (protocol.router_law, protocol.source_law)
+    asked = {name for law in laws for name in inspect.signature(law).parameters}
+    return asked <= {*ARGUMENTS, "p"} and protocol.announce_law is None
+
+
+@every_protocol
+@every_network
+def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, network):
+    run = ecc.packet.simulate(Scenario(network, protocol, 20.0), sample=0.5, start="equilibrium")
+    point = protocol.equilibrium(network)
+    rates = run.rate.sel(time=slice(5.0, None)).mean("time").to_numpy()
+    assert rates == pytest.approx(point.rates, rel=0.02)
+    if not isinstance(protocol, XCP):  # constrained max-min, which only its own equilibrium says
+        assert rates == pytest.approx(fair(protocol, network, rates, point.bottleneck), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "protocol", [p for p in PROTOCOLS if runs_as_fluid(p)], ids=lambda protocol: type(protocol).__name__
+)
+@every_network
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_the_equilibrium_is_a_fixed_point_of_fluid_runs(protocol, network, time):
+    run = ecc.fluid.simulate(Scenario(network, protocol, 12.0), sample=0.5, start="equilibrium", time=time)
+    expected = protocol.equilibrium(network).rates
+    assert np.abs(run.rate.to_numpy() / expected - 1.0).max() < 1e-6
+
+
+SPENT = {
+    XCP: (6, 3), RCP: (2, 2), QIRCP: (2, 2), PIQIRCP: (2, 2), JetMax: (3, 0),  # EVAL sec. 4.8
+    MKC: (1, 0), EMKC: (1, 0), EMKCAVQ: (1, 0), MaxNet: (1, 0), Kelly: (3, 0),
+}  # fmt: skip
+
+
+@pytest.mark.claim
+@every_protocol
+def test_ops_additions_and_multiplications_of_a_packet(protocol):
+    network = Network.dumbbell("4 Mb/s", rtts=[0.05, 0.08])
+    spent = count_operations(Scenario(network, protocol, 4.0), since=2.0)
+    ((operations, packets),) = spent.items()
+    assert operations == Operations(*SPENT[type(protocol)])
+    assert packets > 300
+
+
+@pytest.mark.claim
+def test_ops_jetmax_spends_less_on_unresponsive_packets():
+    """JETMAX 6.6: two additions for them, three for the others."""
+    network = Network.parking_lot(["15 Mb/s", "10 Mb/s"], delay="10 ms")
+    spent = count_operations(Scenario(network, JetMax(), 5.0), since=4.0)
+    shares = {operations.additions: packets / spent.total() for operations, packets in spent.items()}
+    rates = JetMax().equilibrium(network).rates
+    assert shares == pytest.approx({2: rates[0] / 15e6, 3: rates[1] / 15e6}, abs=0.01)
+    assert {operations.multiplications for operations in spent} == {0}
+
+
+def test_operations_by_kind():
+    """A router that does a little of all, on data only; unary minus, comparisons and constants are free."""
+
+    class Busy(QIRCP):
+        def link_hooks(self):
+            return {"on_arrival": spend, "on_start": super().link_hooks()["on_start"]}
+
+    scenario = Scenario(Network.dumbbell("1 Mb/s", rtts=[0.05]), Busy(), 2.0)
+    assert set(count_operations(scenario)) == {Operations(additions=3, multiplications=1, divisions=3)}
+    assert not count_operations(scenario, since=5.0)
+
+
+def spend(link, header, p, env):
+    x = 1.0 - link.R + 2.0
+    y = 3.0 * abs(-x) / 2.0
+    if not link.ticks and 1.0 < max(y, 1.0) != 0.5 and float(y) >= int(y):
+        link.arrived = y // 2.0
+        link.ticks = link.ticks % 5
+    link.y = link.arrived - 1.0
