@@ -2,18 +2,23 @@
 
 For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the control interval:
 
-    R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T) - R_l(t)]/T     within the router's range
+    R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T     within its range
     q_l' = y_l(t) - C_l                                                        within 0 and the buffer; the rest is lost
-    x_i' = [source_law(x_i(t - T), R_i(t), R_i(t - T)) - x_i(t - T)]/T          with memory
-    x_i  = source_law(R_i(t))                                                   without
+    x_i' = [source_law(x_i(t - T), R_i(t), R_i(t - T)) - x_i(t - T)]/T          where it steps from its own rate
+    x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/T                        from that of one RTT ago
+    x_i  = source_law(R_i(t))                                                   without memory
     y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
+
+A router that keeps no R_l, or that announces something else, asks its law for every header, with the rate that the
+header brings and with averages of what it measures that lag by T: y, u, N, N_all and d. N_l counts the flows whose
+packets follow link l, at least 1, and u_l is what the others bring.
 
 Fluid takes the propagation delays and waits in the queues on its way, first in, first out; a busy link passes it on at
 its capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs that what arrives at l
 carries (those its senders measured last), weighted by rates as packets weight it, or the largest of them where the
-protocol says so. A router that nothing has come to yet waits; a flow sends from the moment its first feedback is back,
-one RTT after its start. Where a protocol has a `floor`, no router announces and no flow sends less than so many packets
-an RTT.
+protocol says so. A router that nothing has come to yet waits; where routers begin with an announcement, a flow sends
+from the moment its first feedback is back, one RTT after its start; else at once, a packet an RTT. Where a protocol has
+a `floor`, no router announces and no flow sends less than so many packets an RTT.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid import core
+from ecc.fluid.beginning import MEASURED, Beginning
 from ecc.fluid.integration import Integration, breaking_points
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
@@ -42,7 +48,8 @@ _SLICE = 20_000  # steps between two reports of progress
 def run_continuous(
     protocol: Protocol,
     fluid: FluidNetwork,
-    start: tuple[FloatArray, FloatArray] | None,
+    laws: CompiledLaws,
+    beginning: Beginning,
     samples: FloatArray,
     rtol: float,
     progress: Callable[[float], None],
@@ -50,35 +57,43 @@ def run_continuous(
     """Integrate the equations of a network.
 
     Parameters
-        protocol : Protocol. fluid : FluidNetwork.
-        start : (rates of the groups, fair rates of the links) that were there for ever, or None: an empty network.
+        protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
         samples : increasing, s. rtol : relative tolerance. progress : called with the share done.
     Returns
         Outcome.
     """
     from ecc.fluid import rates
 
-    laws = CompiledLaws(protocol)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
-    memory = laws.has_memory
-    least, most = fluid.announced(protocol)
+    memory = laws.source_remembers
     floor = fluid.floor(protocol)
-    opens = fluid.start + fluid.rtt if start is None else np.full(G, -np.inf)
+    opens = beginning.opens
     crossings = sum(map(len, fluid.routes))
+    measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
+    blocks = {
+        "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
+        "dropped": L, "own": G if memory else 0, "sent": G, "delivered": G, "lost": G,
+    }  # fmt: skip
+    ends = np.cumsum([0, *blocks.values()])
+    block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
     numbers, indices = _packed(
         {
-            "links": L, "groups": G, "memory": memory, "lagged_arrivals": "y_prev" in laws.wants["router"],
-            "lagged_feedback": "R_prev" in laws.wants["source"], "router": laws.router, "source": laws.source,
+            "links": L, "groups": G, "remembers": laws.remembers, "measures": measures, "by_flow": laws.by_flow,
+            "memory": memory, "stepping": "x" in laws.wants["source"],
+            "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in laws.wants["source"],
+            "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
+            **{name: place.start for name, place in block.items()},
         },
         {
             "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
             "members": fluid.members, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L), "before": np.zeros(L),
-            "weighted": np.zeros(L), "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
-            "bottleneck": np.full(G, -1.0),
+            "weighted": np.zeros(L), "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),
+            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
+            "bottleneck": np.full(G, -1.0), "speaks": beginning.speaks, "left": np.zeros(crossings),
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
@@ -86,27 +101,31 @@ def run_continuous(
         },
     )  # fmt: skip
     place = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
-    size = 4 * L + (4 if memory else 3) * G
-    y = np.zeros(size)
-    fair = np.array([protocol.params()["initial"]] * L) * fluid.capacity if start is None else start[1]
-    y[:L] = np.clip(fair, least, most)
-    own, sent = 4 * L, 4 * L + (G if memory else 0)
-    if memory:
-        y[own:sent] = floor / fluid.rtt if start is None else start[0]
-    lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
-    lower[:L], upper[:L] = least, most
-    lower[L : 2 * L], upper[L : 2 * L] = 0.0, fluid.buffer
-    upper[sent : sent + G] = fluid.size
-    stopping = np.zeros(size, dtype=np.int64)
-    stopping[sent : sent + G] = 1
+    size = int(ends[-1])
+    sent = block["sent"].start
+    y, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
     absolute = np.full(size, np.inf)
+    if laws.remembers:
+        y[block["state"]], absolute[block["state"]] = beginning.state, rtol * LEAST * fluid.capacity
+        lower[block["state"]], upper[block["state"]] = beginning.least, beginning.most
+    if measures:
+        y[block["measured"]] = beginning.measured.ravel()
+        wanted = set(laws.wants["announce" if laws.announce else "router"] + laws.wants.get("priority", ()))
+        for row, name in enumerate(MEASURED):
+            if name in wanted:
+                of_link = rtol * LEAST * (fluid.capacity if name in ("y", "u") else np.ones(L))
+                absolute[block["measured"]][row * L : (row + 1) * L] = of_link
+    lower[block["queue"]], upper[block["queue"]] = 0.0, fluid.buffer
+    upper[block["sent"]] = fluid.size
+    stopping = np.zeros(size, dtype=np.int64)
+    stopping[block["sent"]] = 1
     busiest = np.array([fluid.capacity[list(route)].max() for route in fluid.routes])
-    absolute[sent + G : sent + 2 * G] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
-    absolute[:L] = rtol * least
-    absolute[L : 2 * L] = rtol * fluid.capacity * T
+    absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
+    absolute[block["queue"]] = rtol * fluid.capacity * T
     if memory:
-        lower[own:sent] = 0.0
-        absolute[own:sent] = rtol * LEAST * busiest
+        y[block["own"]] = beginning.x
+        lower[block["own"]] = 0.0
+        absolute[block["own"]] = rtol * LEAST * busiest
     end = float(samples[-1])
     gates = _gates(fluid, opens, T)
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
@@ -125,7 +144,7 @@ def run_continuous(
         stopping=stopping,
         breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, most=2000),
         samples=samples,
-        peaked=np.arange(L, 2 * L),
+        peaked=np.arange(size)[block["queue"]],
         watched=place["bottleneck"] + np.arange(G),
         max_step=end / 10.0,
         reach=2.0 * (float(fluid.rtt.max()) + T),
@@ -155,7 +174,7 @@ def run_continuous(
     rows = run.counted(core.SAMPLE)
     w = run.work
     states = w.sampled[:rows]
-    link_sums = np.diff(states[:, 2 * L : 4 * L], axis=0, prepend=0.0)
+    link_sums = np.diff(states[:, block["arrived"].start : block["dropped"].stop], axis=0, prepend=0.0)
     sums = np.diff(states[:, sent:], axis=0, prepend=0.0)
     widths = np.diff(np.concatenate([[0.0], samples[:rows]]))[:, None]
     totals = states[-1, sent:] if rows else np.zeros(3 * G)
@@ -164,7 +183,7 @@ def run_continuous(
         rate=sums[:, :G] / widths,
         goodput=sums[:, G : 2 * G] / widths,
         bottleneck=w.seen[:rows].astype(np.int64),
-        queue=np.clip(states[:, L : 2 * L], 0.0, fluid.buffer),
+        queue=np.clip(states[:, block["queue"]], 0.0, fluid.buffer),
         queue_max=w.peaks[:rows],
         arrival=link_sums[:, :L] / widths,
         drops=link_sums[:, L:],

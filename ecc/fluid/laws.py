@@ -1,4 +1,9 @@
-"""The laws of a protocol as C functions, by way of the compiler of hooks and its cache."""
+"""The laws of a protocol as C functions, by way of the compiler of hooks and its cache.
+
+What a header tells a flow (the feedback) comes from a *voice*. A router has one for all of its flows, or one for each
+of them where what it says depends on the rate in their headers. It says its state itself, or what the announce law
+makes of it; a router without a state says what the router law returns.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ from ecc.native.compile import CompiledHooks, compile_hooks
 
 __all__ = ["ARGUMENTS", "CompiledLaws"]
 
-ARGUMENTS = ("R", "y", "y_prev", "q", "C", "d", "T", "x", "R_prev", "result")
+ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "result")
 """What a compiled law finds in its record, and where it leaves its result."""
 
 _NOTHING = np.dtype([])
@@ -22,6 +27,9 @@ _RECORD = np.dtype([(name, "f8") for name in ARGUMENTS])
 
 class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and what they ask for.
+
+    `router`, `source`, `announce`, `priority`: addresses, 0 where there is no such law. `remembers`: whether routers
+    have a state; `by_flow`: whether they have a voice for each flow; `source_remembers`: whether sources do.
 
     Parameters
         protocol : Protocol.
@@ -33,7 +41,11 @@ class CompiledLaws:
         refused = f"{type(protocol).__name__} has no fluid model"
         if not hasattr(protocol, "router_law"):
             raise ValueError(f"{refused}: it has no router_law and no source_law")
-        laws: dict[str, Callable[..., Any]] = {"router": protocol.router_law, "source": protocol.source_law}
+        given: dict[str, Callable[..., Any] | None] = {
+            "router": protocol.router_law, "source": protocol.source_law,
+            "announce": protocol.announce_law, "priority": protocol.priority_law,
+        }  # fmt: skip
+        laws = {name: law for name, law in given.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
         known = (*ARGUMENTS[:-1], "p")
         for name, arguments in self.wants.items():
@@ -48,20 +60,11 @@ class CompiledLaws:
         kinds = np.dtype([(name, "f8") for name in params])
         self._code: CompiledHooks = compile_hooks(hooks, _RECORD, _NOTHING, kinds, _NOTHING)
 
-    @property
-    def router(self) -> int:
-        """Address of the router law."""
-        return self._code["router"]
-
-    @property
-    def source(self) -> int:
-        """Address of the source law."""
-        return self._code["source"]
-
-    @property
-    def has_memory(self) -> bool:
-        """Whether a source needs its own rate."""
-        return "x" in self.wants["source"]
+        self.router, self.source = self._code["router"], self._code["source"]
+        self.announce, self.priority = (self._code[name] if name in laws else 0 for name in ("announce", "priority"))
+        self.remembers = "R" in self.wants["router"]
+        self.by_flow = "x" in self.wants["announce" if self.announce else "router"]
+        self.source_remembers = "x" in self.wants["source"] or "x_rtt" in self.wants["source"]
 
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:

@@ -107,20 +107,6 @@ class FluidNetwork:
         """
         return protocol.params().get("floor", 0.0) * 8.0 * self.packet_size
 
-    def announced(self, protocol: Protocol) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest fair rate of the links: the protocol's range, from its `floor` upwards.
-
-        Parameters
-            protocol : Protocol.
-        """
-        span = np.array([protocol.rate_range(float(C)) for C in self.capacity])
-        crosses = np.array([[link in route for link in range(self.n_links)] for route in self.routes], dtype=float)
-        through = self.members @ crosses
-        floors = self.members * self.floor(protocol) / np.maximum(self.rtt, 1e-300) @ crosses
-        per_flow = np.divide(floors, through, out=np.zeros(self.n_links), where=through > 0.0)
-        least = np.maximum(np.maximum(span[:, 0], per_flow), LEAST * self.capacity)
-        return np.minimum(least, span[:, 1]), span[:, 1]
-
     def spread(self, values: NDArray[np.float64]) -> FloatArray:
         """Return what belongs to groups, in the last axis, for every flow.
 

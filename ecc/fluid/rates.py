@@ -1,7 +1,8 @@
 """The right-hand side of a network of fluids, compiled: laws by address, everything else in two flat arrays.
 
-State: R (links), q (links), cumulative arrivals and drops (links), x (groups, where the source law has memory); then,
-not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
+State: what routers keep (links, where the router law has memory), what they measure (five numbers a link, where a law
+is asked as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, where the source law has
+memory); then, not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
 back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way.
@@ -15,39 +16,47 @@ from ecc.fluid.compiled import call, compiled, entry_point, shifted
 from ecc.fluid.core import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
 from ecc.fluid.laws import ARGUMENTS
 
+inf = float("inf")
+
 __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 
 HEADER = (
-    "table", "links", "groups", "memory", "lagged_arrivals", "lagged_feedback", "router", "source", "combine",
-    "longest",
+    "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
+    "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest",
+    # arrays in the state
+    "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
     "capacity", "interval", "opens", "stops", "least", "members", "wire", "forward", "backward",
-    "record", "params", "arrival", "before", "weighted", "loss", "share", "round_trip", "bottleneck",
+    "record", "params", "arrival", "before", "weighted", "other", "followers", "crossing", "loss", "share",
+    "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
     "crossings", "crossing_link", "listens",
 )  # fmt: skip
 """What the first indices are: whole numbers, then where arrays begin in `numbers` and in `indices`."""
 
 (
-    TABLE, LINKS, GROUPS, MEMORY, LAGGED_ARRIVALS, LAGGED_FEEDBACK, ROUTER, SOURCE, COMBINE, LONGEST,
+    TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
+    LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST,
+    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
     CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, WIRE, FORWARD, BACKWARD,
-    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, LOSS, SHARE, ROUND_TRIP, BOTTLENECK,
+    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, OTHER, FOLLOWERS, CROSSING, LOSS, SHARE,
+    ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
     CROSSINGS, CROSSING_LINK, LISTENS,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
-_R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(len(ARGUMENTS))
+_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 # purposes of looking back: each has its own hints at every crossing
-_ARRIVING, _EARLIER, _RECEIVED, _OWN = 0, 4, 8, 12
+_ARRIVING, _EARLIER, _RECEIVED, _OWN, _ROUND = 0, 4, 8, 12, 16
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
-_FAR = 16  # where fluid entered a queue is far from where it left
+_FAR = 20  # where fluid entered a queue is far from where it left
 HINTS_PER_CROSSING = 2 * _FAR
 
 
 @compiled
 def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
     """When what leaves a link at u entered its queue."""
-    i = indices[LINKS] + link
+    i = indices[QUEUE] + link
     C = numbers[indices[CAPACITY] + link]
     queue = value_at(w, y, i, u, slot)
     if queue <= 0.0:
@@ -94,15 +103,14 @@ def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indic
 @compiled
 def _passed(w: Any, e: float, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
     """Rate with which fluid leaves a link at u, as a share of the rate with which it entered at e."""
-    links = indices[LINKS]
     if e >= u:
         return 1.0
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
-    swelling = 1.0 + slope_at(w, links + link, e, far) / numbers[indices[CAPACITY] + link]
+    swelling = 1.0 + slope_at(w, indices[QUEUE] + link, e, far) / numbers[indices[CAPACITY] + link]
     kept = 1.0
-    dropped = slope_at(w, 3 * links + link, e, far)
+    dropped = slope_at(w, indices[DROPPED] + link, e, far)
     if dropped > 0.0:
-        kept = max(0.0, 1.0 - dropped / slope_at(w, 2 * links + link, e, far))
+        kept = max(0.0, 1.0 - dropped / slope_at(w, indices[ARRIVED] + link, e, far))
     return kept / max(swelling, 1e-9)
 
 
@@ -127,39 +135,98 @@ def _back_to_sender(
 
 
 @compiled
+def _ask(law: int, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
+    """Call a law of a router, most of its arguments being in the record; a status. The result is there, too."""
+    record = indices[RECORD]
+    numbers[record + _R] = R
+    numbers[record + _X] = x
+    numbers[record + _C] = numbers[indices[CAPACITY] + link]
+    numbers[record + _T] = numbers[indices[INTERVAL]]
+    numbers[record + _N] = max(1.0, numbers[record + _N])
+    numbers[record + _N_ALL] = max(1.0, numbers[record + _N_ALL])
+    pointer = shifted(numbers, record)
+    return call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+
+
+@compiled
+def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any, indices: Any) -> Any:
+    """What a link stamps at u into the header of a flow at rate x: (status, feedback, priority)."""
+    R = value_at(w, y, indices[STATE] + link, u, slot) if indices[REMEMBERS] != 0 else 0.0
+    if indices[MEASURES] == 0:
+        return 0, R, 0.0
+    record = indices[RECORD]
+    links = indices[LINKS]
+    at = indices[MEASURED] + link
+    numbers[record + _Y] = value_at(w, y, at, u, slot)
+    if numbers[record + _Y] <= 0.0:
+        return 0, 0.0, -inf
+    numbers[record + _U] = value_at(w, y, at + links, u, slot)
+    numbers[record + _N] = value_at(w, y, at + 2 * links, u, slot)
+    numbers[record + _N_ALL] = value_at(w, y, at + 3 * links, u, slot)
+    numbers[record + _D] = value_at(w, y, at + 4 * links, u, slot)
+    numbers[record + _Q] = max(0.0, value_at(w, y, indices[QUEUE] + link, u, slot))
+    numbers[record + _Y_PREV] = numbers[record + _Y]
+    priority = 0.0
+    if indices[PRIORITY] != 0:
+        status = _ask(indices[PRIORITY], link, R, x, numbers, indices)
+        if status != 0:
+            return status, 0.0, 0.0
+        priority = numbers[record + _RESULT]
+    if indices[ANNOUNCE] == 0 and indices[REMEMBERS] != 0:
+        return 0, R, priority
+    law = indices[ANNOUNCE] if indices[ANNOUNCE] != 0 else indices[ROUTER]
+    status = _ask(law, link, R, x, numbers, indices)
+    return status, numbers[record + _RESULT], priority
+
+
+@compiled
 def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a sender hears at a time: (feedback of its path, crossing that gave it, round-trip time)."""
+    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, round-trip time)."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
-    forward = indices[FORWARD]
-    best, which = 0.0, -1
+    forward, left = indices[FORWARD], indices[LEFT]
     u = sigma - numbers[indices[BACKWARD] + last]
     sent = u
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
-        slot = purpose * total + p
-        if indices[indices[LISTENS] + p] != 0:
-            value = value_at(w, y, link, u, slot)
-            if which < 0:
-                best, which = value, p
-            elif how == SUM:
-                best += value
-            elif (how == MINIMUM and value <= best) or (how == MAXIMUM and value >= best):
-                best, which = value, p
-        e = _entered(w, y, u, link, slot, numbers, indices)
+        numbers[left + p] = u
+        e = _entered(w, y, u, link, purpose * total + p, numbers, indices)
         if p > first:
             u = e - (numbers[forward + p] - numbers[forward + p - 1])
         else:
             sent = e - numbers[forward + p]
-    return best, which, sigma - sent
+    x = 0.0
+    if indices[BY_FLOW] != 0:
+        x = value_at(w, y, indices[OWN] + group, sent, purpose * total + first)
+    best, which, rank = 0.0, -1, -inf
+    for p in range(last, first - 1, -1):
+        link = indices[indices[CROSSING_LINK] + p]
+        u = numbers[left + p]
+        if indices[indices[LISTENS] + p] == 0 or u < numbers[indices[SPEAKS] + p]:
+            continue
+        status, value, urgency = _said(w, y, u, link, x, purpose * total + p, numbers, indices)
+        if status != 0:
+            return status, 0.0, -1, 0.0
+        if urgency == -inf:
+            continue
+        if which < 0:
+            best, which, rank = value, p, urgency
+        elif how == SUM:
+            best += value
+        elif urgency > rank or (
+            urgency == rank and ((how == MINIMUM and value <= best) or (how == MAXIMUM and value >= best))
+        ):
+            best, which, rank = value, p, urgency
+    return 0, best, which, sigma - sent
 
 
 @compiled
-def _source(numbers: Any, indices: Any, x: float, R: float, R_prev: float) -> Any:
+def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float) -> Any:
     """(status, rate by the source law)."""
     record = indices[RECORD]
     numbers[record + _X] = x
+    numbers[record + _X_RTT] = x_rtt
     numbers[record + _R] = R
     numbers[record + _R_PREV] = R_prev
     pointer = shifted(numbers, record)
@@ -170,19 +237,23 @@ def _source(numbers: Any, indices: Any, x: float, R: float, R_prev: float) -> An
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
     """What a flow of a group sends at a time: (status, rate, round-trip time it knows, crossing it follows)."""
-    R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+    status, R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+    if status != 0:
+        return status, 0.0, rtt, which
     if sigma < numbers[indices[OPENS] + group] or sigma >= numbers[indices[STOPS] + group]:
         return 0, 0.0, rtt, which
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     least = numbers[indices[LEAST] + group] / rtt
     if indices[MEMORY] != 0:
-        own = 4 * indices[LINKS] + group
+        own = indices[OWN] + group
         return 0, max(least, value_at(w, y, own, sigma, (purpose + _RATE) * total + crossing)), rtt, which
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
-        R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
-    status, rate = _source(numbers, indices, 0.0, R, R_prev)
+        status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+        if status != 0:
+            return status, 0.0, rtt, which
+    status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev)
     return status, max(least, rate), rtt, which
 
 
@@ -213,15 +284,17 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     crossings = indices[CROSSINGS]
     arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
     weighted, loss, capacity = indices[WEIGHTED], indices[LOSS], indices[CAPACITY]
-    arrived, dropped = 2 * links, 3 * links
-    own_rate = 4 * links
-    sent = own_rate + groups * indices[MEMORY]
-    delivered, lost = sent + groups, sent + 2 * groups
+    other, followers, crossing = indices[OTHER], indices[FOLLOWERS], indices[CROSSING]
+    own_rate, sent, delivered, lost = indices[OWN], indices[SENT], indices[DELIVERED], indices[LOST]
+    how = indices[COMBINE]
     T = numbers[indices[INTERVAL]]
     for link in range(links):
         numbers[arrival + link] = 0.0
         numbers[before + link] = 0.0
         numbers[weighted + link] = 0.0
+        numbers[other + link] = 0.0
+        numbers[followers + link] = 0.0
+        numbers[crossing + link] = 0.0
 
     # what arrives at the links, and the RTTs that it carries
     for g in range(groups):
@@ -229,12 +302,18 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
             sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
-            status, rate, rtt, _ = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+            status, rate, rtt, which = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
             if status != 0:
                 return status
             rate *= part
             numbers[share + p] = rate
             numbers[arrival + link] += many * rate
+            if rate > 0.0:
+                numbers[crossing + link] += many
+                if which == p or how == SUM:
+                    numbers[followers + link] += many
+                else:
+                    numbers[other + link] += many * rate
             if indices[LONGEST] != 0:
                 if rate > 0.0:
                     numbers[weighted + link] = max(numbers[weighted + link], rtt)
@@ -247,33 +326,43 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                     return status
                 numbers[before + link] += many * rate * part
 
-    # routers and queues
+    # queues, and what routers measure and keep
     record = indices[RECORD]
-    pointer = shifted(numbers, record)
     for link in range(links):
         rate, C = numbers[arrival + link], numbers[capacity + link]
-        out[links + link] = rate - C
-        out[arrived + link] = rate
-        overflow = rate - C if held[links + link] > 0 and rate > C else 0.0
-        out[dropped + link] = overflow
+        queue = indices[QUEUE] + link
+        out[queue] = rate - C
+        out[indices[ARRIVED] + link] = rate
+        overflow = rate - C if held[queue] > 0 and rate > C else 0.0
+        out[indices[DROPPED] + link] = overflow
         numbers[loss + link] = overflow / rate if overflow > 0.0 else 0.0
         if rate > 0.0:
-            d = numbers[weighted + link] if indices[LONGEST] != 0 else numbers[weighted + link] / rate
+            if indices[LONGEST] == 0:
+                numbers[weighted + link] /= rate
         else:
-            d = _idle_rtt(t, link, numbers, indices)
-        out[link] = 0.0
-        if d > 0.0:
-            numbers[record + _R] = y[link]
-            numbers[record + _Y] = rate
-            numbers[record + _Y_PREV] = numbers[before + link]
-            numbers[record + _Q] = y[links + link]
-            numbers[record + _C] = C
-            numbers[record + _D] = d
-            numbers[record + _T] = T
-            status = call(indices[ROUTER], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
-            if status != 0:
-                return status
-            out[link] = (numbers[record + _RESULT] - y[link]) / T
+            numbers[weighted + link] = _idle_rtt(t, link, numbers, indices)
+        if indices[MEASURES] != 0:
+            at = indices[MEASURED] + link
+            out[at] = (rate - y[at]) / T
+            out[at + links] = (numbers[other + link] - y[at + links]) / T
+            out[at + 2 * links] = (numbers[followers + link] - y[at + 2 * links]) / T
+            out[at + 3 * links] = (numbers[crossing + link] - y[at + 3 * links]) / T
+            out[at + 4 * links] = (numbers[weighted + link] - y[at + 4 * links]) / T
+        if indices[REMEMBERS] != 0:
+            at = indices[STATE] + link
+            out[at] = 0.0
+            if numbers[weighted + link] > 0.0:
+                numbers[record + _Y] = rate
+                numbers[record + _Y_PREV] = numbers[before + link]
+                numbers[record + _U] = numbers[other + link]
+                numbers[record + _N] = numbers[followers + link]
+                numbers[record + _N_ALL] = numbers[crossing + link]
+                numbers[record + _Q] = y[queue]
+                numbers[record + _D] = numbers[weighted + link]
+                status = _ask(indices[ROUTER], link, y[at], 0.0, numbers, indices)
+                if status != 0:
+                    return status
+                out[at] = (numbers[record + _RESULT] - y[at]) / T
 
     # sources and receivers
     total = indices[crossings + groups]
@@ -284,17 +373,25 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             return status
         opened = t >= numbers[indices[OPENS] + g]
         numbers[indices[ROUND_TRIP] + g] = rtt
-        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if opened else -1.0
+        follows = indices[indices[CROSSING_LINK] + which] if opened and which >= 0 and how != SUM else -1
+        numbers[indices[BOTTLENECK] + g] = follows
         out[sent + g] = rate
         if indices[MEMORY] != 0:
             out[own_rate + g] = 0.0
-            if opened and t < numbers[indices[STOPS] + g]:
-                R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
+            if opened and which >= 0 and t < numbers[indices[STOPS] + g]:
+                status, R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
                 R_prev = R
                 if indices[LAGGED_FEEDBACK] != 0:
-                    R_prev, _, _ = _heard(w, y, t - T, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
-                x = value_at(w, y, own_rate + g, t - T, _OWN * total + first)
-                status, following = _source(numbers, indices, x, R, R_prev)
+                    status, earlier, followed, _ = _heard(w, y, t - T, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+                    if status != 0:
+                        return status
+                    if followed >= 0:
+                        R_prev = earlier
+                x_rtt = value_at(w, y, own_rate + g, t - rtt, _ROUND * total + first)
+                x = y[own_rate + g]
+                if indices[STEPPING] != 0:
+                    x = value_at(w, y, own_rate + g, t - T, _OWN * total + first)
+                status, following = _source(numbers, indices, x, x_rtt, R, R_prev)
                 if status != 0:
                     return status
                 out[own_rate + g] = (following - x) / T

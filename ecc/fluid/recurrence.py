@@ -3,13 +3,15 @@
 With D = ceil((forward + backward delay)/T) from link to source to link (at least 1; the RTT where both are the same),
 x_il the rate of flow i as it reaches link l, and n counting intervals:
 
-    x_il[n] = source_law(x_il[n - 1], R_i[n - D], R_i[n - D - 1]),   y_l[n] = sum over flows of x_il[n]
+    x_il[n] = source_law(x_il[n - 1], x_il[n - D_i], R_i[n - D], R_i[n - D - 1]),   y_l[n] = sum over flows of x_il[n]
     q_l[n]  = q_l[n - 1] + T (y_l[n] - C_l)     within 0 and the buffer; the rest is lost
-    R_l[n]  = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T)     within the router's range
+    R_l[n]  = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T, ...)     within the router's range
 
-d_l is the mean of the RTTs that arrive, weighted by rates (or the largest): those rounded up to intervals, and the
-waits that senders measured last. Rates are constant within an interval. Waiting changes d_l but no delay D, and what
-one link loses another still sees: these are the papers' systems.
+D_i is the RTT in steps. A router without a state, or with an announce law, says nothing new while nothing arrives; the
+rate in a header is the one that arrives. N_l counts the flows whose packets follow link l, at least 1, and u_l is what
+the others bring. d_l is the mean of the RTTs that arrive, weighted by rates (or the largest): those rounded up to
+intervals, and the waits that senders measured last. Rates are constant within an interval. Waiting changes d_l but no
+delay D, and what one link loses another still sees: these are the papers' systems.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import steps_of
+from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import call, compiled, entry, unpacker
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import FluidNetwork
@@ -34,9 +37,13 @@ FloatArray = NDArray[np.float64]
 
 _SLICE = 4096  # steps between two reports of progress
 _MEMORY = 1 << 16  # steps: what a queue can hold
-_R, _Y, _Y_PREV, _Q, _C, _D, _T, _X, _R_PREV, _RESULT = range(len(ARGUMENTS))
+_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _RESULT = range(len(ARGUMENTS))
 # places in Fields.count
-STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, LONGEST, COMBINE, ROUTER, SOURCE, BASE, DEPTH, CAPACITY, MEMORY = range(14)
+(
+    STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, LONGEST, COMBINE, ROUTER, SOURCE, ANNOUNCE, PRIORITY, REMEMBERS, BASE,
+    DEPTH, CAPACITY, MEMORY, PAST, VOICES, BY_FLOW,
+) = range(20)  # fmt: skip
+COUNTS = 20
 FINE, LAW_FAILED, NOT_FINITE, TOO_LONG, INTERRUPTED = range(5)
 
 
@@ -49,7 +56,13 @@ class Fields(NamedTuple):
     buffer: Any
     least: Any  # range of R
     most: Any
-    R: Any  # (n_links, capacity of the history)
+    state: Any  # (n_links,): what routers keep, if they do
+    told: Any  # (n_voices, capacity of the history)
+    priority: Any  # (n_links, capacity), or of size 0
+    mean: Any  # (n_links,): RTT of the router law; 0: not known
+    followers: Any  # (n_links,)
+    crossing: Any  # (n_links,): flows that cross the link
+    other: Any  # (n_links,): arrivals of flows that follow another link
     wait: Any  # (n_links, capacity): how long what left at the end of a step had waited [s]
     volume: Any  # (n_links, memory): accepted in a step, by step modulo memory
     left: Any  # (n_links,): of the volume of the step that is being served
@@ -70,6 +83,7 @@ class Fields(NamedTuple):
     lost: Any
     finished: Any  # step in which all of a group's size was sent
     x: Any  # (P,): what the source law remembers
+    past: Any  # (P, past): of earlier steps, by step modulo past
     rate: Any  # (P,): at the crossing
     total: Any  # (P,): cumulative
     samples: Any  # times, in steps
@@ -81,6 +95,10 @@ class Fields(NamedTuple):
     opens: Any  # (P,): active after this step ...
     stops: Any  # ... until this one
     listens: Any  # (P,): 1 where the flow heeds the link
+    voice: Any  # (P,): who speaks to the flow there ...
+    speaker: Any  # (n_voices,): ... and for which link
+    speaks: Any  # (P,): step of the first header that has something to say
+    round_trip: Any  # (P,): steps
     first_lag: Any  # (P,): where the lags of a crossing begin in `lag`
     lag: Any  # steps from each link of the route to a crossing
     head: Any  # (n_links,): step whose arrivals are being served
@@ -94,21 +112,25 @@ _unpack = unpacker("f" * Fields._fields.index("count") + "i" * (len(Fields._fiel
 def _heard(w: Any, g: int, p: int, back: int) -> Any:
     """What crossing p acts on, `back` steps before the running one: (feedback, link it comes from, RTT)."""
     c = w.count
-    best, which = 0.0, -1
+    best, which, rank = 0.0, -1, 0.0
     first = w.crossings[g]
     rtt = w.rtt[g]
     for k in range(first, w.crossings[g + 1]):
         link = w.crossing_link[k]
-        at = link * c[CAPACITY] + c[STEP] - w.lag[w.first_lag[p] + k - first] - back - c[BASE]
+        step = c[STEP] - w.lag[w.first_lag[p] + k - first] - back
+        at = link * c[CAPACITY] + step - c[BASE]
         rtt += w.wait[at]
-        if w.listens[k] != 0:
-            value = w.R[at]
+        if w.listens[k] != 0 and step >= w.speaks[k]:
+            value = w.told[w.voice[k] * c[CAPACITY] + step - c[BASE]]
+            urgency = w.priority[at] if c[PRIORITY] != 0 else 0.0
             if which < 0:
-                best, which = value, link
+                best, which, rank = value, link, urgency
             elif c[COMBINE] == 2:
                 best += value
-            elif (c[COMBINE] == 0 and value < best) or (c[COMBINE] == 1 and value > best):
-                best, which = value, link
+            elif urgency > rank or (
+                urgency == rank and ((c[COMBINE] == 0 and value < best) or (c[COMBINE] == 1 and value > best))
+            ):
+                best, which, rank = value, link, urgency
     return best, which, rtt
 
 
@@ -147,6 +169,42 @@ def _gone(w: Any, g: int) -> Any:
 
 
 @compiled
+def _router(w: Any, link: int, law: int) -> Any:
+    """Call a law of a router; a status. The result is in the record."""
+    w.record[_R] = w.state[link]
+    w.record[_Y] = w.arrival[link]
+    w.record[_Y_PREV] = w.before[link]
+    w.record[_U] = w.other[link]
+    w.record[_N] = max(1.0, w.followers[link])
+    w.record[_N_ALL] = max(1.0, w.crossing[link])
+    w.record[_Q] = w.queue[link]
+    w.record[_C] = w.capacity[link]
+    w.record[_D] = w.mean[link]
+    if call(law, (w.record, w.record, w.params, w.record)) != 0:
+        return LAW_FAILED
+    return FINE if np.isfinite(w.record[_RESULT]) else NOT_FINITE
+
+
+@compiled
+def _speak(w: Any, link: int, at: int) -> Any:
+    """What a router keeps and says after a step; a status."""
+    c = w.count
+    if c[PRIORITY] != 0:
+        w.priority[link * c[CAPACITY] + at] = w.priority[link * c[CAPACITY] + at - 1]
+        if w.arrival[link] > 0.0:
+            status = _router(w, link, c[PRIORITY])
+            if status != FINE:
+                return status
+            w.priority[link * c[CAPACITY] + at] = w.record[_RESULT]
+    if c[REMEMBERS] != 0 and w.mean[link] > 0.0:
+        status = _router(w, link, c[ROUTER])
+        if status != FINE:
+            return status
+        w.state[link] = min(max(w.record[_RESULT], w.least[link]), w.most[link])
+    return FINE
+
+
+@compiled
 def _step(w: Any) -> Any:
     """One control interval; a status."""
     c = w.count
@@ -158,30 +216,43 @@ def _step(w: Any) -> Any:
         w.weighted[link] = 0.0
         w.idle[link] = 0.0
         w.loss[link] = 0.0
+        w.followers[link] = 0.0
+        w.crossing[link] = 0.0
+        w.other[link] = 0.0
     for g in range(groups):
         for p in range(w.crossings[g], w.crossings[g + 1]):
             link = w.crossing_link[p]
             rate = 0.0
             R, which, rtt = _heard(w, g, p, 0)
             if n > w.opens[p] and n <= w.stops[p]:
-                w.record[_R] = R
-                w.record[_R_PREV], _, _ = _heard(w, g, p, 1)
-                w.record[_X] = w.x[p]
-                if call(c[SOURCE], (w.record, w.record, w.params, w.record)) != 0:
-                    return LAW_FAILED
-                rate = max(w.record[_RESULT], w.floor[g] / rtt)
+                rate = w.x[p]
+                if which >= 0:
+                    before, earlier, _ = _heard(w, g, p, 1)
+                    w.record[_R] = R
+                    w.record[_R_PREV] = before if earlier >= 0 else R
+                    w.record[_X] = w.x[p]
+                    w.record[_X_RTT] = w.past[p * c[PAST] + (n - w.round_trip[p]) % c[PAST]]
+                    if call(c[SOURCE], (w.record, w.record, w.params, w.record)) != 0:
+                        return LAW_FAILED
+                    rate = max(w.record[_RESULT], w.floor[g] / rtt)
                 if p == w.crossings[g]:
-                    w.bottleneck[g] = which
+                    w.bottleneck[g] = which if c[COMBINE] != 2 else -1
                 w.x[p] = rate
+                w.crossing[link] += w.members[g]
+                if which == link or c[COMBINE] == 2:
+                    w.followers[link] += w.members[g]
                 if rate * T >= w.size[g] - w.total[p]:
                     rate = (w.size[g] - w.total[p]) / T
                     w.stops[p] = n
                     if p == w.crossings[g]:
                         w.finished[g] = n
+            w.past[p * c[PAST] + n % c[PAST]] = w.x[p]
             w.rate[p] = rate
             w.total[p] += rate * T
             flow = rate * w.members[g]
             w.arrival[link] += flow
+            if which != link and c[COMBINE] != 2:
+                w.other[link] += flow
             if c[LONGEST] != 0:
                 if rate > 0.0:
                     w.weighted[link] = max(w.weighted[link], rtt)
@@ -204,26 +275,26 @@ def _step(w: Any) -> Any:
         if waited < 0.0:
             return TOO_LONG
         w.peak[link] = max(w.peak[link], queue)
-        at = link * c[CAPACITY] + n - c[BASE]
-        R = w.R[at - 1]
-        d = w.idle[link]
+        w.wait[link * c[CAPACITY] + n - c[BASE]] = waited * T
+        w.mean[link] = w.idle[link]
         if y > 0.0:
-            d = w.weighted[link] if c[LONGEST] != 0 else w.weighted[link] / y
-        if d > 0.0:
-            w.record[_R] = R
-            w.record[_Y] = y
-            w.record[_Y_PREV] = w.before[link]
-            w.record[_Q] = queue
-            w.record[_C] = C
-            w.record[_D] = d
-            if call(c[ROUTER], (w.record, w.record, w.params, w.record)) != 0:
-                return LAW_FAILED
-            R = w.record[_RESULT]
-            if not np.isfinite(R):
-                return NOT_FINITE
-            R = min(max(R, w.least[link]), w.most[link])
-        w.R[at] = R
-        w.wait[at] = waited * T
+            w.mean[link] = w.weighted[link] if c[LONGEST] != 0 else w.weighted[link] / y
+        status = _speak(w, link, n - c[BASE])
+        if status != FINE:
+            return status
+    for voice in range(c[VOICES]):
+        at = voice * c[CAPACITY] + n - c[BASE]
+        link = w.speaker[voice]
+        if c[REMEMBERS] != 0 and c[ANNOUNCE] == 0:
+            w.told[at] = w.state[link]
+        elif w.arrival[link] > 0.0:
+            w.record[_X] = w.rate[voice] if c[BY_FLOW] != 0 else 0.0
+            status = _router(w, link, c[ANNOUNCE] if c[ANNOUNCE] != 0 else c[ROUTER])
+            if status != FINE:
+                return status
+            w.told[at] = w.record[_RESULT]
+        else:
+            w.told[at] = w.told[at - 1]
     for g in range(groups):
         gone = _gone(w, g)
         last = w.rate[w.crossings[g + 1] - 1]
@@ -259,6 +330,14 @@ def _write(w: Any, row: int, share: float) -> None:
         w.out_groups[at + 3 * groups] = w.bottleneck[g]
 
 
+@compiled
+def _move(history: Any, rows: int, capacity: int, depth: int, shift: int) -> None:
+    """Keep `depth` steps of a history, from `shift` on."""
+    for row in range(rows):
+        for k in range(depth):
+            history[row * capacity + k] = history[row * capacity + k + shift]
+
+
 @entry
 def _advance(table: Any, steps: int) -> Any:
     """Take at most `steps` steps, not beyond the last one; a status."""
@@ -269,11 +348,10 @@ def _advance(table: Any, steps: int) -> Any:
         c[STEP] += 1
         if c[STEP] - c[BASE] >= c[CAPACITY]:
             shift = c[STEP] - c[BASE] - c[DEPTH]
-            for link in range(c[LINKS]):
-                for k in range(c[DEPTH]):
-                    at = link * c[CAPACITY] + k
-                    w.R[at] = w.R[at + shift]
-                    w.wait[at] = w.wait[at + shift]
+            _move(w.told, c[VOICES], c[CAPACITY], c[DEPTH], shift)
+            _move(w.wait, c[LINKS], c[CAPACITY], c[DEPTH], shift)
+            if c[PRIORITY] != 0:
+                _move(w.priority, c[LINKS], c[CAPACITY], c[DEPTH], shift)
             c[BASE] += shift
         status = _step(w)
         if status != FINE:
@@ -287,60 +365,70 @@ def _advance(table: Any, steps: int) -> Any:
 def run_recurrence(
     protocol: Protocol,
     fluid: FluidNetwork,
-    start: tuple[FloatArray, FloatArray] | None,
+    laws: CompiledLaws,
+    beginning: Beginning,
     samples: FloatArray,
     progress: Callable[[float], None],
 ) -> Outcome:
     """Run the recurrence of a network.
 
     Parameters
-        protocol : Protocol. fluid : FluidNetwork.
-        start : (rates of the groups, fair rates of the links) that were there for ever, or None: an empty network.
+        protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
         samples : increasing, s. progress : called with the share done.
     Returns
         Outcome; rates are those at the first link of a route.
     """
-    laws = CompiledLaws(protocol)
-    L, G = fluid.n_links, fluid.n_groups
+    L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
     T = float(protocol.params()["interval"])
     crossings = [(g, float(f)) for g in range(G) for f in fluid.forward[g]]
     lag = [[steps_of(f + float(b), T) for b in fluid.backward[g]] for g, f in crossings]
     depth = max(map(max, lag)) + 2
-    least, most = fluid.announced(protocol)
     floor = fluid.floor(protocol)
-    fair = protocol.params()["initial"] * fluid.capacity if start is None else start[1]
-    x = (floor / fluid.rtt if start is None else start[0])[[g for g, _ in crossings]]
-    members = fluid.members[[g for g, _ in crossings]]
+    owner = [g for g, _ in crossings]
+    x = beginning.x[owner]
+    round_trip = [steps_of(fluid.rtt[g], T) for g in owner]
+    past = max(round_trip) + 1
     links = np.concatenate(fluid.routes).astype(np.int64)
     never = 1 << 62
 
     def steps(time: float) -> int:
-        return ceil(time / T - 1e-9) if np.isfinite(time) else never
+        return ceil(time / T - 1e-9) if np.isfinite(time) else (never if time > 0.0 else -never)
 
-    opens = [steps(fluid.start[g] + fluid.rtt[g] + f) if start is None else -1 for g, f in crossings]
+    opens = [steps(beginning.opens[g] + f) for g, f in crossings]
     capacity = depth + 2 * _SLICE
-    R = np.repeat(np.clip(fair, least, most)[:, None], capacity, axis=1)
+
+    def always(values: FloatArray) -> FloatArray:
+        return np.repeat(values[:, None], capacity, axis=1)
+
     count = len(samples)
     memory = min(_MEMORY, ceil(float(samples[-1]) / T) + 2)
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     zeros = {
         name: np.zeros(L)
-        for name in ("queue", "before", "weighted", "idle", "loss", "arrived", "dropped", "peak", "left")
+        for name in (
+            "queue", "before", "weighted", "idle", "loss", "arrived", "dropped", "peak", "left", "mean", "followers",
+            "crossing", "other",
+        )
     }  # fmt: skip
-    arrival = np.bincount(links, members * x, minlength=L) if start is not None else np.zeros(L)
     floats: dict[str, Any] = {
         "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
-        "least": least, "most": most, "R": R, "wait": np.zeros_like(R), "volume": np.zeros((L, memory)), **zeros,
-        "arrival": arrival, "rtt": [steps_of(rtt, T) * T for rtt in fluid.rtt], "members": fluid.members,
+        "least": beginning.least, "most": beginning.most, "state": beginning.state, "told": always(beginning.told),
+        "priority": always(beginning.priority) if laws.priority else [], "wait": np.zeros((L, capacity)),
+        "volume": np.zeros((L, memory)), **zeros, "arrival": beginning.measured[0],
+        "rtt": [steps_of(rtt, T) * T for rtt in fluid.rtt], "members": fluid.members,
         "floor": floor, "size": fluid.size, "delivered": np.zeros(G), "lost": np.zeros(G),
-        "finished": np.full(G, np.nan), "x": x, "rate": np.zeros(len(crossings)), "total": np.zeros(len(crossings)),
+        "finished": np.full(G, np.nan), "x": x,
+        "past": np.repeat(x[:, None], past, axis=1),
+        "rate": np.zeros(len(crossings)), "total": np.zeros(len(crossings)),
         "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
     }  # fmt: skip
     integers: dict[str, Any] = {
-        "count": np.zeros(14), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
+        "count": np.zeros(COUNTS), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
         "opens": opens, "stops": [steps(fluid.stop[g] + f) for g, f in crossings],
-        "listens": np.concatenate(fluid.listens), "head": np.zeros(L),
+        "listens": np.concatenate(fluid.listens), "voice": beginning.voice, "round_trip": round_trip,
+        "speaker": links if laws.by_flow else np.arange(L),
+        "speaks": [steps(time) for time in beginning.speaks], "head": np.zeros(L),
         "first_lag": np.cumsum([0, *map(len, lag)])[:-1], "lag": np.concatenate(lag), "bottleneck": np.full(G, -1),
     }  # fmt: skip
     w = Fields(
@@ -349,10 +437,12 @@ def run_recurrence(
     )
     w.record[_T] = T
     w.count[LAST] = ceil(at[-1])
-    w.count[[SAMPLES, LINKS, GROUPS, ROUTER, SOURCE]] = count, L, G, laws.router, laws.source
+    w.count[[SAMPLES, LINKS, GROUPS, VOICES]] = count, L, G, V
+    w.count[[ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
+    w.count[[REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
     w.count[LONGEST] = protocol.scaling_rtt == "max"
     w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
-    w.count[[BASE, DEPTH, CAPACITY, MEMORY]] = -depth, depth, capacity, memory
+    w.count[[BASE, DEPTH, CAPACITY, MEMORY, PAST]] = -depth, depth, capacity, memory, past
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
     try:

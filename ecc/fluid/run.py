@@ -83,31 +83,26 @@ def simulate(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
+    protocol = scenario.protocol
     fluid = FluidNetwork.of(scenario)
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
+    from ecc.fluid.beginning import Beginning
     from ecc.fluid.continuous import run_continuous
+    from ecc.fluid.laws import CompiledLaws
     from ecc.fluid.recurrence import run_recurrence
 
     begun = process_time()
-    state = _stationary(scenario, fluid, 1.0 + push) if start == "equilibrium" else None
+    laws = CompiledLaws(protocol)
+    point = protocol.equilibrium(scenario.network, scenario.assigned) if start == "equilibrium" else None
+    beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
     if time == "continuous":
-        outcome = run_continuous(scenario.protocol, fluid, state, samples, tolerance, report)
+        outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
-        outcome = run_recurrence(scenario.protocol, fluid, state, samples, report)
+        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report)
     return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
-
-
-def _stationary(
-    scenario: Scenario, fluid: FluidNetwork, factor: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rates of the groups and fair rates of the links at the equilibrium, times a factor; links nobody follows: inf."""
-    point = scenario.protocol.equilibrium(scenario.network, scenario.assigned)
-    rates = np.zeros(fluid.n_groups)
-    rates[fluid.group_of] = point.rates
-    return rates * factor, point.fair_rate * factor
 
 
 def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str) -> Trajectory:

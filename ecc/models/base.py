@@ -30,7 +30,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A law uses + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant
+   of it. A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
+   there is a `priority_law`, the one of the largest priority, and `combine` decides between equal ones. A law uses + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant
    exponent, no arrays.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep a real router's and
    host's books in them and call the laws (`ecc.models.books` has what rate-feedback protocols share).
@@ -111,6 +112,7 @@ class Protocol(ABC):
     FlowState: ClassVar[type] = NoRecord
     router_law: ClassVar[Callable[..., float]]
     announce_law: ClassVar[Callable[..., float] | None] = None
+    priority_law: ClassVar[Callable[..., float] | None] = None
     source_law: ClassVar[Callable[..., float]]
     asks: ClassVar[frozenset[str]] = frozenset()
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""

@@ -1,0 +1,131 @@
+"""How a fluid run begins: what routers keep and say, what flows send, and from when on either is heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.fluid.laws import CompiledLaws
+from ecc.fluid.model import LEAST, FluidNetwork
+from ecc.models.base import Equilibrium, Protocol
+
+__all__ = ["MEASURED", "Beginning"]
+
+MEASURED = ("y", "u", "N", "N_all", "d")
+"""What routers measure, in the order of `Beginning.measured`; named as the arguments of laws."""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The state at time 0, and before it where a run begins at an equilibrium.
+
+    A crossing is a flow group and a link of its route, in the order of the groups. `voice` (n_crossings,): which voice
+    speaks to a crossing; `told` (n_voices,): what it says; `speaks` (n_crossings,) [s]: when first a router that has
+    measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; and
+    `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `opens` [s], when it begins to send.
+    """
+
+    voice: NDArray[np.int64]
+    told: FloatArray
+    speaks: FloatArray
+    state: FloatArray
+    least: FloatArray
+    most: FloatArray
+    priority: FloatArray
+    measured: FloatArray
+    x: FloatArray
+    opens: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        protocol: Protocol,
+        laws: CompiledLaws,
+        fluid: FluidNetwork,
+        point: Equilibrium | None = None,
+        factor: float = 1.0,
+    ) -> Beginning:
+        """Return the beginning of a run.
+
+        Parameters
+            protocol : Protocol. laws : CompiledLaws of it. fluid : FluidNetwork.
+            point : equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
+                network, routers with a state at `initial` times their capacity (where the protocol has no such
+                parameter, the most they may be), flows at a packet an RTT or at their `floor`.
+            factor : float, > 0.
+        """
+        first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
+        owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
+        links = np.concatenate(fluid.routes).astype(np.int64)
+        voice = np.arange(len(links)) if laws.by_flow else links
+        least, most = _range(protocol, fluid) if laws.remembers else _whole(fluid.n_links)
+        params = protocol.params()
+        if point is None:
+            state = np.clip(params.get("initial", 1.0) * fluid.capacity, least, most)
+            packets = max(1.0, params.get("floor", 0.0)) * 8.0 * fluid.packet_size
+            x = packets / fluid.rtt
+            waits = laws.remembers and not laws.announce
+            opens = fluid.start + fluid.rtt if waits else fluid.start.copy()
+        else:
+            groups = [first[g] for g in range(fluid.n_groups)]
+            x = factor * point.rates[groups]
+            state = np.clip(factor * point.fair_rate, least, most) if laws.remembers else np.zeros(fluid.n_links)
+            opens = np.full(fluid.n_groups, -np.inf)
+        told = np.zeros(len(links) if laws.by_flow else fluid.n_links)
+        speaks, priority = np.full(len(links), -np.inf), np.zeros(fluid.n_links)
+        measured = np.zeros((len(MEASURED), fluid.n_links))
+        keeps = laws.remembers and not laws.announce
+        if keeps:
+            told[:] = state
+        elif point is None:
+            arrives = fluid.start[owner] + np.concatenate(fluid.forward)
+            first_arrival = np.array([arrives[links == link].min() for link in links])
+            speaks = np.maximum(arrives, first_arrival + float(params["interval"]))
+        if point is None:
+            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens)
+        law = protocol.announce_law or protocol.router_law
+        p = protocol.namespace()
+        for link in np.unique(links):
+            through = np.flatnonzero(links == link)
+            members, rates = fluid.members[owner[through]], x[owner[through]]
+            follows = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
+            rtts = fluid.rtt[owner[through]]
+            mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=members * rates)
+            load = float(members @ rates)
+            measured[:, link] = load, (members * rates)[~follows].sum(), members[follows].sum(), members.sum(), mean
+            supply: dict[str, Any] = {
+                **dict(zip(MEASURED, measured[:, link].tolist(), strict=True)),
+                "y_prev": load, "q": 0.0, "C": float(fluid.capacity[link]), "T": float(params["interval"]),
+                "R": float(state[link]), "p": p,
+            }  # fmt: skip
+            supply["N"] = max(1.0, supply["N"])
+            if protocol.priority_law is not None:
+                priority[link] = protocol.priority_law(**{name: supply[name] for name in laws.wants["priority"]})
+            if not keeps:
+                for crossing in through:
+                    supply["x"] = float(x[owner[crossing]])
+                    told[voice[crossing]] = law(
+                        **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
+                    )
+        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens)
+
+
+def _range(protocol: Protocol, fluid: FluidNetwork) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest state of the routers: the protocol's range, rates from its `floor` upwards."""
+    span = np.array([protocol.rate_range(float(C)) for C in fluid.capacity])
+    crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
+    through = fluid.members @ crosses
+    floors = fluid.members * fluid.floor(protocol) / np.maximum(fluid.rtt, 1e-300) @ crosses
+    per_flow = np.divide(floors, through, out=np.zeros(fluid.n_links), where=through > 0.0)
+    kept = np.maximum(np.maximum(span[:, 0], per_flow), LEAST * fluid.capacity)  # none is lost in zero
+    least = np.where(span[:, 0] < 0.0, span[:, 0], kept)
+    return np.minimum(least, span[:, 1]), span[:, 1]
+
+
+def _whole(n: int) -> tuple[FloatArray, FloatArray]:
+    return np.full(n, -np.inf), np.full(n, np.inf)
