@@ -27,7 +27,9 @@ class Beginning:
     A crossing is a flow group and a link of its route, in the order of the groups. `voice` (n_crossings,): which voice
     speaks to a crossing; `told` (n_voices,): what it says; `speaks` (n_crossings,) [s]: when first a router that has
     measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; and
-    `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `opens` [s], when it begins to send.
+    `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `opens` [s], when it begins to send;
+    `follows`, the link that its packets follow, -1: none yet. `measures_first`: whether routers say nothing before they
+    have measured something.
     """
 
     voice: NDArray[np.int64]
@@ -40,6 +42,8 @@ class Beginning:
     measured: FloatArray
     x: FloatArray
     opens: FloatArray
+    follows: NDArray[np.int64]
+    measures_first: bool
 
     @classmethod
     def of(
@@ -87,17 +91,18 @@ class Beginning:
             first_arrival = np.array([arrives[links == link].min() for link in links])
             speaks = np.maximum(arrives, first_arrival + float(params["interval"]))
         if point is None:
-            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens)
+            nobody = np.full(fluid.n_groups, -1, dtype=np.int64)
+            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, nobody, not keeps)
         law = protocol.announce_law or protocol.router_law
         p = protocol.namespace()
         for link in np.unique(links):
             through = np.flatnonzero(links == link)
             members, rates = fluid.members[owner[through]], x[owner[through]]
-            follows = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
+            mine = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
             rtts = fluid.rtt[owner[through]]
             mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=members * rates)
             load = float(members @ rates)
-            measured[:, link] = load, (members * rates)[~follows].sum(), members[follows].sum(), members.sum(), mean
+            measured[:, link] = load, (members * rates)[~mine].sum(), members[mine].sum(), members.sum(), mean
             supply: dict[str, Any] = {
                 **dict(zip(MEASURED, measured[:, link].tolist(), strict=True)),
                 "y_prev": load, "q": 0.0, "C": float(fluid.capacity[link]), "T": float(params["interval"]),
@@ -112,7 +117,8 @@ class Beginning:
                     told[voice[crossing]] = law(
                         **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
                     )
-        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens)
+        follows = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
+        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, follows, False)
 
 
 def _range(protocol: Protocol, fluid: FluidNetwork) -> tuple[FloatArray, FloatArray]:

@@ -43,6 +43,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SLICE = 20_000  # steps between two reports of progress
+_SLIDE = 1e-3  # of the control interval: steps where bottlenecks switch without end
 
 
 def run_continuous(
@@ -150,6 +151,7 @@ def run_continuous(
         reach=2.0 * (float(fluid.rtt.max()) + T),
         stored=sent,
         largest=True,
+        slide=_SLIDE * T,
         hints=rates.HINTS_PER_CROSSING * crossings,
     )
     w = run.work
@@ -196,6 +198,7 @@ def run_continuous(
             "rejected": run.counted(core.REJECTED),
             "evaluations": run.counted(core.CALLS),
             "switches": run.counted(core.EVENTS),
+            "slid": run.counted(core.SLID),
         },
         stopped=stopped,
     )

@@ -6,7 +6,9 @@ change the result. A step
 - ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
 - may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
 - keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
-  the step is shortened to end where a component is caught or released.
+  the step is shortened to end where a component is caught or released;
+- may slide: where the derivative switches to and fro without end (a flow between two bottlenecks), steps no longer than
+  `SLIDE` are taken whatever their error, and counted.
 
 Interpolants are quartic, of order 4 with error O(h^5), which keeps order 5 for the whole (Shampine 1986; the free
 interpolant of SciPy's RK45).
@@ -27,8 +29,8 @@ DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER = -1, -2, -3, -4, -5
 
 # places in Fields.clock
-START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION = range(10)
-CLOCKS = 10
+START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDE, SLIDES_UNTIL = range(12)
+CLOCKS = 12
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY = range(3)
 # ... sizes ...
@@ -36,8 +38,9 @@ SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPAC
 # ... and counters
 (
     SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
-) = range(16, 29)  # fmt: skip
-COUNTS = 29
+    SLID,
+) = range(16, 30)  # fmt: skip
+COUNTS = 30
 
 
 class Fields(NamedTuple):
@@ -117,6 +120,7 @@ _ITERATIONS = 10
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
 MOST_POINTS = 1000
+_SLIDING = 1e4  # steps that are taken in spite of their error, once one had to be
 _CONTRACTED = 3e-2  # of the tolerance: what may be left of an iteration inside a step
 
 
@@ -665,13 +669,20 @@ def advance(table: Any, steps: int) -> Any:
                 h = 0.5 * (stop - now)
                 reached = now + h
             if landing < 0 and h < least and reached < stop:
-                return TOO_SMALL if finite else NOT_FINITE
+                if not finite or clock[SLIDE] == 0.0:
+                    return TOO_SMALL if finite else NOT_FINITE
+                clock[STEP] = clock[SLIDE]
+                clock[SLIDES_UNTIL] = now + _SLIDING * clock[SLIDE]
+                continue
             status, error = _attempt(w, h, tiny if reached == stop else 0.0)
             if status != 0:
                 return status
             finite = True
             for i in range(n):
                 finite = finite and np.isfinite(w.trial[i])
+            if finite and error > 1.0 and h <= clock[SLIDE] and now < clock[SLIDES_UNTIL]:
+                count[SLID] += 1
+                error = 1.0
             if not (error <= 1.0 and finite):
                 count[REJECTED] += 1
                 rejected = True

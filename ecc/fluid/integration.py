@@ -81,7 +81,8 @@ class Integration:
         keep : keep all interpolants. hints : places for functions that look back by themselves.
         stored : how many components, the first, are looked back to; None: all.
         first_jump : order of the derivative that jumps at the start. largest : control the largest error of a
-        component, not the mean square. Others as in `core.Fields`.
+        component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up there.
+        Others as in `core.Fields`.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Integration:
         stored: int | None = None,
         first_jump: int = 1,
         largest: bool = False,
+        slide: float = 0.0,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -172,6 +174,7 @@ class Integration:
         w.clock[core.REACH] = reach if np.isfinite(reach) else span[1] - span[0]
         w.clock[core.RELATIVE] = relative
         w.clock[core.CONTRACTION] = 0.5
+        w.clock[[core.SLIDE, core.SLIDES_UNTIL]] = slide, -np.inf
         w.count[[core.DERIVATIVE, core.DELAY_OF, core.HISTORY]] = derivative, delay_of, history
         sizes = {
             core.SIZE: n, core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),

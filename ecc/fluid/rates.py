@@ -222,9 +222,11 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
 
 
 @compiled
-def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float) -> Any:
+def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float) -> Any:
     """(status, rate by the source law)."""
     record = indices[RECORD]
+    numbers[record + _OWN_RTT] = rtt
+    numbers[record + _T] = numbers[indices[INTERVAL]]
     numbers[record + _X] = x
     numbers[record + _X_RTT] = x_rtt
     numbers[record + _R] = R
@@ -253,7 +255,7 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status, 0.0, rtt, which
-    status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev)
+    status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev, rtt)
     return status, max(least, rate), rtt, which
 
 
@@ -391,7 +393,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 x = y[own_rate + g]
                 if indices[STEPPING] != 0:
                     x = value_at(w, y, own_rate + g, t - T, _OWN * total + first)
-                status, following = _source(numbers, indices, x, x_rtt, R, R_prev)
+                status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
                 if status != 0:
                     return status
                 out[own_rate + g] = (following - x) / T

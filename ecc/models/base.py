@@ -31,8 +31,8 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
    of it. A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
-   there is a `priority_law`, the one of the largest priority, and `combine` decides between equal ones. A law uses + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant
-   exponent, no arrays.
+   there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
+   + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant exponent, no arrays.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep a real router's and
    host's books in them and call the laws (`ecc.models.books` has what rate-feedback protocols share).
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
@@ -112,7 +112,6 @@ class Protocol(ABC):
     FlowState: ClassVar[type] = NoRecord
     router_law: ClassVar[Callable[..., float]]
     announce_law: ClassVar[Callable[..., float] | None] = None
-    priority_law: ClassVar[Callable[..., float] | None] = None
     source_law: ClassVar[Callable[..., float]]
     asks: ClassVar[frozenset[str]] = frozenset()
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
@@ -122,6 +121,11 @@ class Protocol(ABC):
     """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
+
+    @property
+    def priority_law(self) -> Callable[..., float] | None:
+        """What a link is followed for before its feedback counts, as a function of a router's arguments; None: nothing."""
+        return None
 
     @property
     def scaling_rtt(self) -> str:

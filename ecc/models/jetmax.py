@@ -33,6 +33,7 @@ What the paper leaves open, and what it decides here:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,13 +153,18 @@ class JetMax(Protocol):
 
     @staticmethod
     def loss_law(y: Any, C: Any, p: Any) -> Any:
-        """JETMAX (10), (25), clipped at 0."""
-        return 1.0 - p.gamma * C / max(y, p.gamma * C)
+        """The virtual loss, JETMAX (10), (25); none up to the tolerance."""
+        loss = 1.0 - p.gamma * C / max(y, p.gamma * C)
+        return loss if loss > p.tolerance else 0.0
 
     @staticmethod
     def source_law(x_rtt: Any, R: Any, p: Any) -> Any:
         """JETMAX (9)."""
         return (1.0 - p.tau) * x_rtt + p.tau * R
+
+    @property
+    def priority_law(self) -> Callable[..., float] | None:
+        return self.loss_law if self.bottleneck == "loss" else None
 
     def params(self) -> dict[str, float]:
         managed, unresponsive = self.switching == "managed", self.mice == "unresponsive"
@@ -276,8 +282,7 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     if link.ticks > 0:
         duration = env.now - link.opened
         u = 8.0 * link.unresponsive / duration
-        loss = loss_law(u + 8.0 * link.responsive / duration, env.capacity, p)
-        link.loss = loss if loss > p.tolerance else 0.0
+        link.loss = loss_law(u + 8.0 * link.responsive / duration, env.capacity, p)
         link.N = link.gaps / duration
         if link.N > 0.0:
             link.g = max(0.0, router_law(u, link.N, env.capacity, p))

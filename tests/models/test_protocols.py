@@ -8,7 +8,7 @@ import pytest
 import ecc
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize, linearize_laws
-from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, Protocol, all_protocols
+from ecc.models import EMKCAVQ, PIQIRCP, QIRCP, RCP, XCP, JetMax, MaxNet, Protocol, all_protocols
 from ecc.network import Flow, Link, Network
 
 PROTOCOLS = [cls() for cls in all_protocols().values()]
@@ -138,13 +138,6 @@ def test_without_hooks_packets_are_refused(start):
     for hooks in (LawsOnly().link_hooks, LawsOnly().flow_hooks):
         with pytest.raises(ValueError, match="has no packet hooks yet"):
             hooks()
-
-
-@pytest.mark.parametrize("kind", [XCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly])
-def test_laws_that_no_fluid_runs_are_refused(kind):
-    sc = ecc.Scenario(NETWORKS["dumbbell"], kind(), duration=1.0)
-    with pytest.raises(ValueError, match=r"^\w+ has no fluid model: its (router|source) law asks for "):
-        ecc.fluid.simulate(sc)
 
 
 @every_protocol

@@ -1,0 +1,149 @@
+"""Fluid runs of protocols whose routers have no memory, answer each flow, or tell their own flows from others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import lambertw
+
+from ecc.allocation import max_min
+from ecc.closed_loop import linearize
+from ecc.fluid import simulate
+from ecc.models import EMKC, EMKCAVQ, MKC, XCP, JetMax, Kelly, MaxNet
+from ecc.network import Flow, Link, Network
+from ecc.scenario import Scenario
+
+PROTOCOLS = {
+    "XCP": XCP(), "JetMax": JetMax(), "MKC": MKC(alpha="5 Mb/s"), "EMKC": EMKC(), "EMKC-AVQ": EMKCAVQ(),
+    "Kelly": Kelly(kappa=0.002), "MaxNet": MaxNet(),
+}  # fmt: skip
+
+
+def buffered(network: Network) -> Network:
+    """The same network with a megabyte at each link: some of these protocols overload links for good."""
+    return Network([Link(link.capacity, link.delay, 10**6) for link in network.links], network.flows)
+
+
+NETWORKS = {
+    "dumbbell": buffered(Network.dumbbell("100 Mb/s", rtts=[0.12, 0.05, 0.3])),
+    "parking lot": buffered(Network.parking_lot(["970 Mb/s", "800 Mb/s"])),
+    "T_u": buffered(Network.T_u()),
+}
+TIMES = ("continuous", "discrete")
+
+
+@pytest.mark.parametrize("time", TIMES)
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_equilibrium_is_a_fixed_point(protocol, network, time):
+    if protocol == "EMKC" and time == "continuous":
+        network = "dumbbell"  # elsewhere what one link drops is missing at the next, which its equilibrium leaves out
+    run = simulate(Scenario(NETWORKS[network], PROTOCOLS[protocol], 10.0), start="equilibrium", time=time)
+    point = PROTOCOLS[protocol].equilibrium(NETWORKS[network])
+    assert run.stats["stopped"] == "completed"
+    assert np.allclose(run.rate.to_numpy(), point.rates, rtol=1e-6)
+    assert np.all(run.bottleneck.to_numpy()[-1] == point.bottleneck)
+
+
+@pytest.mark.parametrize("time", TIMES)
+@pytest.mark.parametrize("protocol", [XCP(), JetMax()], ids=["XCP", "JetMax"])
+def test_rates_from_an_empty_start(protocol, time):
+    # XCP gives the long flow's rival less than max-min fairness would
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], starts=[0.0, 5.0, 10.0])
+    run = simulate(Scenario(network, protocol, 60.0), time=time)
+    point = protocol.equilibrium(network)
+    assert run.rate.to_numpy()[-1] == pytest.approx(point.rates, rel=2e-3)
+    assert run.bottleneck.to_numpy()[-1].tolist() == [1, 0, 1]
+    assert (abs(point.rates[1] / max_min(network)[1] - 1.0) > 0.05) == isinstance(protocol, XCP)
+    before = run.data["time"].to_numpy() < 5.0
+    assert not run.rate.to_numpy()[before, 1:].any()
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_prices_that_add_up(time):
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], starts=[0.0, 0.0, 0.0])
+    run = simulate(Scenario(network, Kelly(kappa=0.01), 120.0), sample=1.0, time=time)
+    assert run.rate.to_numpy()[-1] == pytest.approx(Kelly().equilibrium(network).rates, rel=1e-3)
+    assert np.all(run.bottleneck.to_numpy() == -1)
+
+
+# (protocol, network, window in s): equal flows, since differences between flows are no part of the linear models
+LINEAR = {
+    "JetMax": (JetMax(tau=0.1), Network.dumbbell("100 Mb/s", [0.3] * 3), (5.0, 20.0)),
+    "MKC": (MKC(alpha="5 Mb/s", beta=0.1), Network.dumbbell("100 Mb/s", [0.2] * 2), (2.0, 10.0)),
+    "EMKC": (EMKC(beta=0.1), Network.dumbbell("100 Mb/s", [0.2] * 2), (2.0, 10.0)),
+    "EMKC-AVQ": (EMKCAVQ(tau=0.02), Network.dumbbell("100 Mb/s", [0.2] * 2), (5.0, 30.0)),
+    "Kelly": (Kelly(kappa=0.01), Network.dumbbell("100 Mb/s", [0.1] * 2), (2.0, 8.0)),
+}
+
+
+@pytest.mark.parametrize(("protocol", "network", "window"), LINEAR.values(), ids=LINEAR)
+def test_recurrences_decay_as_the_linear_model(protocol, network, window):
+    T, (begin, end) = protocol.interval, window
+    run = simulate(
+        Scenario(buffered(network), protocol, end), sample=T, time="discrete", start="equilibrium", perturb=1e-6
+    )
+    root = complex(linearize(protocol, network, time="discrete").roots(1)[0])
+    deviation = run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0
+    inside = (run.data["time"].to_numpy() > begin) & (run.data["time"].to_numpy() < end)
+    order, seen = 8, deviation[inside]
+    past = np.column_stack([seen[order - 1 - i : len(seen) - 1 - i] for i in range(order)])
+    weights = np.linalg.lstsq(past, seen[order:], rcond=None)[0]
+    roots = np.roots(np.concatenate([[1.0], -weights]))
+    found = roots[np.argmin(np.abs(roots - root))]
+    assert abs(found) == pytest.approx(abs(root), rel=1e-2 * (1.0 - abs(root)))
+
+
+def test_shuffling_alone_makes_flows_equal():
+    # on one link with equal RTTs the sum does not notice the shuffling, and differences decay by it: s d = -gamma e^-sd
+    network = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.1], starts=[0.0, 20.0])
+    run = simulate(Scenario(network, XCP(interval=0.002), 30.0), rtol=1e-8)
+    rate = run.rate.to_numpy()
+    time = run.data["time"].to_numpy()
+    difference = rate[:, 0] - rate[:, 1]
+    a, b = np.searchsorted(time, [22.0, 26.0])
+    assert np.log(difference[a] / difference[b]) / (time[b] - time[a]) == pytest.approx(
+        -lambertw(-0.1).real / 0.1, rel=1e-3
+    )
+    assert rate[-1] == pytest.approx([50e6, 50e6], rel=1e-2)
+
+
+def capacity(C):
+    return C
+
+
+class Ranked(JetMax):
+    """JetMax whose flows listen to the link of the larger capacity, whatever it offers."""
+
+    @property
+    def priority_law(self):
+        return capacity
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_priorities_come_before_feedback(time):
+    network = Network([Link("100 Mb/s", "10 ms", 10**6), Link("50 Mb/s", "10 ms", 10**6)], [Flow([0, 1])])
+    run = simulate(Scenario(network, Ranked(), 20.0), time=time)
+    assert run.bottleneck.to_numpy()[-1, 0] == 0
+    assert run.rate.to_numpy()[-1, 0] == pytest.approx(100e6, rel=1e-3)
+    assert simulate(Scenario(network, JetMax(), 20.0), time=time).rate.to_numpy()[-1, 0] == pytest.approx(
+        50e6, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_googol_bits_a_second(time):
+    run = simulate(Scenario(Network.dumbbell(1e100, rtts=[0.1] * 3), JetMax(), 60.0), time=time)
+    assert run.rate.to_numpy()[-1] == pytest.approx(1e100 / 3.0, rel=1e-3)
+
+
+def test_a_law_that_asks_for_too_much_says_so():
+    class Curious(JetMax):
+        @staticmethod
+        def router_law(u, weather):
+            return u * weather
+
+    with pytest.raises(
+        ValueError, match="router_law of Curious asks for 'weather'; a fluid run has R, y, y_prev, u, N"
+    ):
+        simulate(Scenario(NETWORKS["dumbbell"], Curious(), 10.0))
