@@ -29,7 +29,7 @@ class Beginning:
     measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; and
     `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `opens` [s], when it begins to send;
     `follows`, the link that its packets follow, -1: none yet. `measures_first`: whether routers say nothing before they
-    have measured something.
+    have measured something; `greets`: whether they announce a rate (of `initial` times their capacity) from the start.
     """
 
     voice: NDArray[np.int64]
@@ -44,6 +44,7 @@ class Beginning:
     opens: FloatArray
     follows: NDArray[np.int64]
     measures_first: bool
+    greets: bool
 
     @classmethod
     def of(
@@ -60,39 +61,42 @@ class Beginning:
             protocol : Protocol. laws : CompiledLaws of it. fluid : FluidNetwork.
             point : equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
                 network, routers with a state at `initial` times their capacity (where the protocol has no such
-                parameter, the most they may be), flows at a packet an RTT or at their `floor`.
+                parameter, the most they may be, or the least), flows at a packet an RTT or at their `floor`.
             factor : float, > 0.
         """
         first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
         owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
         links = np.concatenate(fluid.routes).astype(np.int64)
         voice = np.arange(len(links)) if laws.by_flow else links
-        least, most = _range(protocol, fluid) if laws.remembers else _whole(fluid.n_links)
         params = protocol.params()
+        keeps = laws.remembers and not laws.announce
+        greets = keeps and "initial" in params
+        least, most = _range(protocol, fluid, greets)
+        rest = np.where(np.isfinite(most), most, least)  # of a link that nobody follows
         if point is None:
-            state = np.clip(params.get("initial", 1.0) * fluid.capacity, least, most)
+            state = np.clip(params["initial"] * fluid.capacity, least, most) if greets else rest
             packets = max(1.0, params.get("floor", 0.0)) * 8.0 * fluid.packet_size
             x = packets / fluid.rtt
-            waits = laws.remembers and not laws.announce
-            opens = fluid.start + fluid.rtt if waits else fluid.start.copy()
+            opens = fluid.start + fluid.rtt if greets else fluid.start.copy()
         else:
             groups = [first[g] for g in range(fluid.n_groups)]
             x = factor * point.rates[groups]
-            state = np.clip(factor * point.fair_rate, least, most) if laws.remembers else np.zeros(fluid.n_links)
+            followed = np.isfinite(point.fair_rate)
+            state = np.where(followed, np.clip(factor * point.fair_rate, least, most), rest)
             opens = np.full(fluid.n_groups, -np.inf)
         told = np.zeros(len(links) if laws.by_flow else fluid.n_links)
         speaks, priority = np.full(len(links), -np.inf), np.zeros(fluid.n_links)
         measured = np.zeros((len(MEASURED), fluid.n_links))
-        keeps = laws.remembers and not laws.announce
         if keeps:
             told[:] = state
-        elif point is None:
-            arrives = fluid.start[owner] + np.concatenate(fluid.forward)
-            first_arrival = np.array([arrives[links == link].min() for link in links])
-            speaks = np.maximum(arrives, first_arrival + float(params["interval"]))
+        if point is None and not greets:
+            speaks = fluid.start[owner] + np.concatenate(fluid.forward)
+            if not keeps:
+                first_arrival = np.array([speaks[links == link].min() for link in links])
+                speaks = np.maximum(speaks, first_arrival + float(params["interval"]))
         if point is None:
             nobody = np.full(fluid.n_groups, -1, dtype=np.int64)
-            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, nobody, not keeps)
+            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, nobody, not keeps, greets)
         law = protocol.announce_law or protocol.router_law
         p = protocol.namespace()
         for link in np.unique(links):
@@ -118,20 +122,17 @@ class Beginning:
                         **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
                     )
         follows = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
-        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, follows, False)
+        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, follows, False, greets)
 
 
-def _range(protocol: Protocol, fluid: FluidNetwork) -> tuple[FloatArray, FloatArray]:
+def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:
     """The least and the largest state of the routers: the protocol's range, rates from its `floor` upwards."""
     span = np.array([protocol.rate_range(float(C)) for C in fluid.capacity])
     crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
     through = fluid.members @ crosses
     floors = fluid.members * fluid.floor(protocol) / np.maximum(fluid.rtt, 1e-300) @ crosses
     per_flow = np.divide(floors, through, out=np.zeros(fluid.n_links), where=through > 0.0)
-    kept = np.maximum(np.maximum(span[:, 0], per_flow), LEAST * fluid.capacity)  # none is lost in zero
-    least = np.where(span[:, 0] < 0.0, span[:, 0], kept)
+    least = span[:, 0]
+    if rates:  # none is lost in zero
+        least = np.maximum(np.maximum(least, per_flow), LEAST * fluid.capacity)
     return np.minimum(least, span[:, 1]), span[:, 1]
-
-
-def _whole(n: int) -> tuple[FloatArray, FloatArray]:
-    return np.full(n, -np.inf), np.full(n, np.inf)

@@ -453,7 +453,7 @@ def run_recurrence(
         "speaker": links if laws.by_flow else np.arange(L), "round_trip": around, "opens": opens,
         "spoke": np.full(L, NEVER if beginning.measures_first else -NEVER),
         "stops": [steps(time) for time in fluid.stop],
-        "hears": opens if beginning.measures_first else np.full(G, -NEVER),
+        "hears": np.full(G, -NEVER) if beginning.greets else opens,
         "follows": np.repeat(beginning.follows[:, None], size, axis=1), "head": np.zeros(L),
     }  # fmt: skip
     w = Fields(

@@ -124,7 +124,7 @@ class Protocol(ABC):
 
     @property
     def priority_law(self) -> Callable[..., float] | None:
-        """What a link is followed for before its feedback counts, as a function of a router's arguments; None: nothing."""
+        """A law with a router's arguments: what a link is followed for before its feedback counts; None: nothing."""
         return None
 
     @property

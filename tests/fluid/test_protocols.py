@@ -15,7 +15,7 @@ from ecc.scenario import Scenario
 
 PROTOCOLS = {
     "XCP": XCP(), "JetMax": JetMax(), "MKC": MKC(alpha="5 Mb/s"), "EMKC": EMKC(), "EMKC-AVQ": EMKCAVQ(),
-    "Kelly": Kelly(kappa=0.002), "MaxNet": MaxNet(),
+    "Kelly": Kelly(kappa=0.002), "MaxNet": MaxNet(price_scale=0.01),
 }  # fmt: skip
 
 
@@ -36,8 +36,10 @@ TIMES = ("continuous", "discrete")
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_equilibrium_is_a_fixed_point(protocol, network, time):
-    if protocol == "EMKC" and time == "continuous":
-        network = "dumbbell"  # elsewhere what one link drops is missing at the next, which its equilibrium leaves out
+    if time == "continuous" and protocol in ("EMKC", "MaxNet"):
+        # What one link drops is missing at the next, which EMKC's equilibrium leaves out; MaxNet grows from rounding,
+        # the gains of its paper being beyond the boundary of these networks (spectral radius 1.006 on the parking lot).
+        network = "dumbbell"
     run = simulate(Scenario(NETWORKS[network], PROTOCOLS[protocol], 10.0), start="equilibrium", time=time)
     point = PROTOCOLS[protocol].equilibrium(NETWORKS[network])
     assert run.stats["stopped"] == "completed"
@@ -143,7 +145,5 @@ def test_a_law_that_asks_for_too_much_says_so():
         def router_law(u, weather):
             return u * weather
 
-    with pytest.raises(
-        ValueError, match="router_law of Curious asks for 'weather'; a fluid run has R, y, y_prev, u, N"
-    ):
+    with pytest.raises(ValueError, match="Curious has no fluid model: its router law asks for weather, and what"):
         simulate(Scenario(NETWORKS["dumbbell"], Curious(), 10.0))
