@@ -65,6 +65,8 @@ class Flow:
         access_delay : float, s, >= 0. One way, between the sender and the first link.
         packet_size : int, bytes, > 0. Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
         reverse : sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+        delayed_acks : (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so
+            long (s, >= 0) after the first of them; it is the last packet's ACK. None: one for each packet.
     Raises
         ValueError: empty route, stop not after start, a value out of range. TypeError: not a quantity.
     Example
@@ -79,6 +81,7 @@ class Flow:
     access_delay: Quantity = 0.0
     packet_size: Quantity = 1000
     reverse: Sequence[int] | None = None
+    delayed_acks: tuple[int, Quantity] | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -96,6 +99,11 @@ class Flow:
         put("packet_size", _sizes(self.packet_size))
         if self.reverse is not None:
             put("reverse", _links_of(self.reverse, "reverse"))
+        if self.delayed_acks is not None:
+            if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
+                raise ValueError(f"delayed_acks must be (packets, time), got {self.delayed_acks!r}")
+            packets, wait = self.delayed_acks
+            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_time(wait, "delayed_acks")))
 
     @property
     def largest_packet(self) -> int:
@@ -180,6 +188,18 @@ class Network:
     def capacities(self) -> FloatArray:
         """Shape (n_links,), bit/s."""
         return np.array([link.capacity for link in self.links])
+
+    @cached_property
+    def buffers(self) -> FloatArray:
+        """Shape (n_links,), bytes, inf where unlimited; packets count as the mean one of the flows that cross."""
+        packet = np.array([flow.mean_packet for flow in self.flows])
+        mean = packet @ self.incidence / np.maximum(self.incidence.sum(axis=0), 1)
+        in_bytes, in_packets = (
+            np.array([np.inf if limit is None else float(limit) for limit in limits])
+            for limits in ([link.buffer for link in self.links], [link.buffer_packets for link in self.links])
+        )
+        found: FloatArray = np.fmin(in_bytes, in_packets * np.where(mean > 0.0, mean, np.inf))
+        return found
 
     @cached_property
     def incidence(self) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import settings
 from ecc.models.equilibria import check_assignment
@@ -41,6 +42,7 @@ class Scenario:
         intervals : shape (n_links,), s, > 0, of each link's routers, or None: their protocol's. Of packet runs.
         header_bytes : True: packets and ACKs are longer on links, and for pacers, by what their protocol's header
             takes. Rates and goodputs of flows count data only. Of packet runs.
+        impairments : sequence of those in ecc.impairments: losses, delays, capacities that change. Of packet runs.
     Raises
         ValueError, TypeError: one line naming the field.
     Example
@@ -58,6 +60,7 @@ class Scenario:
     phases: Any = "random"
     intervals: Any = None
     header_bytes: bool = False
+    impairments: Sequence[Impairment] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
@@ -67,6 +70,7 @@ class Scenario:
             raise TypeError(f"header_bytes must be True or False, got {self.header_bytes!r}")
         if self.workload is not None and not isinstance(self.workload, Workload):
             raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
+        object.__setattr__(self, "impairments", check_impairments(self.impairments, self.network))
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
         object.__setattr__(self, "seed", as_count(self.seed, "seed"))
         if self.assignment is not None:
@@ -134,6 +138,8 @@ class Scenario:
             data["intervals"] = list(self.intervals)
         if self.header_bytes:
             data["header_bytes"] = True
+        if self.impairments:
+            data["impairments"] = [impairment_to_table(one) for one in self.impairments]
         data["protocol"] = _protocol_table(self.protocol)
         data |= self.network.to_dict()
         if self.workload is not None:
@@ -164,6 +170,7 @@ class Scenario:
             "phases",
             "intervals",
             "header_bytes",
+            "impairments",
             "protocol",
             "links",
             "flows",
@@ -176,12 +183,16 @@ class Scenario:
             if key not in data:
                 raise ValueError(f"scenario lacks the key {key!r}")
         workload = data.get("workload")
+        impairments = data.get("impairments", ())
+        if not isinstance(impairments, Sequence) or isinstance(impairments, str):
+            raise ValueError(f"impairments must be a list of tables, got {impairments!r}")
         return cls(
             network=Network.from_dict(data),
             protocol=_protocol_or_mix(data["protocol"]),
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
+            impairments=[impairment_from_table(one, f"impairments[{i}]") for i, one in enumerate(impairments)],
             **{key: data[key] for key in ("assignment", "phases", "intervals", "header_bytes") if key in data},
         )
 

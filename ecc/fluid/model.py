@@ -86,7 +86,7 @@ class FluidNetwork:
             size=or_inf([flow.size for flow in flows], 8.0),
             packet_size=np.array([flow.mean_packet for flow in flows]),
             capacity=network.capacities,
-            buffer=or_inf([link.buffer for link in network.links], 8.0),
+            buffer=8.0 * network.buffers,
         )
 
     @property

@@ -64,6 +64,8 @@ def simulate(
         raise ValueError(f"protocol must be one Protocol for a fluid run, got a mapping of {scenario.protocol}")
     if scenario.header_bytes:
         raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
+    if scenario.impairments:
+        raise ValueError("impairments must be () for a fluid run: they happen to packets")
     if scenario.intervals is not None:
         raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
     if scenario.workload is not None:

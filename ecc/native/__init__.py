@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ecc.native.engine import (
+    CHANGE,
     EVENT,
     FLOW,
     FLOW_ENV,
     FLOW_HOOKS,
     FLOW_RESULT,
+    IMPAIRMENT,
     LINK,
     LINK_ENV,
     LINK_HOOKS,
@@ -24,7 +26,7 @@ from ecc.native.engine import (
 )
 
 __all__ = [
-    "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
-    "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links", "new_transfers",
-    "picoseconds",
+    "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
+    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links",
+    "new_transfers", "picoseconds",
 ]  # fmt: skip

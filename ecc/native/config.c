@@ -2,11 +2,15 @@
 
 #include <math.h>
 
+#include "link.h"
+#include "receiver.h"
+
 #define LARGEST_DELAY INT64_C(1000000000000000000)
 #define LARGEST_PACKET (INT64_C(1) << 30)
 #define LARGEST_HEADER 4096
 #define LARGEST_RECORD 4096
 #define MOST_HEADER_BYTES 65535
+#define MOST_PACKETS (INT64_C(1) << 53)
 
 static bool
 is_offset(int64_t offset, size_t header_size)
@@ -29,9 +33,56 @@ check_router(const ecc_link_t *router, size_t header_size, double *value)
     return 0;
 }
 
-static int
-check_link(const ecc_link_t *link, double *value)
+static bool
+is_delay(ecc_ps_t lo, ecc_ps_t hi)
 {
+    return lo >= 0 && lo <= hi && hi <= LARGEST_DELAY;
+}
+
+static bool
+is_impairment(const ecc_impairment_t *is)
+{
+    return is->data_loss >= 0.0 && is->data_loss <= 1.0 && is->ack_loss >= 0.0 && is->ack_loss <= 1.0
+        && (is->spike_every_hi == 0
+            || (is->spike_every_lo >= 1 && is->spike_every_lo <= is->spike_every_hi
+                && is->spike_every_hi <= MOST_PACKETS))
+        && is_delay(is->spike_lo, is->spike_hi) && is_delay(is->spike_between, is->spike_between)
+        && is_delay(is->jitter_lo, is->jitter_hi);
+}
+
+/* The number of the first bad change of a link's capacity, from 0, or n_changes. */
+static int64_t
+check_changes(const ecc_change_t *changes, int64_t n_changes)
+{
+    int64_t k = 0;
+
+    while (k < n_changes && changes[k].time >= 0 && changes[k].time < ECC_NEVER
+        && (k == 0 || changes[k].time > changes[k - 1].time) && changes[k].capacity >= 0.0
+        && isfinite(changes[k].capacity)) {
+        k++;
+    }
+    return k;
+}
+
+static int
+check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_changes, double *value)
+{
+    int64_t k;
+
+    if (link->n_changes < 0 || link->n_changes > config->n_changes - *n_changes) {
+        *value = (double) link->n_changes;
+        return ECC_ERR_CHANGES;
+    }
+    k = check_changes(config->changes + *n_changes, link->n_changes);
+    if (k < link->n_changes) {
+        *value = config->changes[*n_changes + k].capacity;
+        return ECC_ERR_CHANGES;
+    }
+    *n_changes += link->n_changes;
+    if (link->impairment < 0 || link->impairment > config->n_impairments) {
+        *value = (double) link->impairment;
+        return ECC_ERR_IMPAIRMENT;
+    }
     if (!(link->capacity > 0.0 && isfinite(link->capacity))) {
         *value = link->capacity;
         return ECC_ERR_LINK_CAPACITY;
@@ -79,6 +130,8 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
             (double) flow->access_delay },
         { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= LARGEST_DELAY, (double) flow->ack_delay },
+        { ECC_ERR_ACKS, flow->ack_every >= 0, (double) flow->ack_every },
+        { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
         { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
         { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
     };
@@ -97,6 +150,7 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
 {
     const ecc_samples_t *samples = &config->samples;
     double value = 0.0;
+    int64_t n_changes = 0;
     int ret;
 
     if (config->n_links < 0 || config->n_links >= ECC_MOST_ENTITIES || config->n_further < 0
@@ -120,8 +174,13 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
             || samples->arrived == NULL || samples->dropped == NULL)) {
         return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->period);
     }
+    for (int64_t i = 0; i < config->n_impairments; i++) {
+        if (!is_impairment(&config->impairments[i])) {
+            return ecc_state_fail(self, ECC_ERR_IMPAIRMENT, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) i + 1.0);
+        }
+    }
     for (int64_t i = 0; i < config->n_links; i++) {
-        ret = check_link(&config->links[i], &value);
+        ret = check_link(&config->links[i], config, &n_changes, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
         }
@@ -139,11 +198,29 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
         ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
+        if (ret == 0 && (flow->impairment < 0 || flow->impairment > config->n_impairments)) {
+            value = (double) flow->impairment;
+            ret = ECC_ERR_IMPAIRMENT;
+        }
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_FLOW, i, ECC_NO_HOOK, value);
         }
     }
     return 0;
+}
+
+/* What ends the wires of the last links on either way. */
+static void
+lay_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
+{
+    uint32_t *last = &hops[flow->n_forward + flow->n_reverse - 1];
+    bool is_explicit = flow->impairment > 0 || ecc_link_reorders(self, *last >> ECC_HOP_LINK);
+
+    if (flow->n_reverse > 0) {
+        *last |= is_explicit ? ECC_END_HOST : ECC_END_SENDER;
+    }
+    is_explicit = flow->on_receive != NULL || ecc_receiver_is_needed(self, flow, hops);
+    hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_ECHO;
 }
 
 int
@@ -162,22 +239,17 @@ ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
         *(template == NULL ? &self->flows[i].position : &template->position) = position;
         for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++, position++) {
             int64_t link = config->routes[position];
-            uint32_t end = ECC_END_LINK;
             if (link < 0 || link >= config->n_links) {
                 return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) link);
-            }
-            if (k == flow->n_forward - 1) {
-                end = flow->on_receive != NULL || flow->n_reverse > 0 ? ECC_END_RECEIVER : ECC_END_ECHO;
-            } else if (k == flow->n_forward + flow->n_reverse - 1) {
-                end = ECC_END_SENDER;
             }
             self->hops[position]
                 = (uint32_t) link << ECC_HOP_LINK
                 | (k >= flow->n_forward          ? ECC_HOP_IS_ACK
                         : flow->header_bytes > 0 ? ECC_HOP_HEADER
                                                  : 0u)
-                | end;
+                | ECC_END_LINK;
         }
+        lay_ends(self, flow, &self->hops[position - flow->n_forward - flow->n_reverse]);
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "flow.h"
 #include "link.h"
 #include "pool.h"
+#include "receiver.h"
 #include "state.h"
 
 const char *
@@ -30,6 +31,59 @@ take(ecc_engine_t *self, size_t size, void **block)
 {
     int ret = ecc_memory_resize(&self->memory, 0, size, block);
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) size);
+}
+
+/* As `take` of n items, which may be none. */
+static int
+take_copy(ecc_engine_t *self, size_t n, size_t item, const void *items, void **block)
+{
+    int ret = n == 0 ? 0 : take(self, n * item, block);
+
+    if (ret == 0 && n > 0 && items != NULL) {
+        memcpy(*block, items, n * item);
+    }
+    return ret;
+}
+
+/* Hands links the changes of their capacities and their impairments. */
+static int
+build_rare(ecc_engine_t *self, const ecc_config_t *config)
+{
+    const ecc_change_t *changes;
+    void *blocks[3] = { NULL, NULL, NULL };
+    size_t n_impaired = config->n_impairments > 0 ? self->n_links : 0;
+    int ret;
+
+    self->n_changes = (size_t) config->n_changes;
+    self->n_impairments = (size_t) config->n_impairments;
+    ret = take_copy(self, self->n_changes, sizeof(*self->changes), config->changes, &blocks[0]);
+    self->changes = blocks[0];
+    if (ret == 0) {
+        ret = take_copy(self, self->n_impairments, sizeof(*self->impairments), config->impairments, &blocks[1]);
+        self->impairments = blocks[1];
+    }
+    if (ret == 0) {
+        ret = take_copy(self, n_impaired, sizeof(*self->impaired), NULL, &blocks[2]);
+        self->impaired = blocks[2];
+    }
+    if (ret != 0) {
+        return ret;
+    }
+    changes = self->changes;
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_state_t *link = &self->links[i];
+        if (link->is.n_changes > 0) {
+            link->changes = changes;
+            link->n_changes = (uint32_t) link->is.n_changes;
+            changes += link->is.n_changes;
+        }
+        if (link->is.impairment > 0) {
+            link->impaired = &self->impaired[i];
+            ecc_impairment_init(link->impaired, &self->impairments[link->is.impairment - 1], config->seed,
+                (UINT64_C(1) << 34) + i);
+        }
+    }
+    return 0;
 }
 
 static size_t
@@ -90,7 +144,10 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         ecc_link_init(self, i, &config->links[i], config->seed);
         self->wants_flow_queues = self->wants_flow_queues || config->links[i].wants_flow_queue != 0;
     }
-    ret = ecc_pool_init(self, config);
+    ret = build_rare(self, config);
+    if (ret == 0) {
+        ret = ecc_pool_init(self, config);
+    }
     if (ret == 0) {
         ret = ecc_pool_make_room(self, ecc_pool_first_room(config));
     }
@@ -157,6 +214,14 @@ ecc_engine_free(ecc_engine_t *self)
             ecc_ring_free(&self->links[i].ring, &self->memory);
         }
     }
+    if (self->impaired != NULL) {
+        for (uint32_t i = 0; i < self->n_links; i++) {
+            ecc_impairment_free(&self->impaired[i], &self->memory);
+        }
+        release(self, self->n_links * sizeof(*self->impaired), self->impaired);
+    }
+    release(self, self->n_changes * sizeof(*self->changes), self->changes);
+    release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
     ecc_packets_free(&self->packets, &self->memory);
     ecc_pool_free(self);
     release(self, links_size(self), self->links);
@@ -293,8 +358,12 @@ run_slow(ecc_engine_t *self)
         hash(self, ECC_TIMER, id - base[ECC_TIMER]);
         return ecc_flow_timer(self, id - base[ECC_TIMER]);
     }
-    hash(self, ECC_TIMEOUT, id - base[ECC_TIMEOUT]);
-    return ecc_flow_timeout(self, id - base[ECC_TIMEOUT]);
+    if (id < base[ECC_FLUSH]) {
+        hash(self, ECC_TIMEOUT, id - base[ECC_TIMEOUT]);
+        return ecc_flow_timeout(self, id - base[ECC_TIMEOUT]);
+    }
+    hash(self, ECC_FLUSH, id - base[ECC_FLUSH]);
+    return ecc_receiver_flush(self, id - base[ECC_FLUSH]);
 }
 
 static int
@@ -410,7 +479,7 @@ ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results)
 {
     catch_up(self);
     for (uint32_t i = 0; i < self->n_flows; i++) {
-        results[i] = ecc_flow_result(&self->flows[i]);
+        results[i] = ecc_flow_result(self, i);
     }
 }
 
@@ -426,8 +495,22 @@ ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
             .dropped = link->dropped,
             .dropped_bytes = link->dropped_bytes,
             .queue = link->queue,
+            .lost = link->lost,
+            .lost_bytes = link->lost_bytes,
         };
     }
+}
+
+/* Packets on a way where they may overtake each other, whose first arrives at `time`. */
+static uint32_t
+heap_size(const ecc_engine_t *self, const ecc_impaired_t *impaired, ecc_ps_t time, bool *in_order)
+{
+    *in_order = *in_order && (impaired->n_late == 0) == (time == ECC_IDLE);
+    *in_order = *in_order && (impaired->n_late == 0 || (impaired->late[0].time == time && time >= self->now));
+    for (uint32_t k = 1; k < impaired->n_late; k++) {
+        *in_order = *in_order && impaired->late[(k - 1) / 2].time <= impaired->late[k].time;
+    }
+    return impaired->n_late;
 }
 
 /* Packets in a list whose first leaves at `time`; clears in_order where one leaves before its predecessor. */
@@ -462,13 +545,19 @@ ecc_engine_verify(const ecc_engine_t *self)
             queue += ecc_ring_at(&link->ring, k)->size;
         }
         fine = fine && queue == link->queue && link->queue_low <= queue && link->queue_peak >= queue;
-        fine = fine && (link->is.buffer < 0 || queue <= link->is.buffer);
-        n_packets += length(self, &link->wire, nodes[self->base[ECC_HOP] + i].time, &fine);
+        fine = fine && queue <= link->most_bytes && link->ring.count <= link->most_packets;
+        fine = fine && link->lost_bytes <= link->arrived - link->dropped_bytes - queue;
+        ecc_ps_t time = nodes[self->base[ECC_HOP] + i].time;
+        n_packets += link->impaired != NULL && link->impaired->is.reorders != 0
+            ? heap_size(self, link->impaired, time, &fine)
+            : length(self, &link->wire, time, &fine);
         n_packets += link->departs ? link->ring.count : 0;
     }
     for (uint32_t i = 0; i < self->n_flows + self->pool.n_slots; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
-        n_packets += length(self, &flow->acks, nodes[self->base[ECC_ACK] + i].time, &fine);
+        ecc_ps_t time = nodes[self->base[ECC_ACK] + i].time;
+        n_packets += flow->late ? heap_size(self, &self->receivers[i].impaired, time, &fine) : length(self, &flow->acks, time, &fine);
+        n_packets += flow->counts && self->receivers[i].kept != ECC_NO_PACKET;
         n_packets += length(self, &flow->access, nodes[self->base[ECC_ACCESS] + i].time, &fine);
         fine = fine && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         fine = fine && flow->received <= flow->sent;

@@ -16,7 +16,7 @@
  *
  * EVENTS, first to last at equal times; within one kind by entity, lower index first. An entity has at most one pending
  * event of a kind. "now" is the time of the event.
- *   0 DEPARTURE link  the last bit of the packet in service leaves the queue (only links with on_departure)
+ *   0 DEPARTURE link  the last bit of the packet in service leaves the queue (only if on_departure or impairment)
  *   1 HOP       link  the first packet on the wire reaches the next link, or the receiver
  *   2 ACCESS    flow  the first packet on the access line reaches the first link (only if access_delay > 0)
  *   3 ACK       flow  the first ACK on its way reaches the sender
@@ -26,10 +26,12 @@
  *   7 STOP      flow  (only if stop >= 0)
  *   8 TIMER     flow
  *   9 TIMEOUT   flow  a look at the retransmission timer
+ *  13 FLUSH     flow  the receiver waits no longer with its ACK (only if ack_every > 1)
  *   Each event is counted, hashed and, if asked for, traced as (time, kind, entity, value). Value, as found when the event
  *   begins: ACK: offset of the packet; HOP, ACCESS, DEPARTURE: offset of the packet; SEND: bytes sent so far;
- *   INTERVAL: queue; START, STOP, TIMER, TIMEOUT: bytes in flight. A drop is traced too (never counted or hashed), as kind
- *   10 with the link as entity and the offset as value, after the event in which it happens and before any other record.
+ *   INTERVAL: queue; START, STOP, TIMER, TIMEOUT, FLUSH: bytes in flight. What is gone is traced too (never counted or
+ *   hashed), with the offset as value, after the event in which it happens and before any other record: as kind 10 a drop at a
+ *   link, 11 a loss on the wire of a link, 12 the loss of an ACK of a flow on its pure delay.
  *   The digest starts at 0; for each event
  *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
  *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
@@ -46,14 +48,20 @@
  *   buffer >= 0 and queue + size > buffer, or if buffer_packets > 0 and as many packets are in the queue: on_drop, and the
  *   packet is gone; (4) else queue += size, and its last bit leaves the queue at
  *   leaves = max(now, leaves of the packet before it) + tx(size, capacity).
+ *   A link whose capacity changes has that of a change from its time on; env.capacity is that of now, and leaves =
+ *   serve(max(...), size): bits = (double) size * 8.0; then, in each stretch of one capacity c from t on, which ends at e
+ *   (NEVER, if it is the last): if c > 0, wait = floor(bits / c * 1e12 + 0.5), at least 1; if t + wait <= e, that is it; else
+ *   bits = max(bits - c * seconds(e - t), 0.0). With c = 0 nothing is served. NEVER, if there is no further stretch.
  *   At `leaves` the packet departs: queue -= size, queue_low = min(queue_low, queue), then on_departure (a DEPARTURE event),
- *   and the packet is on the wire until leaves + delay. Without on_departure this happens silently, before every event
- *   of that instant. Packets leave the wire in order. There:
+ *   and the packet is on the wire until leaves + delay. Without on_departure and impairment this happens silently, before
+ *   every event of that instant. Packets leave the wire in order, but see IMPAIRMENTS. There:
  *     - another link follows on this leg of the route: HOP; the packet arrives at it in the same event;
- *     - the receiver: HOP if the flow has on_receive or reverse links. received += size; the packet becomes an ACK (kind 1);
- *       on_receive; then it arrives at the first reverse link, or reaches the sender ack_delay later (ACK). If the flow has
- *       neither, received += size happens silently and the ACK event is at leaves + delay + ack_delay;
- *     - the end of the reverse links: silent; the ACK event is at leaves + delay + ack_delay.
+ *     - the receiver: HOP if the flow has on_receive or needs its receiver (see RECEIVERS). received += size; the packet
+ *       becomes an ACK (kind 1); on_receive; then it, or a later one, arrives at the first reverse link, or reaches the sender
+ *       ack_delay later (ACK). Without either, received += size happens silently and the ACK event is at
+ *       leaves + delay + ack_delay;
+ *     - the end of the reverse links: silent, the ACK event is at leaves + delay + ack_delay; HOP if the flow has an
+ *       impairment or that last link reorders: then the ACK sets out on its pure delay.
  *   INTERVAL: the router's on_interval; its queue_low = queue; the next one at now + ps(next_interval), at least 1 ps, if
  *   next_interval > 0.
  *
@@ -68,12 +76,12 @@
  *   SEND: EMIT; GO.
  *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time (the opening is over), then srtt += (rtt - srtt) / 8;
  *     min_rtt; heard = now.
- *     If offset > expected: lost += offset - expected, expected = offset, and on_loss (kind 0) if active.
- *     If offset >= expected: expected = offset + size. (Else the packet had been given up: nothing is counted again.)
+ *     If front > expected (else all it says is known or had been given up): n = missing - known, known = missing; if n > 0:
+ *     lost += n, expected += n, and on_loss (kind 0) if active; then expected = front.
  *     on_ack if active. If active and delivered >= size: the flow is complete and STOPS. GO.
  *   TIMER: on_timer; GO.
  *   TIMEOUT: nothing if in_flight = 0. deadline = heard + rto; if deadline > now: TIMEOUT again at the deadline. Else
- *     lost += in_flight, expected = sent, heard = now, on_loss (kind 1) if active, GO.
+ *     lost += in_flight, base = expected = sent, known = 0, heard = now, on_loss (kind 1) if active, GO.
  *   STOP: if active, it STOPS: no longer active; finish = now; SEND, TIMER and STOP are cancelled; on_stop. ACKs and
  *     timeouts still count what drains.
  *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0 and
@@ -91,6 +99,32 @@
  *   numbers are those of a flow n_flows + k. It is over once it is not active and none of its packets and ACKs is in the network: at the
  *   end of ACK and STOP, or right after on_drop. Then lost += in_flight, expected = sent, a pending TIMEOUT is cancelled,
  *   its result is written, and its slot is free.
+ *
+ * RECEIVERS find out what is missing, and each ACK says so: lost ACKs are no lost data. They keep next, front, missing and
+ * holes; the sender keeps base and known: all 0 and none at first. A packet from offset on:
+ *   if offset >= base > next: next = base, missing = 0, no holes (the sender has given up what was before);
+ *   a hole that ends at or before offset has been passed once more; one around offset misses size bytes less;
+ *   if offset >= next: if offset > next, there is a hole from next to offset, passed once, all of it missing; and
+ *   next = offset + size. (Else, outside of holes, the packet had been given up.)
+ *   While the first hole misses nothing or has been passed `patience` times: missing += what it misses, and it is none.
+ *   front = begin of the first hole, or next.
+ *   patience is 1, or 3 if a link of the route reorders: so many packets from beyond a gap prove a loss.
+ *   An ACK says front and missing as they are when it sets out. With ack_every > 1 a receiver keeps the packet, and the one
+ *   kept before is gone; the last of ack_every becomes the ACK of all of them, or the one that is kept at FLUSH, ack_wait after
+ *   the first of them.
+ *   A flow needs its receiver if it has reverse links, an impairment, ack_every > 1, or a link that reorders on its route.
+ *   (Else each ACK says front = offset + size, and that all gaps before are missing: the sender sees that by itself.)
+ *
+ * IMPAIRMENTS act on packets that set out on the wire of a link (at DEPARTURE, after the hooks: they have used its capacity),
+ * or, of a flow, on ACKs that set out on their pure delay. Random numbers: stream 2^34 + l of a link, 2^35 + f of a flow. A
+ * packet that sets out now:
+ *   1. If the loss of its kind is > 0, a number is drawn, and if it is below the loss the packet is gone. No hook hears of it.
+ *   2. out = now. If spike_every_hi > 0, it passes a server that works first in, first out: free = out = max(now, free) +
+ *      spike_between, but for every n-th packet, + between(spike_lo, spike_hi); n = between(spike_every_lo, spike_every_hi)
+ *      is drawn before the first event and anew after each spike.
+ *   3. out += delay; if jitter_hi > 0, out += between(jitter_lo, jitter_hi).
+ *   4. If it does not reorder, out = max(out, out of the packet before). It gets to the end of the way at `out`; at equal times
+ *      first the one that set out first.
  *
  * HOOKS get state, header, params, env; header points header_offset bytes of the router or flow into the packet's header, so
  * that each protocol has a region of its own, zero in packets of other protocols unless its routers write there. With a
@@ -168,6 +202,8 @@ typedef struct {
     ecc_ps_t delay;           /* of the wire */
     ecc_bytes_t buffer;       /* -1 unlimited */
     int64_t buffer_packets;   /* packets, 0 unlimited */
+    int64_t n_changes;        /* of the capacity: the next n_changes of `changes` */
+    int64_t impairment;       /* number of that of the wire, from 1; 0: none */
     ecc_ps_t first_interval;  /* first tick; negative: as on_start says */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
@@ -196,6 +232,9 @@ typedef struct {
     ecc_bytes_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data; less than 2^16 */
     ecc_ps_t access_delay;    /* before the first link */
     ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */
+    int64_t impairment;       /* number of that of ack_delay, from 1; 0: none */
+    int64_t ack_every;        /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
+    ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
     int64_t n_forward;        /* links of the route: the next n_forward of `routes` ... */
     int64_t n_reverse;        /* ... and the n_reverse after those carry the ACKs */
     int64_t bottleneck;       /* offset of an int64 in state that samples show, -1 none */
@@ -221,6 +260,26 @@ typedef struct {
     ecc_ps_t ack_delay;
     int64_t kind;          /* index of the template */
 } ecc_transfer_t;
+
+/* From a time on a link has another capacity. */
+typedef struct {
+    ecc_ps_t time;
+    double capacity; /* bit/s, may be 0 */
+} ecc_change_t;
+
+/* What a way does to the packets on it. All zero: nothing. */
+typedef struct {
+    double data_loss;       /* probability */
+    double ack_loss;        /* probability */
+    int64_t spike_every_lo; /* packets from spike to spike ... */
+    int64_t spike_every_hi; /* ... 0: no spikes */
+    ecc_ps_t spike_lo;
+    ecc_ps_t spike_hi;
+    ecc_ps_t spike_between; /* that the other packets take */
+    ecc_ps_t jitter_lo;
+    ecc_ps_t jitter_hi;     /* 0: no jitter */
+    int64_t reorders;       /* non-zero: packets may overtake each other */
+} ecc_impairment_t;
 
 /* One row a sample: of the first n_flows flows, and of all links. Counts are totals since the start. */
 typedef struct {
@@ -264,6 +323,10 @@ typedef struct {
     const ecc_flow_t *flows;
     const ecc_flow_t *templates;      /* of transfers; what a transfer has itself is ignored here */
     const int64_t *routes;            /* of the flows, then of the templates */
+    int64_t n_changes;                /* entries of `changes`: the sum of all n_changes of links */
+    const ecc_change_t *changes;
+    int64_t n_impairments;
+    const ecc_impairment_t *impairments;
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
     const ecc_allocator_t *allocator; /* or NULL */
@@ -314,6 +377,7 @@ typedef struct {
     int64_t delivered;    /* bytes ACKed */
     int64_t lost;         /* bytes */
     int64_t retransmitted; /* bytes sent beyond the size of a flow of finite size */
+    int64_t acks_lost;     /* on their pure delay */
     double rate;
     double window;
     double srtt;
@@ -333,6 +397,8 @@ typedef struct {
     int64_t dropped;       /* packets */
     int64_t dropped_bytes;
     int64_t queue;         /* bytes */
+    int64_t lost;          /* packets, of those departed */
+    int64_t lost_bytes;
 } ecc_link_result_t;
 
 typedef struct ecc_engine ecc_engine_t;

@@ -20,9 +20,9 @@ from ecc.errors import NativeError
 from ecc.native._engine import ffi, lib
 
 __all__ = [
-    "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT",
-    "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links", "new_transfers",
-    "picoseconds",
+    "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
+    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links",
+    "new_transfers", "picoseconds",
 ]  # fmt: skip
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
@@ -60,6 +60,8 @@ FLOW = _dtype("ecc_flow_t")
 EVENT = _dtype("ecc_event_t")
 LINK_RESULT = _dtype("ecc_link_result_t")
 FLOW_RESULT = _dtype("ecc_flow_result_t")
+CHANGE = _dtype("ecc_change_t")
+IMPAIRMENT = _dtype("ecc_impairment_t")
 TRANSFER = _dtype("ecc_transfer_t")
 TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
 LINK_HOOKS = _hooks("ecc_link_t")
@@ -174,6 +176,8 @@ class Engine:
         trace : int, >= 0. Events to keep in the trace.
         templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
         record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
+        changes : dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
+        impairments : dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
         memory_limit : int, bytes, >= 0. What the engine may take in all; 0: no limit.
         keep : objects to keep alive as long as the engine: records, parameters, compiled hooks.
         reasons : code that a hook may return -> what went wrong, for the message.
@@ -197,6 +201,8 @@ class Engine:
         trace: int = 0,
         templates: NDArray[np.void] | None = None,
         record_size: int = 0,
+        changes: NDArray[np.void] | None = None,
+        impairments: NDArray[np.void] | None = None,
         memory_limit: int = 0,
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
@@ -205,6 +211,8 @@ class Engine:
         _check("links", links, LINK)
         _check("flows", flows, FLOW)
         _check("templates", templates, FLOW)
+        changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
+        impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
         self._keep = tuple(keep)
         self._reasons = reasons or {}
         self._at = links["at"].tolist()
@@ -231,6 +239,9 @@ class Engine:
         config.flows = _pointer("const ecc_flow_t *", flow_table)
         config.templates = _pointer("const ecc_flow_t *", template_table)
         config.routes = _pointer("const int64_t *", table)
+        config.n_changes, config.changes = len(changes), _pointer("const ecc_change_t *", changes)
+        config.n_impairments = len(impairments)
+        config.impairments = _pointer("const ecc_impairment_t *", impairments)
         if trace > 0:
             config.trace, config.n_trace = _pointer("ecc_event_t *", self._trace), trace
         if n_samples > 0:

@@ -5,6 +5,7 @@
 
 #include "link.h"
 #include "pool.h"
+#include "receiver.h"
 
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
 #define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
@@ -33,7 +34,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
     flow->counted = ECC_NO_PACKET;
-    flow->echoes = is->on_receive == NULL && is->n_reverse == 0;
+    flow->counts = ecc_receiver_is_needed(self, is, &self->hops[position]);
+    flow->echoes = is->on_receive == NULL && !flow->counts;
     flow->rate = is->rate;
     flow->window = is->window;
     flow->state = is->state;
@@ -52,11 +54,16 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->header_offset = (uint16_t) is->header_offset;
     flow->finish = -1;
     flow->random = ecc_random_stream(self->seed, (UINT64_C(1) << 32) + (uint64_t) number);
+    if (flow->counts) {
+        ecc_receiver_init(self, index);
+    }
 }
 
 ecc_flow_result_t
-ecc_flow_result(const ecc_flow_state_t *flow)
+ecc_flow_result(const ecc_engine_t *self, uint32_t index)
 {
+    const ecc_flow_state_t *flow = &self->flows[index];
+
     return (ecc_flow_result_t) {
         .finish = flow->finish,
         .completed = flow->completed,
@@ -65,6 +72,7 @@ ecc_flow_result(const ecc_flow_state_t *flow)
         .delivered = flow->expected - flow->lost,
         .lost = flow->lost,
         .retransmitted = flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0,
+        .acks_lost = flow->counts ? self->receivers[index].acks_lost : 0,
         .rate = flow->rate,
         .window = flow->window,
         .srtt = flow->srtt,
@@ -443,9 +451,8 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
             return ret;
         }
     }
-    if (flow->is->n_reverse > 0) {
-        packet->position++;
-        return ecc_link_arrive(self, id);
+    if (flow->counts) {
+        return ecc_receiver_take(self, id);
     }
     ecc_flow_return(self, id, self->now);
     return 0;
@@ -455,14 +462,22 @@ int
 ecc_flow_ack(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t id = flow->acks.head;
+    uint32_t id = flow->late ? ecc_impairment_take_late(&self->receivers[index].impaired, &self->fast, self->base[ECC_ACK] + index)
+                             : flow->acks.head;
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int64_t front = packet->offset + packet->size;
+    int64_t lost = packet->offset - flow->expected;
     int ret = 0;
 
     ecc_state_trace(self, ECC_ACK, index, packet->offset);
-    flow->acks.head = packet->next;
-    if (flow->acks.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, packet->next_time);
+    if (!flow->late) {
+        flow->acks.head = packet->next;
+        if (flow->acks.head != ECC_NO_PACKET) {
+            ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, packet->next_time);
+        }
+    }
+    if (flow->counts) {
+        lost = ecc_receiver_hear(self, packet, &front);
     }
     if (flow->counted == id) {
         flow->counted = ECC_NO_PACKET;
@@ -482,15 +497,15 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
     }
     flow->heard = self->now;
     flow->n_timeouts = 0;
-    if (packet->offset > flow->expected) {
-        flow->lost += packet->offset - flow->expected;
-        flow->expected = packet->offset;
-        if (flow->active) {
-            ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
+    if (front > flow->expected) {
+        if (lost > 0) {
+            flow->lost += lost;
+            flow->expected += lost;
+            if (flow->active) {
+                ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
+            }
         }
-    }
-    if (packet->offset >= flow->expected) {
-        flow->expected = packet->offset + packet->size;
+        flow->expected = front;
     }
     if (ret == 0 && flow->active) {
         ret = ask(self, index, ECC_FLOW_ON_ACK, flow->on_ack, ecc_packets_header(packet), packet->size, 0);
@@ -536,6 +551,10 @@ ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
     }
     flow->lost += in_flight(flow);
     flow->expected = flow->sent;
+    if (flow->counts) {
+        self->receivers[index].base = flow->sent;
+        self->receivers[index].known = 0;
+    }
     flow->heard = self->now;
     flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < MOST_DOUBLINGS));
     if (flow->active) {

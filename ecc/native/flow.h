@@ -25,7 +25,7 @@ void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 /* A packet leaves the network: it goes back to the pool, and its flow may be over. */
 void ecc_flow_forget(ecc_engine_t *self, uint32_t packet);
 
-ecc_flow_result_t ecc_flow_result(const ecc_flow_state_t *flow);
+ecc_flow_result_t ecc_flow_result(const ecc_engine_t *self, uint32_t flow);
 
 /* Counts what has silently reached the receiver by now. */
 void ecc_flow_catch_up(ecc_engine_t *self, uint32_t flow);

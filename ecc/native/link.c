@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "receiver.h"
 
 void
 ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t seed)
@@ -24,6 +25,7 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t
         last->next = index;
     } else {
         link->is.at = index;
+        link->departs = link->departs || is->impairment > 0;
     }
     link->most_bytes = is->buffer >= 0 ? is->buffer : INT64_MAX;
     link->most_packets = is->buffer_packets > 0 ? is->buffer_packets : INT64_MAX;
@@ -35,18 +37,57 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
+static double
+capacity_now(const ecc_engine_t *self, ecc_link_state_t *link)
+{
+    while (link->next_change < link->n_changes && link->changes[link->next_change].time <= self->now) {
+        link->next_change++;
+    }
+    return link->next_change == 0 ? link->is.capacity : link->changes[link->next_change - 1].capacity;
+}
+
+/* serve(from, size) of the text. */
+static ecc_ps_t
+serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
+{
+    double bits = (double) size * 8.0;
+
+    for (;;) {
+        double capacity;
+        ecc_ps_t end;
+        while (link->next_served < link->n_changes && link->changes[link->next_served].time <= from) {
+            link->next_served++;
+        }
+        capacity = link->next_served == 0 ? link->is.capacity : link->changes[link->next_served - 1].capacity;
+        end = link->next_served == link->n_changes ? ECC_NEVER : link->changes[link->next_served].time;
+        if (capacity > 0.0) {
+            ecc_ps_t wait = ecc_state_round(bits / capacity * 1e12);
+            wait = wait < 1 ? 1 : wait;
+            if (wait <= end - from) {
+                return from + wait;
+            }
+            bits -= capacity * ecc_state_seconds(end - from);
+            bits = bits > 0.0 ? bits : 0.0;
+        }
+        if (end == ECC_NEVER) {
+            return ECC_NEVER;
+        }
+        from = end;
+    }
+}
+
 /* Calls a hook of a router at a link; header: the whole of a packet's. */
 static inline int
 call(ecc_engine_t *self, uint32_t index, uint32_t at, int hook_number, ecc_hook_t hook, unsigned char *header,
     int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue)
 {
     ecc_link_state_t *router = &self->links[index];
-    const ecc_link_state_t *link = &self->links[at];
+    ecc_link_state_t *link = &self->links[at];
     ecc_link_env_t *env = &self->link_env;
     int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
-    env->capacity = link->is.capacity;
+    env->capacity = link->changes == NULL ? link->is.capacity : capacity_now(self, link);
     env->buffer = link->is.buffer;
     env->queue = link->queue;
     env->queue_low = router->queue_low;
@@ -226,6 +267,31 @@ put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
     }
 }
 
+/* A packet sets out on a wire that does something to it. */
+static int
+impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int kind)
+{
+    ecc_link_state_t *link = &self->links[index];
+    ecc_ps_t time;
+    int ret;
+
+    if (ecc_impairment_loses(link->impaired, kind)) {
+        link->lost++;
+        link->lost_bytes += size;
+        ecc_state_trace(self, ECC_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
+        ecc_flow_forget(self, id);
+        return 0;
+    }
+    time = ecc_impairment_passes(link->impaired, self->now, link->is.delay);
+    if (link->impaired->is.reorders == 0) {
+        put_on_wire(self, index, id, time);
+        return 0;
+    }
+    ret = ecc_impairment_append(link->impaired, &self->memory, &self->packets, &link->wire, &self->fast,
+        node(self, ECC_HOP, index), id, time);
+    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_LINK, index, ECC_NO_HOOK, link->impaired->n_late);
+}
+
 static int
 drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int64_t kind)
 {
@@ -274,11 +340,16 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (link->queue + size > link->most_bytes || link->ring.count >= link->most_packets) {
         return drop(self, index, id, size, kind);
     }
-    if (link->tx_size[kind] != size) {
-        link->tx_size[kind] = size;
-        link->tx_time[kind] = ecc_state_tx(size, link->is.capacity);
+    link->free_at = link->free_at > self->now ? link->free_at : self->now;
+    if (link->changes != NULL) {
+        link->free_at = serve(link, link->free_at, size);
+    } else {
+        if (link->tx_size[kind] != size) {
+            link->tx_size[kind] = size;
+            link->tx_time[kind] = ecc_state_tx(size, link->is.capacity);
+        }
+        link->free_at = ecc_state_add(link->free_at, link->tx_time[kind]);
     }
-    link->free_at = ecc_state_add(link->free_at > self->now ? link->free_at : self->now, link->tx_time[kind]);
     ret = ecc_ring_append(
         &link->ring, &self->memory, (ecc_queued_t) { link->free_at, id, (int32_t) size, position, 0 });
     if (ret != 0) {
@@ -318,6 +389,9 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
     if (ret != 0) {
         return ret;
     }
+    if (link->impaired != NULL) {
+        return impair(self, index, first.packet, first.size, kind);
+    }
     put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->is.delay));
     return 0;
 }
@@ -327,16 +401,23 @@ ecc_link_hop(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
     uint32_t id = link->wire.head;
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    uint32_t end = self->hops[packet->position] & ECC_HOP_END;
+    ecc_packet_t *packet;
+    uint32_t hop;
 
-    ecc_state_trace(self, ECC_HOP, index, packet->offset);
-    link->wire.head = packet->next;
     if (link->wire.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), packet->next_time);
+        packet = ecc_packets_at(&self->packets, id);
+        link->wire.head = packet->next;
+        if (link->wire.head != ECC_NO_PACKET) {
+            ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), packet->next_time);
+        }
+    } else { /* packets overtake each other */
+        id = ecc_impairment_take_late(link->impaired, &self->fast, node(self, ECC_HOP, index));
+        packet = ecc_packets_at(&self->packets, id);
     }
-    if (end == ECC_END_RECEIVER) {
-        return ecc_flow_receive(self, id);
+    ecc_state_trace(self, ECC_HOP, index, packet->offset);
+    hop = self->hops[packet->position];
+    if ((hop & ECC_HOP_END) == ECC_END_HOST) {
+        return (hop & ECC_HOP_IS_ACK) != 0 ? ecc_receiver_return(self, id) : ecc_flow_receive(self, id);
     }
     packet->position++;
     return ecc_link_arrive(self, id);

@@ -15,6 +15,13 @@ ECC_MUST_CHECK int ecc_link_departure(ecc_engine_t *self, uint32_t link);
 ECC_MUST_CHECK int ecc_link_hop(ecc_engine_t *self, uint32_t link);
 ECC_MUST_CHECK int ecc_link_interval(ecc_engine_t *self, uint32_t link);
 
+/* Whether packets may overtake each other on its wire. */
+static inline bool
+ecc_link_reorders(const ecc_engine_t *self, uint32_t link)
+{
+    return self->links[link].impaired != NULL && self->links[link].impaired->is.reorders != 0;
+}
+
 /* Lets go what has silently left the queue by now. */
 void ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link);
 

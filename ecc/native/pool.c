@@ -25,6 +25,17 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
     void *block = NULL;
     int ret;
 
+    for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
+        const ecc_flow_t *is = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
+        self->wants_receivers
+            = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
+    }
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
+    }
+    if (self->wants_receivers) {
+        self->packets.stride += sizeof(ecc_news_t);
+    }
     pool->unused = NO_SLOT;
     pool->record_size = (size_t) config->record_size;
     pool->first_hop = (uint32_t) config->n_routes;
@@ -71,6 +82,10 @@ ecc_pool_free(ecc_engine_t *self)
     release(self, pool->room_over * sizeof(*pool->over), pool->over);
     release(self, pool->room_records * pool->record_size, pool->records);
     release(self, flows_size(self->room), self->flows_block);
+    for (size_t i = 0; i < self->n_receivers; i++) {
+        ecc_impairment_free(&self->receivers[i].impaired, &self->memory);
+    }
+    release(self, self->n_receivers * sizeof(*self->receivers), self->receivers);
     release(self, self->n_hops * sizeof(*self->hops), self->hops);
     release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
     ecc_calendar_free(&self->fast, &self->memory);
@@ -108,7 +123,8 @@ number_nodes(const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_KINDS 
 
     for (uint32_t kind = 0; kind < ECC_N_KINDS; kind++) {
         uint32_t n = kind == ECC_INTERVAL ? self->n_routers
-            : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links : room;
+            : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links
+            : kind == ECC_FLUSH && !self->wants_receivers ? 0 : room;
         if (kind == ECC_FIRST_SLOW) {
             *n_fast = next;
             next = 0;
@@ -138,6 +154,24 @@ make_room_for_states(ecc_engine_t *self, uint32_t room)
     self->flows_block = block;
     self->room = room;
     return 0;
+}
+
+static int
+make_room_for_receivers(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->receivers;
+    int ret;
+
+    if (!self->wants_receivers || room == 0) {
+        return 0;
+    }
+    ret = ecc_memory_resize(
+        &self->memory, self->n_receivers * sizeof(*self->receivers), room * sizeof(*self->receivers), &block);
+    if (ret == 0) {
+        self->receivers = block;
+        self->n_receivers = room;
+    }
+    return ret;
 }
 
 static int
@@ -224,6 +258,9 @@ ecc_pool_make_room(ecc_engine_t *self, uint32_t room)
     uint32_t n_slots = room - self->n_flows;
     int ret = make_room_for_states(self, room);
 
+    if (ret == 0) {
+        ret = make_room_for_receivers(self, room);
+    }
     if (ret == 0) {
         ret = make_room_for_records(self, n_slots);
     }
@@ -405,10 +442,12 @@ ecc_pool_take(ecc_engine_t *self, uint32_t *index)
 }
 
 static ecc_transfer_result_t
-result(const ecc_flow_state_t *flow)
+result(const ecc_engine_t *self, uint32_t index)
 {
+    const ecc_flow_state_t *flow = &self->flows[index];
+
     return (ecc_transfer_result_t) { .number = flow->number, .kind = flow->kind, .start = flow->start,
-        .size = flow->size, .flow = ecc_flow_result(flow) };
+        .size = flow->size, .flow = ecc_flow_result(self, index) };
 }
 
 void
@@ -420,7 +459,7 @@ ecc_pool_leave(ecc_engine_t *self, uint32_t index)
     flow->lost += flow->sent - flow->expected;
     flow->expected = flow->sent;
     ecc_calendar_cancel(&self->slow, self->base[ECC_TIMEOUT] + index);
-    pool->over[pool->n_over++] = result(flow);
+    pool->over[pool->n_over++] = result(self, index);
     pool->n_alive--;
     flow->unused = pool->unused;
     pool->unused = index - self->n_flows;
@@ -447,7 +486,7 @@ ecc_engine_alive(ecc_engine_t *self, ecc_transfer_result_t *results)
         const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
         ecc_flow_catch_up(self, self->n_flows + slot);
         if (flow->active || flow->n_packets > 0) {
-            *results++ = result(flow);
+            *results++ = result(self, self->n_flows + slot);
         }
     }
 }

@@ -6,6 +6,7 @@
 #include "calendar.h"
 #include "engine.h"
 #include "errors.h"
+#include "impairment.h"
 #include "memory.h"
 #include "packets.h"
 #include "random.h"
@@ -23,9 +24,12 @@ enum ecc_kind {
     ECC_STOP,
     ECC_TIMER,
     ECC_TIMEOUT,
+    ECC_FLUSH,
     ECC_N_KINDS,
     ECC_FIRST_SLOW = ECC_INTERVAL,
-    ECC_DROP = ECC_N_KINDS
+    ECC_DROP = ECC_N_KINDS, /* from here on in traces only */
+    ECC_LOSS,
+    ECC_ACK_LOSS
 };
 
 #define ECC_CACHE_LINE 64
@@ -37,7 +41,7 @@ enum ecc_kind {
 /* What awaits a packet at the end of a link's wire; the lowest bits of an entry in the table of hops. */
 enum ecc_wire_end {
     ECC_END_LINK,     /* another link */
-    ECC_END_RECEIVER, /* a receiver that has something to do */
+    ECC_END_HOST,     /* a receiver that has something to do; for ACKs, a pure delay that does something to them */
     ECC_END_ECHO,     /* a receiver that sends the ACK straight back */
     ECC_END_SENDER    /* for ACKs on reverse links */
 };
@@ -68,16 +72,55 @@ typedef struct {
     ecc_bytes_t queue_low; /* of a router */
     ecc_fifo_t wire;
     uint32_t next; /* router at this link, 0: no other */
-    bool departs;  /* one of them has on_departure */
+    bool departs;  /* one of them has on_departure, or there is an impairment */
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
     int64_t tx_size[2]; /* last size seen of data and of ACKs ... */
     ecc_ps_t tx_time[2]; /* ... and what it takes */
+    ecc_impaired_t *impaired; /* or NULL */
+    int64_t lost;
+    int64_t lost_bytes;
+    const ecc_change_t *changes; /* of the capacity, or NULL */
+    uint32_t n_changes;
+    uint32_t next_change; /* the first after now ... */
+    uint32_t next_served; /* ... and the first after free_at */
     double next_interval; /* of a router */
     uint64_t random;      /* of a router */
     ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
 } ecc_link_state_t;
+
+#define ECC_MOST_HOLES 3
+
+/* Offsets between two packets that have come. */
+typedef struct {
+    int64_t begin;
+    int64_t end;
+    int64_t missing; /* bytes */
+    uint32_t passed; /* by packets from beyond it */
+} ecc_hole_t;
+
+/* See receiver.h; names as in the text. */
+typedef struct {
+    int64_t next;
+    int64_t front;
+    int64_t missing;
+    int64_t base;  /* the sender's */
+    int64_t known; /* the sender's */
+    int64_t acks_lost;
+    int64_t n_kept;
+    uint32_t patience;
+    uint32_t kept; /* the packet that waits for the next, or ECC_NO_PACKET */
+    uint32_t n_holes;
+    ecc_hole_t holes[ECC_MOST_HOLES];
+    ecc_impaired_t impaired; /* the pure delay of its ACKs, if the flow has an impairment */
+} ecc_receiver_t;
+
+/* What an ACK of such a receiver says; it follows the header. */
+typedef struct {
+    int64_t front;
+    int64_t missing;
+} ecc_news_t;
 
 /* Four cache lines; a packet touches the first three. */
 typedef struct {
@@ -117,6 +160,8 @@ typedef struct {
     bool completed : 1;
     bool draws_sizes : 1;
     bool has_header_bytes : 1;
+    bool counts : 1; /* the receiver does, see receiver.h */
+    bool late : 1;   /* its ACKs are in the heap of its impairment */
     uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     uint16_t header_offset;
 
@@ -176,6 +221,14 @@ struct ecc_engine {
     ecc_flow_t *flow_specs;
     uint32_t *hops; /* link, direction and end of the wire of every position of every route */
     int64_t *flow_queues; /* bytes queued at every position, NULL if nobody asked */
+    ecc_change_t *changes;         /* of the capacities of all links */
+    ecc_impairment_t *impairments; /* as the caller described them */
+    ecc_impaired_t *impaired;      /* wires, by link; NULL if none is */
+    ecc_receiver_t *receivers;     /* by flow; NULL if none counts */
+    size_t n_changes;
+    size_t n_impairments;
+    size_t n_receivers;
+    bool wants_receivers;
     unsigned char *scratch; /* header for hooks that have no packet */
     size_t header_size;
     uint64_t digest;

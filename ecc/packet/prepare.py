@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import Hook, Protocol
 from ecc.models.mix import Mix
-from ecc.native import new_flows, new_links, picoseconds
+from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import Flow
 from ecc.scenario import Scenario
 
@@ -64,7 +65,8 @@ class Setup:
 
     `links` (further routers behind the `n_links` links), `flows`: dtypes LINK and FLOW of ecc.native; `routes`: as the
     engine reads them; `parts`: the protocols; `header_size` [bytes] of all of them together; `transfers`: all flows,
-    those of the network first; `held_until` [s]: when the routers' clocks begin.
+    those of the network first; `held_until` [s]: when the routers' clocks begin; `changes`, `impairments`: dtypes
+    CHANGE and IMPAIRMENT, what links and flows refer to.
     """
 
     links: NDArray[np.void]
@@ -75,6 +77,8 @@ class Setup:
     header_size: int
     transfers: list[Flow]
     held_until: float
+    changes: NDArray[np.void]
+    impairments: NDArray[np.void]
 
     @property
     def n_further(self) -> int:
@@ -130,6 +134,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
     flows["n_forward"] = [len(flow.route) for flow in transfers]
     flows["n_reverse"] = [len(flow.reverse or ()) for flow in transfers]
+    flows["ack_every"], flows["ack_wait"] = _delayed_acks(transfers)
     routes = np.array([k for flow in transfers for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
 
     parts, header_size = _parts(routers, runs)
@@ -155,7 +160,18 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
 
     held = _place(scenario, flows, parts[0], perturb, rng) if start == "equilibrium" else 0.0
     _set_clocks(scenario, links, parts, held, rng)
-    return Setup(links, flows, routes, parts, network.n_links, header_size, transfers, held)
+    return Setup(
+        links,
+        flows,
+        routes,
+        parts,
+        network.n_links,
+        header_size,
+        transfers,
+        held,
+        _schedule(scenario, links),
+        _impair(scenario, links, flows),
+    )
 
 
 def _routers(stands: Sequence[Sequence[Protocol]]) -> tuple[list[int], list[Protocol | None]]:
@@ -215,6 +231,47 @@ def _records(record: type, count: int) -> NDArray[np.void]:
     for f in fields(record):
         out[f.name] = getattr(first, f.name)
     return out
+
+
+def _delayed_acks(flows: Sequence[Flow]) -> tuple[list[int], NDArray[np.int64]]:
+    """For how many packets an ACK is sent, and how long it waits for them."""
+    given = [flow.delayed_acks or (0, 0.0) for flow in flows]
+    return [packets for packets, _ in given], picoseconds([wait for _, wait in given])
+
+
+def _schedule(scenario: Scenario, links: NDArray[np.void]) -> NDArray[np.void]:
+    """Changes of capacity, link by link; `links` is told how many it has."""
+    schedules = {one.link: one for one in scenario.impairments if isinstance(one, CapacitySchedule)}
+    changes: list[tuple[int, float]] = []
+    for link, one in sorted(schedules.items()):
+        links["n_changes"][link] = len(one.times)
+        changes += zip(picoseconds(one.times).tolist(), one.capacities, strict=True)
+    return np.array(changes, CHANGE)
+
+
+def _impair(scenario: Scenario, links: NDArray[np.void], flows: NDArray[np.void]) -> NDArray[np.void]:
+    """One impairment for each place that has any; `links` and `flows` are told which."""
+    ways: dict[tuple[str, int], NDArray[np.void]] = {}
+    for one in scenario.impairments:
+        if isinstance(one, CapacitySchedule):
+            continue
+        numbers = range(len(flows)) if one.acks_of == "all" else one.acks_of or ()
+        for place in [("link", one.link)] if one.link is not None else [("flow", k) for k in numbers]:
+            way = ways.setdefault(place, np.zeros(1, IMPAIRMENT))[0]
+            if isinstance(one, RandomLoss):
+                for kind in ("data", "ack"):
+                    if one.kind in (kind, "all") or one.link is None:
+                        way[f"{kind}_loss"] = one.probability
+            elif isinstance(one, DelaySpikes):
+                way["spike_every_lo"], way["spike_every_hi"] = one.every
+                way["spike_lo"], way["spike_hi"] = picoseconds(one.delay)
+                way["spike_between"] = picoseconds(one.between)
+            else:
+                way["jitter_lo"], way["jitter_hi"] = picoseconds(one.delay)
+                way["reorders"] = not one.in_order
+    for number, (kind, index) in enumerate(ways, 1):
+        (links if kind == "link" else flows)["impairment"][index] = number
+    return np.concatenate([np.zeros(0, IMPAIRMENT), *ways.values()])
 
 
 def _place(scenario: Scenario, flows: NDArray[np.void], part: Part, perturb: float, rng: np.random.Generator) -> float:

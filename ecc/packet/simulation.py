@@ -107,8 +107,8 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
                 rows[name][numbers] = address
     return Engine(
         setup.links, setup.flows, setup.routes, n_further=setup.n_further, header_size=setup.header_size,
-        seed=scenario.seed, n_sampled=scenario.network.n_flows, keep=keep, reasons=reasons,
-        **options,
+        seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
+        keep=keep, reasons=reasons, **options,
     )  # fmt: skip
 
 

@@ -55,7 +55,10 @@ class Kind(IntEnum):
     STOP = 7
     TIMER = 8
     TIMEOUT = 9  # a look at the retransmission timer
-    DROP = 10  # in traces only
+    FLUSH = 10  # a receiver waits no longer with its ACK
+    DROP = 11  # at a link; in traces only, as all below
+    LOSS = 12  # on the wire of a link
+    ACK_LOSS = 13  # on the pure delay of a flow's ACKs
 
 
 # Numbers -----------------------------------------------------------------------------------------------------------
@@ -139,6 +142,8 @@ class Packet:
     headers: Mapping[int, Record]  # the regions of the header, by offset
     route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
     is_ack: bool = False
+    front: int = 0  # what the ACK says: all offsets below are settled ...
+    missing: int = 0  # ... and so many of these bytes, since the last timeout, are lost
     place: int = 0  # index in route of the link it is at
 
     @property
@@ -153,6 +158,39 @@ class Packet:
     @property
     def is_at_last_link(self) -> bool:
         return self.place == len(self.route) - 1
+
+
+class Way:
+    """What a way does to the packets on it: an impairment at work."""
+
+    def __init__(self, given: Any, random: Random) -> None:
+        self.given, self.random = given, random  # the fields of IMPAIRMENT
+        self.free = self.last_out = 0  # ps
+        self.until_spike = self.draw_until_spike()
+
+    def draw_until_spike(self) -> int:
+        given = self.given
+        return self.random.between(given.spike_every_lo, given.spike_every_hi) if given.spike_every_hi > 0 else 0
+
+    def loses(self, is_ack: bool) -> bool:
+        loss = self.given.ack_loss if is_ack else self.given.data_loss
+        return bool(loss > 0.0 and self.random.next() < loss)
+
+    def out(self, now: int, delay: int) -> int:
+        """When a packet that sets out now gets to the end."""
+        given, out = self.given, now
+        if given.spike_every_hi > 0:
+            takes = given.spike_between
+            self.until_spike -= 1
+            if self.until_spike == 0:
+                takes = self.random.between(given.spike_lo, given.spike_hi)
+                self.until_spike = self.draw_until_spike()
+            out = self.free = min(NEVER, max(now, self.free) + takes)
+        out += delay
+        if given.jitter_hi > 0:
+            out += self.random.between(given.jitter_lo, given.jitter_hi)
+        self.last_out = min(NEVER, out if given.reorders else max(out, self.last_out))
+        return self.last_out
 
 
 @dataclass(eq=False)
@@ -176,6 +214,8 @@ class TwinRouter:
 class TwinLink:
     index: int
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
+    changes: list[tuple[int, float]]  # of its capacity: when [ps] and to what
+    way: Way | None  # what its wire does to packets
     routers: list[TwinRouter] = field(default_factory=list)
     queue: int = 0  # bytes
     n_queued: int = 0  # packets
@@ -186,6 +226,76 @@ class TwinLink:
     departed: int = 0  # bytes
     dropped: int = 0  # packets
     dropped_bytes: int = 0
+    lost: int = 0  # packets
+    lost_bytes: int = 0
+
+    @property
+    def reorders(self) -> bool:
+        return self.way is not None and self.way.given.reorders != 0
+
+    def capacity_at(self, now: int) -> tuple[float, int]:
+        """The capacity, and until when it stays so."""
+        capacity = float(self.given.capacity)
+        for time, changed in self.changes:
+            if time > now:
+                return capacity, time
+            capacity = changed
+        return capacity, NEVER
+
+    def serve(self, begin: int, size: int) -> int:
+        """When the last bit of a packet leaves, whose first is served at `begin`."""
+        if not self.changes:
+            return min(NEVER, begin + transmission(size, self.given.capacity))
+        bits = size * 8.0
+        while begin < NEVER:
+            capacity, end = self.capacity_at(begin)
+            if capacity > 0.0:
+                ps = bits / capacity * 1e12 + 0.5
+                wait = max(1, math.floor(ps)) if ps < 4e18 else NEVER
+                if begin + wait <= end:
+                    return begin + wait
+                bits = max(bits - capacity * to_seconds(end - begin), 0.0)
+            begin = end
+        return NEVER
+
+
+@dataclass
+class Hole:
+    """A gap in what a receiver got."""
+
+    begin: int
+    end: int
+    missing: int
+    passed: int = 1  # packets from beyond it
+
+
+@dataclass
+class Receiver:
+    """What a receiver knows of its flow's data, to say in ACKs what is missing."""
+
+    patience: int  # packets from beyond a hole that prove a loss
+    next: int = 0
+    front: int = 0
+    missing: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    kept: Packet | None = None  # that waits for more, with delayed ACKs
+    n_kept: int = 0
+    acks_lost: int = 0
+
+    def note(self, begin: int, size: int, base: int) -> None:
+        """A packet has come; the sender has given up what was before `base`."""
+        if begin >= base > self.next:
+            self.next, self.missing, self.holes = base, 0, []
+        for hole in self.holes:
+            hole.passed += hole.end <= begin
+            hole.missing -= size if hole.begin <= begin < hole.end else 0
+        if begin >= self.next:
+            if begin > self.next:
+                self.holes.append(Hole(self.next, begin, begin - self.next))
+            self.next = begin + size
+        while self.holes and (self.holes[0].missing == 0 or self.holes[0].passed >= self.patience):
+            self.missing += self.holes.pop(0).missing
+        self.front = self.holes[0].begin if self.holes else self.next
 
 
 @dataclass(eq=False)
@@ -202,6 +312,8 @@ class TwinFlow:
     rate: float  # bit/s
     window: float  # bytes, 0: not window-clocked
     sizes: Random  # of packets, where they are drawn
+    way: Way | None  # what the pure delay does to ACKs
+    receiver: Receiver
     full_size: int = 0  # of the next packet once the opening is over
     started: bool = False
     active: bool = False
@@ -210,6 +322,8 @@ class TwinFlow:
     sent: int = 0  # bytes
     expected: int = 0  # all offsets below are settled
     lost: int = 0  # bytes
+    base: int = 0  # sent, at the last timeout
+    known: int = 0  # bytes missing since then, as the last ACK said
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
@@ -220,6 +334,12 @@ class TwinFlow:
     min_rtt: float = 0.0
     packets: int = 0  # in the network
     kind: int = 0  # of a transfer: its template
+
+    @property
+    def needs_receiver(self) -> bool:
+        """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
+        reordered = any(link.reorders for link in self.forward)
+        return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
 
     @property
     def in_flight(self) -> int:
@@ -292,8 +412,8 @@ class Twin:
     """One run of the packet engine, in plain Python.
 
     Parameters
-        links, flows, routes, seed, sample, n_samples, n_sampled, n_further, templates : as ecc.native.Engine; addresses
-            in them are ignored.
+        links, flows, routes, seed, sample, n_samples, n_sampled, n_further, templates, changes, impairments : as
+            ecc.native.Engine; addresses in them are ignored.
         routers, ends : one `Agent` for each router and each flow.
         headers : offset of a region of the header -> dtype of what is there.
         template_ends : one `Agent` for each template.
@@ -318,8 +438,11 @@ class Twin:
         n_sampled: int | None = None,
         templates: NDArray[np.void] | None = None,
         template_ends: Sequence[Agent] = (),
+        changes: NDArray[np.void] | None = None,
+        impairments: NDArray[np.void] | None = None,
     ) -> None:
         self.seed = seed
+        self.impairments = [] if impairments is None else [Record.of(row) for row in impairments]
         self.now = self.serial = self.events = self.data_packets = self.in_flight = self.digest = 0
         self.begun = False
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
@@ -328,7 +451,12 @@ class Twin:
         self.period, self.n_samples = to_ps(sample), n_samples
         self.rows: list[dict[str, list[int]]] = []
         self.layouts = headers
-        self.links = [TwinLink(k, Record.of(row)) for k, row in enumerate(links[: len(links) - n_further])]
+        change = iter([] if changes is None else changes.tolist())
+        self.links: list[TwinLink] = []
+        for k, row in enumerate(links[: len(links) - n_further]):
+            given = Record.of(row)
+            changing = [next(change) for _ in range(given.n_changes)]
+            self.links.append(TwinLink(k, given, changing, self.new_way(given.impairment, 2**34 + k)))
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
             given = Record.of(row)
@@ -358,6 +486,9 @@ class Twin:
             :n_sampled
         ]
 
+    def new_way(self, number: int, stream: int) -> Way | None:
+        return Way(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
+
     def new_flow(
         self,
         index: int,
@@ -368,9 +499,12 @@ class Twin:
         reverse: Sequence[TwinLink],
     ) -> TwinFlow:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
+        way = self.new_way(given.impairment, 2**35 + number)
+        receiver = Receiver(patience=3 if any(link.reorders for link in forward) else 1)
         flow = TwinFlow(
-            index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window, sizes
-        )
+            index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
+            sizes, way, receiver,
+        )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
             self.set_timer(Kind.STOP, index, given.stop)
@@ -471,6 +605,7 @@ class Twin:
             Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
             Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.tick,
             Kind.START: self.start, Kind.STOP: self.stop, Kind.TIMER: self.timer, Kind.TIMEOUT: self.check_timeout,
+            Kind.FLUSH: self.acknowledge,
         }  # fmt: skip
         actions[kind](subject)
 
@@ -518,19 +653,17 @@ class Twin:
         if unwanted or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
             link.dropped += 1
             link.dropped_bytes += size
-            self.in_flight -= 1
             self.trace(Kind.DROP, link.index, packet.offset)
             self.ask_link(link, "on_drop", packet)
-            packet.flow.packets -= 1
-            self.leave_if_over(packet.flow)
+            self.forget(packet)
             return
         link.queue += size
         link.n_queued += 1
         link.queue_peak = max(link.queue_peak, link.queue)
         link.flow_queue[packet.flow.index, packet.is_ack] += size
-        link.free_at = min(NEVER, max(self.now, link.free_at) + transmission(size, link.given.capacity))
+        link.free_at = link.serve(max(self.now, link.free_at), size)
         watched = any("on_departure" in router.hooks for router in link.routers)
-        kind = Kind.DEPARTURE if watched else Kind.LEAVE
+        kind = Kind.DEPARTURE if watched or link.way else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
 
     def leave(self, packet: Packet) -> None:
@@ -543,22 +676,42 @@ class Twin:
         link.flow_queue[flow.index, packet.is_ack] -= size
         link.departed += size
         self.ask_link(link, "on_departure", packet)
+        wait = link.given.delay
+        if link.way:
+            if link.way.loses(packet.is_ack):
+                link.lost += 1
+                link.lost_bytes += size
+                self.trace(Kind.LOSS, link.index, packet.offset)
+                self.forget(packet)
+                return
+            wait = link.way.out(self.now, wait) - self.now
         if not packet.is_at_last_link:
-            self.put(link.given.delay, Kind.HOP, link.index, packet)
+            self.put(wait, Kind.HOP, link.index, packet)
         elif packet.is_ack:
-            self.put(link.given.delay + flow.given.ack_delay, Kind.ACK, flow.index, packet)
-        elif "on_receive" in flow.hooks or flow.reverse:
-            self.put(link.given.delay, Kind.HOP, link.index, packet)
+            if flow.way or link.reorders:
+                self.put(wait, Kind.HOP, link.index, packet)
+            else:
+                self.put(wait + flow.given.ack_delay, Kind.ACK, flow.index, packet)
+        elif "on_receive" in flow.hooks or flow.needs_receiver:
+            self.put(wait, Kind.HOP, link.index, packet)
         else:
-            self.put(link.given.delay, Kind.RECEIVE, flow.index, packet)
+            self.put(wait, Kind.RECEIVE, flow.index, packet)
 
     def hop(self, packet: Packet) -> None:
-        """A packet reaches the end of a wire: the next link, or the receiver."""
-        if packet.is_at_last_link:
-            self.receive(packet)
-        else:
+        """A packet reaches the end of a wire: the next link, the receiver, or, as an ACK, its pure delay."""
+        if not packet.is_at_last_link:
             packet.place += 1
             self.arrive(packet)
+        elif packet.is_ack:
+            self.send_back(packet)
+        else:
+            self.receive(packet)
+
+    def forget(self, packet: Packet) -> None:
+        """A packet is gone."""
+        self.in_flight -= 1
+        packet.flow.packets -= 1
+        self.leave_if_over(packet.flow)
 
     # ---- flows -----------------------------------------------------------------------------------------------
 
@@ -614,10 +767,41 @@ class Twin:
         self.data_packets += 1
         self.ask_flow(flow, "on_receive", packet)
         packet.is_ack, packet.route, packet.place = True, flow.reverse, 0
+        receiver = flow.receiver
+        receiver.note(packet.offset, packet.size, flow.base)
+        if receiver.kept:
+            self.forget(receiver.kept)
+        elif flow.given.ack_every > 1:
+            self.set_timer(Kind.FLUSH, flow.index, self.now + flow.given.ack_wait)
+        receiver.kept = packet
+        receiver.n_kept += 1
+        if receiver.n_kept >= flow.given.ack_every:
+            self.set_timer(Kind.FLUSH, flow.index, None)
+            self.acknowledge(flow)
+
+    def acknowledge(self, flow: TwinFlow) -> None:
+        """The packet that is kept sets out as an ACK, which says what is missing."""
+        receiver = flow.receiver
+        packet, receiver.kept, receiver.n_kept = receiver.kept, None, 0
+        assert packet is not None
+        packet.front, packet.missing = receiver.front, receiver.missing
         if flow.reverse:
             self.arrive(packet)
         else:
-            self.put(flow.given.ack_delay, Kind.ACK, flow.index, packet)
+            self.send_back(packet)
+
+    def send_back(self, packet: Packet) -> None:
+        """An ACK sets out on its pure delay."""
+        flow = packet.flow
+        wait = flow.given.ack_delay
+        if flow.way:
+            if flow.way.loses(is_ack=True):
+                flow.receiver.acks_lost += 1
+                self.trace(Kind.ACK_LOSS, flow.index, packet.offset)
+                self.forget(packet)
+                return
+            wait = flow.way.out(self.now, wait) - self.now
+        self.put(wait, Kind.ACK, flow.index, packet)
 
     def ack(self, packet: Packet) -> None:
         """An ACK reaches the sender: it measures the RTT, finds gaps, and makes room."""
@@ -630,13 +814,14 @@ class Twin:
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
         flow.heard = self.now
         flow.n_timeouts = 0
-        if packet.offset > flow.expected:
-            flow.lost += packet.offset - flow.expected
-            flow.expected = packet.offset
-            if flow.active:
-                self.ask_flow(flow, "on_loss")
-        if packet.offset >= flow.expected:  # else it had been given up
-            flow.expected = packet.offset + packet.size
+        if packet.front > flow.expected:  # else all it says is known or had been given up
+            lost, flow.known = packet.missing - flow.known, packet.missing
+            if lost > 0:
+                flow.lost += lost
+                flow.expected += lost
+                if flow.active:
+                    self.ask_flow(flow, "on_loss")
+            flow.expected = packet.front
         if flow.active:
             self.ask_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
@@ -664,7 +849,8 @@ class Twin:
             self.set_timer(Kind.TIMEOUT, flow.index, deadline)
             return
         flow.lost += flow.in_flight
-        flow.expected = flow.sent
+        flow.base = flow.expected = flow.sent
+        flow.known = 0
         flow.heard = self.now
         flow.n_timeouts += 1
         if flow.active:
@@ -686,7 +872,7 @@ class Twin:
             return False
         link, given = router.link, router.given
         env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": link.given.capacity, "buffer": link.given.buffer,
+            "now": to_seconds(self.now), "capacity": link.capacity_at(self.now)[0], "buffer": link.given.buffer,
             "queue": link.queue, "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,
@@ -780,7 +966,7 @@ class Twin:
     @property
     def link_results(self) -> NDArray[np.void]:
         """Shape (n_links,), dtype LINK_RESULT."""
-        rows = [(k.arrived, k.departed, k.dropped, k.dropped_bytes, k.queue) for k in self.links]
+        rows = [(k.arrived, k.departed, k.dropped, k.dropped_bytes, k.queue, k.lost, k.lost_bytes) for k in self.links]
         return np.array(rows, LINK_RESULT)
 
     @property
@@ -790,7 +976,7 @@ class Twin:
 
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
-        counts = (f.sent, f.received, f.delivered, f.lost, again)
+        counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost)
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt)
 
     @property
@@ -825,5 +1011,5 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     headers = {part.header_offset: part.header for part in by_size}
     return Twin(
         setup.links, setup.flows, setup.routes, agents["links"], agents["flows"], headers, n_further=setup.n_further,
-        **options,
+        changes=setup.changes, impairments=setup.impairments, **options,
     )  # fmt: skip

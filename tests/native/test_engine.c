@@ -229,9 +229,9 @@ a_full_buffer_drops_and_what_is_lost_is_sent_again(void)
     setup.flows[0].size = 50000;
     engine = new_engine();
     run(engine, 100 * SECOND);
-    CHECK_EQUAL(event(10, 0, 0).time, 0);
-    CHECK_EQUAL(event(10, 0, 0).value, 3000);
-    CHECK_EQUAL(event(10, 0, 4).value, 7000);
+    CHECK_EQUAL(event(11, 0, 0).time, 0);
+    CHECK_EQUAL(event(11, 0, 0).value, 3000);
+    CHECK_EQUAL(event(11, 0, 4).value, 7000);
     CHECK_EQUAL(result_of(engine, 0).completed, 1);
     CHECK_EQUAL(result_of(engine, 0).delivered, 50000);
     CHECK(result_of(engine, 0).lost >= 5000);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,10 @@ import ecc
 from ecc.errors import NativeError
 from ecc.models import Protocol, all_protocols
 from ecc.native import (
+    CHANGE,
     FLOW_ENV,
     FLOW_HOOKS,
+    IMPAIRMENT,
     LINK_ENV,
     LINK_HOOKS,
     Engine,
@@ -116,7 +118,8 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     link.mix = seen_by_link(link, env) + header.hops
     link.ticks += 1
     y = 8.0 * link.arrived / env.now if env.now > 0.0 else 0.0
-    link.R = min(max(link.R * (1.0 + p.gain * (env.capacity - y) / env.capacity), 8e3), env.capacity)
+    C = max(env.capacity, 1e4)  # there may be an outage
+    link.R = min(max(link.R * (1.0 + p.gain * (C - y) / C), 8e3), C)
     if link.ticks % 5 == 0:
         env.next_interval = p.interval * math.exp(-env.random)
     if link.ticks == 40:
@@ -237,6 +240,8 @@ class Case:
     transfers: np.ndarray
     chunk: int
     n_further: int = 0
+    changes: np.ndarray = field(default_factory=lambda: np.zeros(0, CHANGE))
+    impairments: np.ndarray = field(default_factory=lambda: np.zeros(0, IMPAIRMENT))
 
     def __repr__(self) -> str:
         def shown(value: Any) -> str:
@@ -254,12 +259,39 @@ SIZES = st.sampled_from([40, 250, 500, 1000, 1000, 1500])
 REGIONS = DTYPES[Header].itemsize * np.array([0, 1])  # where in a header a protocol's fields are
 
 
+def draw_changes(draw: Any, links: np.ndarray) -> np.ndarray:
+    """Capacities that change, at some links."""
+    changes = []
+    for link in links:
+        times = sorted(draw(st.sets(st.integers(0, 10**12), max_size=4))) if draw(st.integers(0, 2)) == 0 else []
+        link["n_changes"] = len(times)
+        changes += [(time, draw(st.one_of(st.just(0.0), CAPACITIES))) for time in times]
+    return np.array(changes, CHANGE)
+
+
+def draw_impairments(draw: Any) -> np.ndarray:
+    impairments = np.zeros(draw(st.integers(0, 2)), IMPAIRMENT)
+    for way in impairments:
+        way["data_loss"], way["ack_loss"] = [draw(st.sampled_from([0.0, 0.0, 0.05, 0.5, 1.0])) for _ in range(2)]
+        for name in ("spike", "jitter"):
+            way[f"{name}_lo"] = picoseconds(draw(TIMES))
+            way[f"{name}_hi"] = way[f"{name}_lo"] + picoseconds(draw(TIMES))
+        way["spike_between"] = draw(st.sampled_from([0, 10**7]))
+        way["spike_every_lo"] = draw(st.integers(1, 10))
+        way["spike_every_hi"] = draw(st.sampled_from([0, 1, 20])) and way["spike_every_lo"] + draw(st.integers(0, 10))
+        way["reorders"] = draw(st.booleans())
+    return impairments
+
+
 @st.composite
 def cases(draw: Any) -> Case:
     n_links, n_flows, n_further = draw(st.integers(1, 6)), draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 3]))
     n_templates = draw(st.integers(0, 2))
     links, flows, templates = new_links(n_links + n_further), new_flows(n_flows), new_flows(n_templates)
+    impairments = draw_impairments(draw)
+    some_impairment = st.one_of(st.just(0), st.integers(0, len(impairments)))
     for link in links:
+        link["impairment"] = draw(some_impairment)
         link["at"] = draw(st.integers(0, n_links - 1))
         link["header_offset"] = draw(st.sampled_from(REGIONS))
         link["capacity"] = draw(CAPACITIES)
@@ -289,6 +321,8 @@ def cases(draw: Any) -> Case:
         flow["window"] = draw(st.sampled_from([0.0, 0.0, 1500.0, 6000.0]))
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
+        flow["impairment"] = draw(some_impairment)
+        flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))
@@ -305,7 +339,7 @@ def cases(draw: Any) -> Case:
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
         draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
         templates, [draw(others) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
-        transfers, draw(st.integers(1, 20)), n_further,
+        transfers, draw(st.integers(1, 20)), n_further, draw_changes(draw, links[:n_links]), impairments,
     )  # fmt: skip
 
 
@@ -319,7 +353,7 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     params = np.array([tuple((PARAMS | {"drop": case.drop}).values())], PARAMS_DTYPE)
     n_samples = int(case.duration / case.sample)
     options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
-    options["n_further"] = case.n_further
+    options |= {"n_further": case.n_further, "changes": case.changes, "impairments": case.impairments}
     agents = [
         [
             Agent(state, params[0], {name: table[name] for name in names})

@@ -1,0 +1,28 @@
+#ifndef ECC_RECEIVER_H
+#define ECC_RECEIVER_H
+
+/*
+ * The receiver of a flow whose ACKs may be lost, late, out of order or few: it finds out itself what is missing, and its
+ * ACKs say so. (Elsewhere every ACK stands for its packet, and the sender sees the gaps.)
+ */
+
+#include "state.h"
+
+/* Whether a flow needs one, where its links are laid at `hops`. */
+bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hops);
+
+void ecc_receiver_init(ecc_engine_t *self, uint32_t flow);
+
+/* Settles what a packet that came shows, and sends its ACK or keeps it. */
+ECC_MUST_CHECK int ecc_receiver_take(ecc_engine_t *self, uint32_t packet);
+
+/* The ACK that has been kept sets out. */
+ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
+
+/* An ACK sets out on its pure delay. */
+ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
+
+/* The sender hears an ACK: bytes that are newly known to be missing. front: up to where all is settled. */
+int64_t ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet, int64_t *front);
+
+#endif
