@@ -13,6 +13,7 @@ import logging
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from math import pi
 from typing import Any
@@ -128,41 +129,72 @@ def counts() -> None:
     row("certified count, D = {10, 20}", best(lambda: SampledSystem([1.0, -0.06, -0.06], [0, 9, 19]).certify(), 50))
 
 
+def spread(rng: np.random.Generator, size: int) -> DelaySystem:
+    """A random system whose delays spread over a factor 300, its gain on both sides of the boundary."""
+    count = int(rng.integers(1, 25))
+    tau = np.exp(rng.uniform(np.log(0.01), np.log(3.0), count))
+    gain = rng.uniform(0.1, 15.0) / tau.mean() / count
+    matrices = -gain * rng.uniform(0.2, 1.8, (count, 1, 1)) * np.eye(size)
+    if size > 1:
+        matrices = matrices + 0.4 * gain * rng.normal(size=(count, size, size))
+    return DelaySystem(matrices, tau)
+
+
 def trust(number: int) -> None:
-    """Verdicts on random systems whose delays spread over a factor 300, and who was right by certificate."""
+    """Verdicts and counts on random systems of one and two states, and who was right by certificate."""
     rng = np.random.default_rng(3)
-    ours_wrong = undecided = theirs_wrong = failed = unstable = 0
+    tally: Counter[str] = Counter()
     spent = dict(verdict=0.0, proof=0.0, tdcpy=0.0)
-    for _ in range(number):
-        count = int(rng.integers(1, 25))
-        tau = np.exp(rng.uniform(np.log(0.01), np.log(3.0), count))
-        gain = rng.uniform(0.1, 15.0) / tau.mean() / count
-        system = DelaySystem(-gain * rng.uniform(0.2, 1.8, count), tau)
+    for i in range(number):
+        system = spread(rng, 1 + i % 2)
         start = time.perf_counter()
         verdict = system.is_stable
         middle = time.perf_counter()
         proof = system.certify()
         spent["verdict"] += middle - start
         spent["proof"] += time.perf_counter() - middle
-        unstable += proof.stable is False
-        undecided += proof.stable is None
-        ours_wrong += proof.stable is not None and verdict is not proof.stable
-        if RDDE:
-            start = time.perf_counter()
-            try:
-                theirs_wrong += tdcpy_unstable(system) != proof.unstable
-            except Exception:  # a peer's failure of any kind is counted, not hidden
-                failed += 1
-            spent["tdcpy"] += time.perf_counter() - start
+        if proof.unstable is None:
+            tally["undecided"] += 1
+            continue
+        tally["unstable"] += not proof.stable
+        tally["ours"] += verdict is not proof.stable
+        roots = system.roots(proof.unstable + 1)
+        tally["our roots"] += int((roots.real > 0.0).sum()) != proof.unstable
+        if not RDDE:
+            continue
+        start = time.perf_counter()
+        try:
+            theirs = tdcpy_unstable(system)
+        except Exception as error:  # a peer's failure of any kind is counted, not hidden
+            tally["failed"] += 1
+            tally[f"failure: {type(error).__name__}: {str(error)[:70]}"] += 1
+        else:
+            tally["their count"] += theirs != proof.unstable
+            tally["too few"] += theirs < proof.unstable
+            tally["their verdict"] += (theirs == 0) is not proof.stable
+            tally["they right, we wrong"] += (theirs == 0) is proof.stable and verdict is not proof.stable
+            tally["we right, they wrong"] += (theirs == 0) is not proof.stable and verdict is proof.stable
+        spent["tdcpy"] += time.perf_counter() - start
     each = {name: 1e3 * seconds / number for name, seconds in spent.items()}
-    print(f"\n{number} random systems, delays over a factor 300: {unstable} unstable, {undecided} not decided by proof")
-    print(f"  is_stable against the proof: {ours_wrong} disagreements, {each['verdict']:.2f} ms a system")
-    print(f"  proof: {each['proof']:.2f} ms a system")
+    print(
+        f"\n{number} random systems, one and two states, delays over a factor 300: {tally['unstable']} proven unstable"
+    )
+    print(f"  not decided by proof: {tally['undecided']}; proof: {each['proof']:.2f} ms a system")
+    print(f"  is_stable against the proof: {tally['ours']} disagreements, {each['verdict']:.2f} ms a system")
+    print(f"  unstable roots listed by roots() against the proof: {tally['our roots']} disagreements")
     if RDDE:
         print(
-            f"  tdcpy's count against the proof: {theirs_wrong} disagreements, {failed} failures, "
-            f"{each['tdcpy']:.2f} ms a system, ratio {each['tdcpy'] / each['proof']:.1f}"
+            f"  tdcpy: {tally['their count']} counts differ from the proof ({tally['too few']} too few), "
+            f"{tally['their verdict']} verdicts, {tally['failed']} failures, {each['tdcpy']:.2f} ms a system, "
+            f"ratio {each['tdcpy'] / each['proof']:.1f}"
         )
+        print(
+            f"  right by certificate where the verdicts differ: we {tally['we right, they wrong']}, "
+            f"tdcpy {tally['they right, we wrong']}"
+        )
+        for name, times in sorted(tally.items()):
+            if name.startswith("failure: "):
+                print(f"    {times} x {name[9:]}")
 
 
 def main() -> None:

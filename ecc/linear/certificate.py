@@ -15,7 +15,7 @@ from ecc.linear.display import Displayed
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
 
-__all__ = ["Certificate", "certify", "is_stable"]
+__all__ = ["Certificate", "certify", "certify_block", "is_stable"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def is_stable(system: LinearSystem) -> bool:
     for part, _ in system._blocks:
         number = count_right(part._characteristic, 0.0).number
         if number is None:
-            number = 0 if _certify(part._characteristic).stable else 1
+            number = 0 if certify_block(part._characteristic).stable else 1
         if number > 0:
             return False
     return True
@@ -81,7 +81,7 @@ def certify(system: LinearSystem) -> Certificate:
         >>> certify(DelaySystem([-1.0], [1.6])).unstable
         2
     """
-    proofs = [(_certify(part._characteristic), many) for part, many in system._blocks]
+    proofs = [(certify_block(part._characteristic), many) for part, many in system._blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]
     least = sum(many * proof.at_least for proof, many in proofs)
@@ -98,7 +98,8 @@ def certify(system: LinearSystem) -> Certificate:
     )
 
 
-def _certify(ch: Characteristic) -> Certificate:
+def certify_block(ch: Characteristic) -> Certificate:
+    """The proof for one group of states."""
     count = _proven(ch, 0.0)
     if count.number is not None:
         return _certificate(count, count.number, count.number)

@@ -43,18 +43,23 @@ def inverse(a: Complex) -> Complex:
         if size == 1:
             return 1.0 / a
         if size in (2, 3):
-            return adjugate(a) / determinant(a)[..., None, None]
+            minors, value = adjugate(a), determinant(a)
+            out: Complex = minors / value[..., None, None]
+            lost = np.abs(value) < 1e-6 * np.abs(minors).max(axis=(-2, -1)) * np.abs(a).max(axis=(-2, -1))
+            if lost.any():  # the determinant cancels to little: elimination with pivots keeps more of it
+                out[lost] = _inverse(a[lost])
+            return out
+        return _inverse(a)
+
+
+def _inverse(a: Complex) -> Complex:
+    with np.errstate(all="ignore"):
         try:
             return np.asarray(np.linalg.inv(a))
         except np.linalg.LinAlgError:
-            return np.stack([_inverse_or_nan(one) for one in a])
-
-
-def _inverse_or_nan(a: Complex) -> Complex:
-    try:
-        return np.asarray(np.linalg.inv(a))
-    except np.linalg.LinAlgError:
-        return np.full_like(a, np.nan)
+            if a.ndim == 2:
+                return np.full_like(a, np.nan)
+            return np.stack([_inverse(one) for one in a])
 
 
 def determinant(a: Complex) -> Complex:

@@ -4,13 +4,16 @@ A family is a function from a gain g > 0 to a system. Where its matrices are aff
 det P = F0(s) + g F1(s), and a root lies on the boundary s = j w at a positive gain only where the real function
 Im(F0 conj F1) of w vanishes: its zeros are isolated piece by piece on (0, w_max], where w_max bounds every root of
 every member up to the gain searched. Other families are followed by the proven count of unstable roots.
+
+A family is a black box: that it is affine is read off a few members, compared with many more over the whole range, and
+what comes out is held against the proven count of the family's own members. What disagrees is counted instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from math import ceil, inf, isfinite, nan, pi
 from typing import NamedTuple
 
@@ -18,9 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, LinearizationError
 from ecc.linear.certificate import certify as prove
+from ecc.linear.certificate import certify_block
 from ecc.linear.characteristic import (
+    Characteristic,
     Complex,
     Real,
     Terms,
@@ -41,8 +46,13 @@ Family = Callable[[float], LinearSystem]
 
 _OVERSAMPLING = 0.5  # rad of the fastest oscillation in a piece of the first mesh
 _MOST_NODES = 1 << 18
-_TOGETHER = 1e-6  # of the gain: crossings that counts need not tell apart
-_SAMPLES = (0.25, 0.5, 1.0)  # of the least of 1 and the maximum: gains at which a family is looked at
+_TOGETHER = 1e-12  # of the gain: crossings that counts need not tell apart
+_BESIDE = 1e-6  # of a gain: how far beside it a member is counted
+_SAMPLES = (0.25, 0.5, 1.0)  # of a gain: members that an affine form is read off
+_RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if the maximum does not say otherwise
+_BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
+_MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
+_INSIDE = 16  # gains looked at inside a range that is said to be stable
 _FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond are not searched
 
 
@@ -70,7 +80,8 @@ class Loss(Displayed):
         certified : (lo, hi) around value, proven stable at lo and unstable at hi; None if not asked, or value 0 or inf.
         crossings : every crossing with a gain up to complete_to, by growing gain.
         start : number of unstable roots as the gain tends to 0.
-        complete_to : the list of crossings, and a value of inf, hold up to this gain.
+        complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
+            be looked at beyond all gains.
     """
 
     value: float
@@ -83,15 +94,19 @@ class Loss(Displayed):
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:
         """Open intervals of the gain, up to complete_to, in which the system is stable."""
-        out, unstable, begin = [], self.start, 0.0
-        for crossing in self.crossings:
-            after = unstable + crossing.change
-            if unstable == 0 and after > 0 and crossing.gain > begin:
-                out.append((begin, crossing.gain))
-            if after == 0 and unstable > 0:
-                begin = crossing.gain
-            unstable = after
-        return (*out, (begin, self.complete_to)) if unstable == 0 else tuple(out)
+        return _stable_ranges(self.start, self.crossings, self.complete_to)
+
+
+def _stable_ranges(start: int, found: Sequence[Crossing], end: float) -> tuple[tuple[float, float], ...]:
+    out, unstable, begin = [], start, 0.0
+    for crossing in found:
+        after = unstable + crossing.change
+        if unstable == 0 and after > 0 and crossing.gain > begin:
+            out.append((begin, crossing.gain))
+        if after == 0 and unstable > 0:
+            begin = crossing.gain
+        unstable = after
+    return (*out, (begin, end)) if unstable == 0 and end > begin else tuple(out)
 
 
 class Pair:
@@ -272,35 +287,58 @@ def boundary_crossings(pair: Pair, top: float) -> list[Crossing]:
 
 
 class _Affine:
-    """A family whose matrices are `base + g rise`."""
+    """A family whose matrices are `base + g rise`, as far as `gain` and its fractions tell; entries are off by `noise`
+    at most there."""
 
-    def __init__(self, base: Terms, rise: Terms) -> None:
-        self.base, self.rise = base, rise
+    def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
+        self.base, self.rise, self.noise, self.gain = base, rise, noise, gain
 
     @staticmethod
-    def detect(members: Sequence[LinearSystem], gain: float) -> _Affine | None:
+    def detect(members: Sequence[Terms], gain: float) -> _Affine | None:
         """Read base and rise off the members at `_SAMPLES` of the gain; None if they or determinants are not affine."""
-        quarter, half, full = align(*(member._terms() for member in members))
-        blocks = []
-        for name in ("constant", "slope"):
-            q, h, f = (getattr(ch, name) for ch in (quarter, half, full))
-            if f is None:
-                f = q = h = np.zeros_like(full.constant)
-            base, rise = 2.0 * h - f, (f - h) * (2.0 / gain)
-            noise = 1e-13 * (np.abs(f) + np.abs(h))
+        first = members[0]
+        every = np.unique(np.concatenate([tau for m in members for tau in (m.delays, m.slope_delays)]))
+        parts = []
+        for which in (0, 2):
+            tables = np.zeros((len(members), len(every), *first.constant.shape[1:]))
+            for table, m in zip(tables, members, strict=True):
+                np.add.at(table, np.searchsorted(every, m[which + 1]), m[which])
+            quarter, half, full = tables
+            base, rise = 2.0 * half - full, (full - half) * (2.0 / gain)
+            noise = 1e-13 * (np.abs(full) + np.abs(half))
             base[np.abs(base) <= noise / 100.0] = 0.0
-            if np.any(np.abs(q - base - 0.25 * gain * rise) > noise):
+            if np.any(np.abs(quarter - base - 0.25 * gain * rise) > noise):
                 return None
-            blocks.append((base, rise))
-        (b0, b1), (e0, e1) = blocks
-        tau = full.delays
-        out = _Affine(Terms(b0, tau, e0, tau, full.sampled), Terms(b1, tau, e1, tau, full.sampled))
-        if full.size > 1:
-            s = (0.13 + 1.7j * np.array([0.05, 0.31, 0.77, 1.0])) * (1.0 if full.sampled else full.unit)
-            values = np.stack([determinant(ch.evaluate(s)[0]) for ch in align(*map(out.member, (0.0, gain, 2 * gain)))])
+            parts.append((base, rise, noise))
+        (b0, b1, e0), (s0, s1, e1) = parts
+        make = partial(Terms, delays=every, slope_delays=every, sampled=first.sampled)
+        out = _Affine(make(constant=b0, slope=s0), make(constant=b1, slope=s1), (e0, e1), gain)
+        if first.constant.shape[1] > 1:
+            three = align(*map(out.member, (0.0, gain, 2 * gain)))
+            s = (0.13 + 1.7j * np.array([0.05, 0.31, 0.77, 1.0])) * (1.0 if first.sampled else three[1].unit)
+            values = np.stack([determinant(ch.evaluate(s)[0]) for ch in three])
             if np.any(np.abs(values[0] - 2.0 * values[1] + values[2]) > 1e-10 * np.abs(values).sum(axis=0)):
                 return None
         return out
+
+    def agrees(self, member: Terms, gain: float) -> bool:
+        """Whether a member of the family is what its affine form says."""
+        model = self.member(gain)
+        pairs = (model.constant, member.constant, member.delays), (model.slope, member.slope, member.slope_delays)
+        for (said, matrices, delays), noise in zip(pairs, self.noise, strict=True):
+            at = np.searchsorted(model.delays, delays)
+            known = np.isin(delays, model.delays)
+            if np.any(matrices[~known]):
+                return False
+            off = said.copy()
+            np.subtract.at(off, at[known], matrices[known])
+            if np.any(np.abs(off) > (1.0 + gain / self.gain) * noise):
+                return False
+        return True
+
+    def count(self, gain: float) -> int:
+        """Unstable roots of the member that the form says."""
+        return _unstable(align(self.member(gain))[0])
 
     def member(self, gain: float) -> Terms:
         b, r = self.base, self.rise
@@ -318,7 +356,8 @@ class _Affine:
     def first_span(self) -> float:
         """A gain to start the search at: its members' roots turn about once within the longest delay."""
         b, r = self.base, self.rise
-        weight = [float(np.abs(x.constant).sum() + np.abs(x.slope).sum()) for x in (b, r)]
+        both = align(b, r)
+        weight = [float(np.abs(x.constant).sum() + (0.0 if x.slope is None else np.abs(x.slope).sum())) for x in both]
         if weight[1] == 0.0:
             return 1.0
         gain = (weight[0] + float(b.sampled)) / weight[1] or 1.0
@@ -344,27 +383,27 @@ class _Affine:
         return [c for c in out if pair.sampled or c.gain <= gain]
 
 
-def _unstable(family: Family, gain: float) -> int:
-    """Number of unstable roots of a member, at least; roots on the boundary itself count as one."""
-    system = family(gain)
-    total = 0
-    for part, many in system._blocks:
-        number = count_right(part._characteristic, 0.0).number
-        if number is None:
-            proof = prove(part)
-            number = 0 if proof.stable else max(1, proof.at_least)
-        total += many * number
-    return total
+def _unstable(ch: Characteristic) -> int:
+    """Number of unstable roots, at least; roots on the boundary itself count as one."""
+    number = count_right(ch, 0.0).number
+    if number is None:
+        proof = certify_block(ch)
+        number = 0 if proof.stable else max(1, proof.at_least)
+    return number
+
+
+def _unstable_of(system: LinearSystem) -> int:
+    return sum(many * _unstable(part._characteristic) for part, many in system._blocks)
 
 
 def _middle(a: float, b: float) -> float:
     return 0.5 * b if a == 0.0 else float(np.sqrt(a) * np.sqrt(b))
 
 
-def _recount(family: Family, found: list[Crossing], end: float) -> tuple[int, list[Crossing]]:
+def _recount(affine: _Affine, found: list[Crossing], end: float) -> tuple[int, list[Crossing]]:
     """Changes of the count over every gap between crossings, where the directions of the roots did not tell."""
     gains = sorted({c.gain for c in found})
-    counts = [_unstable(family, _middle(a, b)) for a, b in zip([0.0, *gains], [*gains, end], strict=True)]
+    counts = [affine.count(_middle(a, b)) for a, b in zip([0.0, *gains], [*gains, end], strict=True)]
     jump = {g: b - a for g, a, b in zip(gains, counts, counts[1:], strict=False)}
     out = []
     for c in found:
@@ -382,11 +421,11 @@ def _lost_at(start: int, found: list[Crossing]) -> int | None:
     return None
 
 
-def _follow(family: Family, affine: _Affine, maximum: float) -> _Found:
+def _follow(affine: _Affine, maximum: float) -> _Found:
     """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
     span = min(affine.first_span, maximum)
     if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
-        return _unstable(family, span), [], maximum
+        return affine.count(span), [], maximum
     start, found, complete, too_far = 0, list[Crossing](), 0.0, inf
     while True:
         try:
@@ -397,24 +436,24 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> _Found:
             if complete > 0.0:
                 return start, found, complete
             if span < 1e-9 * affine.first_span:  # on the boundary for every gain
-                start = _unstable(family, span)
+                start = affine.count(span)
                 if start == 0:
                     raise
                 return start, [], 0.0
             continue
         found = more
         complete = inf if affine.base.sampled else span
-        start = _unstable(family, 0.5 * (found[0].gain if found else span))
+        start = affine.count(0.5 * (found[0].gain if found else span))
         if start > 0:
             return start, found, complete
         at = _lost_at(start, found)
         if at is not None:
             gain = found[at].gain
             after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
-            if _unstable(family, _middle(gain, after)) == sum(c.change for c in found if c.gain < after):
+            if affine.count(_middle(gain, after)) == sum(c.change for c in found if c.gain < after):
                 return start, found, complete
         if found and (at is not None or any(c.change == 0 for c in found)):
-            start, found = _recount(family, found, min(complete, 2.0 * found[-1].gain))
+            start, found = _recount(affine, found, min(complete, 2.0 * found[-1].gain))
             if start > 0 or _lost_at(start, found) is not None:
                 return start, found, complete
         if complete >= maximum or affine.reach(4.0 * span) * Pair(affine.base, affine.rise, 1.0).band > _FAR:
@@ -424,49 +463,175 @@ def _follow(family: Family, affine: _Affine, maximum: float) -> _Found:
             return start, found, complete
 
 
+_REFUSED = (ValueError, LinearizationError)
+"""What a family raises at a gain that it does not take."""
+
+
 def _checked(system: LinearSystem) -> LinearSystem:
     if not isinstance(system, LinearSystem):
         raise TypeError(f"the family must return a DelaySystem or SampledSystem, got {type(system).__name__}")
     return system
 
 
+def _first_members(family: Family, maximum: float) -> tuple[float, list[LinearSystem]]:
+    """A gain and the members at `_SAMPLES` of it: 1 or the maximum, less if the family does not take them."""
+    top = gain = min(1.0, maximum)
+    while True:
+        try:
+            return gain, [_checked(family(gain * share)) for share in _SAMPLES]
+        except _REFUSED:
+            gain *= 0.25
+            if gain < top / _RANGE:
+                raise
+
+
+def _last_taken(family: Family, taken: float, refused: float) -> float:
+    """The largest gain, to 1e-9, at which the family still has a member."""
+    while refused - taken > 1e-9 * refused:
+        middle = 0.5 * (taken + refused)
+        try:
+            family(middle)
+            taken = middle
+        except _REFUSED:
+            refused = middle
+    return taken
+
+
 class _Recoupled(Exception):
     """A member whose states act on each other in other ways than those that the family was split by."""
 
 
-def _search(family: Family, members: Sequence[LinearSystem], maximum: float) -> _Found:
+class _Group:
+    """States of a family that act on each other, and what an affine form says of them, if they have one."""
+
+    def __init__(self, states: NDArray[np.int64], members: Sequence[LinearSystem], gain: float, maximum: float) -> None:
+        self.states, self.gain = states, gain
+        self.claim: _Found | None = None
+        terms = [self.terms(member) for member in members]
+        self.first, self.affine = terms[-1], _Affine.detect(terms, gain)
+        if self.affine is not None:
+            self.claim = _follow(self.affine, maximum)
+
+    def terms(self, member: LinearSystem) -> Terms:
+        whole, rows = member._terms(), self.states[:, None]
+        return whole._replace(constant=whole.constant[:, rows, self.states], slope=whole.slope[:, rows, self.states])
+
+    def again(self, family: Family, maximum: float) -> None:
+        """Read the form off members nearer to the boundary that it shows: what is small against 1 is exact there."""
+        if self.claim is None or self.claim[0] > 0:
+            return
+        at = _lost_at(0, self.claim[1])
+        if at is None or 0.1 < self.claim[1][at].gain < 10.0:
+            return
+        gain = self.claim[1][at].gain
+        try:
+            affine = _Affine.detect([self.terms(family(gain * share)) for share in _SAMPLES], gain)
+        except (*_REFUSED, IndexError):  # too far, or with other states: the comparison of members will tell
+            return
+        if affine is not None and affine.agrees(self.first, self.gain):
+            self.affine, self.claim = affine, _follow(affine, maximum)
+
+
+def _search(family: Family, maximum: float) -> _Found:
     """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
-    affine = _Affine.detect(members, min(1.0, maximum))
-    if affine is not None:
-        return _follow(family, affine, maximum)
-    low, high = (maximum * 1e-6, maximum) if isfinite(maximum) else (1e-6, 1e6)
-    return _Scan(family, low, high).follow()
-
-
-def _search_blocks(family: Family, maximum: float) -> _Found:
-    """The same for a family whose determinant is a product: over all groups of states that act on each other."""
-    members = [_checked(family(min(1.0, maximum) * share)) for share in _SAMPLES]
+    gain, members = _first_members(family, maximum)
+    if len({member.size for member in members}) > 1:
+        return _Scan(family, _mesh((0, [], inf), maximum)).follow()
     reach = reachable(np.any([member._pattern for member in members], axis=0))
-    groups = components(reach)
-    if len(groups) == 1:
-        return _search(family, members, maximum)
-
-    def part(gain: float, states: NDArray[np.int64]) -> LinearSystem:
-        system = remembered(gain)
-        if np.any(system._pattern & ~reach):
-            raise _Recoupled
-        return system._part(states)
-
-    remembered = lru_cache(maxsize=256)(family)
-    start, complete, found = 0, inf, list[Crossing]()
+    groups = [_Group(states, members, gain, maximum) for states in components(reach)]
+    for group in groups:
+        group.again(family, maximum)
+    claim = _together([group.claim for group in groups if group.claim is not None])
+    gains = _mesh(claim, maximum)
+    end, same = _agreement(family, reach, groups, gains)
     try:
-        for states in groups:
-            own = [member._part(states) for member in members]
-            begin, more, until = _search(partial(part, states=states), own, maximum)
-            start, complete, found = start + begin, min(complete, until), found + more
+        for group in groups:
+            if group.claim is None:
+                part = partial(_part, family, reach, group.states)
+                claim = _together([claim, _Scan(part, [g for g in gains if g <= end]).follow()])
     except _Recoupled:
-        return _search(family, members, maximum)
-    return start, _joined([c for c in found if c.gain <= complete]), complete
+        return _Scan(family, gains).follow()
+    start, found, complete = claim[0], [c for c in claim[1] if c.gain <= end], min(claim[2], end)
+    if end == 0.0 or _contradicted(family, (start, found, complete), gains[0]):
+        return _Scan(family, gains).follow()
+    if same or start > 0 or _lost_at(start, found) is not None:
+        return start, found, complete
+    _, more, complete = _Scan(family, [g for g in gains if g >= end]).follow()
+    return start, found + more, complete
+
+
+def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], gain: float) -> LinearSystem:
+    system = family(gain)
+    if system.size != len(reach) or np.any(system._pattern & ~reach):
+        raise _Recoupled
+    return system._part(states)
+
+
+def _together(claims: Sequence[_Found]) -> _Found:
+    """What is known of several groups as one."""
+    complete = min((claim[2] for claim in claims), default=inf)
+    found = _joined([c for claim in claims for c in claim[1] if c.gain <= complete])
+    return sum(claim[0] for claim in claims), found, complete
+
+
+def _mesh(claim: _Found, maximum: float) -> list[float]:
+    """Gains at which a family is looked at: half an octave apart, and closer where it is said to be stable."""
+    start, found, complete = claim
+    edges = [gain for both in _stable_ranges(start, found, inf) for gain in both if 0.0 < gain < inf]
+    high = min(complete, maximum) or min(1.0, maximum)
+    if not isfinite(high):
+        high = max([_RANGE, *(4.0 * gain for gain in edges)])
+    low = min([1.0, high, *edges]) / _RANGE
+    gains = set(np.geomspace(low, high, 2 + ceil(2.0 * np.log2(high / low))).tolist()) | {high}
+    for a, b in _stable_ranges(start, found, high):
+        gains |= {gain for gain in np.linspace(a, b, _INSIDE + 2)[1:-1].tolist() if gain <= high}
+    return sorted(gains)
+
+
+def _agreement(
+    family: Family, reach: NDArray[np.bool_], groups: Sequence[_Group], gains: Sequence[float]
+) -> tuple[float, bool]:
+    """The gain up to which members have the forms read off, and whether that is all that the family takes."""
+    affine = [group for group in groups if group.affine is not None]
+    if not affine:
+        return gains[-1], True
+    end = 0.0
+    for gain in gains:
+        try:
+            system = _checked(family(gain))
+        except _REFUSED:
+            if end == 0.0:
+                continue
+            return _last_taken(family, end, gain), True
+        if system.size != len(reach) or np.any(system._pattern & ~reach):
+            return end, False
+        if not all(group.affine is None or group.affine.agrees(group.terms(system), gain) for group in affine):
+            return end, False
+        end = gain
+    return end, True
+
+
+def _contradicted(family: Family, claim: _Found, lowest: float) -> bool:
+    """Whether the count of members beside the ends of the stable ranges, and inside these, says otherwise."""
+    start, found, end = claim
+    ranges = _stable_ranges(*claim)
+    tests = [] if ranges or end < lowest else [(lowest, False)]
+    gains = [0.0, *(c.gain for c in found), end]
+    for a, b in ranges:
+        tests += [(a + share * (b - a), True) for share in (0.1, 0.5, 0.9)]
+        for edge, sign in ((a, 1.0), (b, -1.0)):
+            near = [_BESIDE * edge, *(0.25 * abs(g - edge) for g in gains if g != edge)]
+            if edge > 0.0:
+                tests.append((edge + sign * min(near), True))
+            if 0.0 < edge < end:
+                tests.append((edge - sign * min(near), False))
+    for gain, stable in tests:
+        try:
+            if (_unstable_of(family(gain)) == 0) is not stable:
+                return True
+        except _REFUSED:
+            continue
+    return False
 
 
 def _joined(found: list[Crossing]) -> list[Crossing]:
@@ -488,13 +653,13 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
 class _Scan:
     """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w)."""
 
-    def __init__(self, family: Family, low: float, high: float) -> None:
-        self.family, self.low, self.high = family, low, high
+    def __init__(self, family: Family, gains: Sequence[float]) -> None:
+        self.family, self.gains = family, gains
         self.known: dict[float, int] = {}
 
     def count(self, gain: float) -> int:
         if gain not in self.known:
-            self.known[gain] = _unstable(self.family, gain)
+            self.known[gain] = _unstable_of(_checked(self.family(gain)))
         return self.known[gain]
 
     def measure(self, gain: float) -> tuple[float, complex]:
@@ -507,24 +672,39 @@ class _Scan:
         return s.real, complex(s.real, abs(s.imag))
 
     def follow(self) -> _Found:
-        steps = max(2, ceil(2.0 * np.log2(self.high / self.low)))
         grid: list[float] = []
         found: list[Crossing] = []
-        for gain in np.geomspace(self.low, self.high, steps + 1).tolist():
+        lost = inf
+        for gain in self.gains:
             try:
-                self.count(gain)
-            except ValueError:  # the end of what the family allows
+                number = self.count(gain)
+            except _REFUSED:
+                if not grid and gain < self.gains[-1]:
+                    continue
                 if not grid:
                     raise
+                grid.append(_last_taken(self.family, grid[-1], gain))
                 break
             grid.append(gain)
-            if len(grid) > 4 and self.known[grid[-5]] > 0:
+            lost = min(lost, gain) if number > 0 else lost
+            if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
                 break
-        lost = next((i for i, g in enumerate(grid) if self.known[g] > 0), len(grid))
-        grid = sorted([*grid, *self._hidden(grid[:lost])])
+        if len(grid) > 1:
+            grid[-1] = self._fewer(grid[-2], grid[-1], self.count(grid[0]) + _MANY)
+        grid = sorted({*grid, *self._hidden([g for g in grid if g < lost])})
         for a, b in zip(grid, grid[1:], strict=False):
             found += self._between(a, b)
         return self.count(grid[0]), found, grid[-1]
+
+    def _fewer(self, low: float, high: float, most: int) -> float:
+        """The upper end of a gap, or a gain inside it where roots are unstable but fewer, if they come one by one."""
+        before, end = self.count(low), high
+        while high - low > 1e-9 * high and not before < self.count(high) <= most:
+            if self.count(high) <= before:
+                return end
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.count(middle) <= before else (low, middle)
+        return high if self.count(high) <= most else end
 
     def _hidden(self, stable: list[float]) -> list[float]:
         """Unstable gains between stable ones: where the dominant root comes closest to the boundary."""
@@ -546,33 +726,55 @@ class _Scan:
         change = self.count(high) - self.count(low)
         if change == 0:
             return []
-        if high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high):
-            middle = float(np.sqrt(low * high))
+        middle = float(np.sqrt(low) * np.sqrt(high))
+        wide = high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high)
+        if wide and low < middle < high:
             return self._between(low, middle) + self._between(middle, high)
         return [Crossing(*self._polish(low, high), change)]
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
-        while high - low > 1e-6 * high:
+        below, above = self.count(low), self.count(high)
+        low, high = self._halved(low, high, 1e-6)
+        omega = self._nearest(0.5 * (low + high), max(below, above))
+        sampled = self.family(low)._characteristic.sampled
+        if abs(above - below) <= 2:
+            gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
+            beside = 1e-9 * gain
+            if low <= gain + beside and gain - beside <= high:
+                if self.count(gain - beside) == below and self.count(gain + beside) == above:
+                    return gain, exact
+        low, high = self._halved(low, high, _TOGETHER)  # several roots at once, or none that Newton's method finds
+        return 0.5 * (low + high), omega
+
+    def _halved(self, low: float, high: float, share: float) -> tuple[float, float]:
+        """The ends of a gap narrowed to this share of the gain, by counts alone."""
+        before = self.count(low)
+        while high - low > share * high:
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.count(middle) == self.count(low) else (low, middle)
-        k = max(self.count(low), self.count(high))
-        system = self.family(0.5 * (low + high))
-        s = system.roots(k)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self.count(middle) == before else (low, middle)
+        return low, high
+
+    def _nearest(self, gain: float, unstable: int) -> float:
+        """The frequency of the root nearest to the boundary, as many being unstable at most."""
+        system = self.family(gain)
+        s = system.roots(max(1, unstable))
         if system._characteristic.sampled:
             s = np.log(s)
-        nearest = complex(s[np.argmin(np.abs(s.real))])
-        omega = abs(nearest.imag)
+        return abs(complex(s[np.argmin(np.abs(s.real))]).imag)
+
+    def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
+        """The gain and frequency of a simple crossing, nan if there is none; a real root crosses at its frequency."""
 
         def value(gain: float, w: float) -> complex:
             return complex(self.family(gain)._characteristic.determinant(np.array([1j * w]))[0])
 
-        if abs(self.count(high) - self.count(low)) > 2:  # several roots at once
-            return self._halved(low, high), omega
-        if omega in (0.0, pi) and (omega == 0.0 or system._characteristic.sampled):
-            if np.sign(value(low, omega).real) != np.sign(value(high, omega).real):
-                return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
-            return self._halved(low, high), omega
+        if real:
+            if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):
+                return nan, omega
+            return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
         gain = 0.5 * (low + high)
         for _ in range(20):
             h = 1e-6
@@ -581,22 +783,14 @@ class _Scan:
             rise = (value(gain * (1 + h), omega) - value(gain * (1 - h), omega)) / (2 * h * gain)
             area = (along * rise.conjugate()).imag
             if area == 0.0:
-                break
+                return nan, omega
             dw, dg = -(here * rise.conjugate()).imag / area, -(along * here.conjugate()).imag / area
             gain, omega = gain + dg, omega + dw
+            if not low * (1.0 - 1e-3) < gain < high * (1.0 + 1e-3):
+                return nan, omega
             if abs(dg) <= 1e-14 * gain and abs(dw) <= 1e-14 * omega:
                 break
-        if not low * (1.0 - 1e-9) <= gain <= high * (1.0 + 1e-9):
-            return self._halved(low, high), abs(nearest.imag)
         return gain, omega
-
-    def _halved(self, low: float, high: float) -> float:
-        """The gain of several roots that cross together: by counts alone."""
-        before = self.count(low)
-        while high - low > _TOGETHER * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.count(middle) == before else (low, middle)
-        return 0.5 * (low + high)
 
 
 def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -> Loss:
@@ -612,16 +806,25 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
         ValueError: maximum is not > 0.   TypeError: the family returns something else.
         ConvergenceError: a crossing that cannot be isolated or, if asked for, proven.
     Notes: families affine in the gain are solved along the frequency axis, the gain to about 1e-14 (states that do not
-        act back on others apart from these); others, to 1e-6 where several roots cross at once, are followed
-        over gains from 1e-6 to 1e6 (or from maximum/10^6 up to the maximum), half an octave apart, until two octaves
-        beyond the first loss or until the family refuses a gain with ValueError; complete_to says how far.
+        act back on others apart from these). Others are counted on the gains looked at until four times the first
+        loss; a crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked
+        at: half an octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or,
+        without one, to 1e6 (four times the last boundary, if that is more) or to where the search along the axis ends,
+        and 16 more inside every range said to be stable. A gain that the family refuses with ValueError or
+        LinearizationError ends the range; those below the first one taken are passed over.
+        Guaranteed: at every gain looked at the member is the affine form that was solved (to 1e-13 of its entries), or
+        was counted; members just beside the ends of stable ranges (1e-6, nearer where crossings crowd) and at three
+        gains inside each have the counts that the result says, in floating point with its own error bounds or in balls.
+        certify proves both sides of the value. What is contradicted is counted over the whole range instead.
+        Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that
+        is counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
     Example:
         >>> first_loss(lambda k: DelaySystem([-k], [1.0])).value / (pi / 2)
         1.0
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {maximum!r}")
-    start, found, complete = _search_blocks(family, maximum)
+    start, found, complete = _search(family, maximum)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else _lost_at(start, found)
     value, frequency, proven = inf, nan, None

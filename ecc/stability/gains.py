@@ -46,6 +46,10 @@ def critical_gain(
         rad/step of a sampled system], certified (lo, hi) or None, crossings.
     Raises
         ValueError: a parameter that the protocol has not. LinearizationError: no linear model there.
+    Notes: a parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the
+        integral and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws) counted;
+        which one is read off the models and checked on about a hundred of them, as `ecc.linear.first_loss` states
+        together with what that guarantees and what not. Cost: these linear models, 0.6 ms each, and counts.
     Example
         >>> from ecc.models import QIRCP
         >>> round(critical_gain(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), "alpha", time="discrete").value, 6)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem, crossings, first_loss
@@ -259,8 +260,10 @@ def test_equal_flows_that_act_on_each_other_cross_at_once():
         np.fill_diagonal(coupling, -0.4 * b * b)
         return SampledSystem([0.5 * np.eye(3) + coupling], [0])
 
-    loss = first_loss(family, maximum=10.0)
-    assert loss.value == pytest.approx(3.0**0.5, rel=1e-6)
+    loss = first_loss(family, maximum=10.0, certify=True)
+    assert loss.value == pytest.approx(3.0**0.5, rel=1e-11)
+    assert loss.certified[0] < 3.0**0.5 < loss.certified[1]
+    assert loss.certified[1] - loss.certified[0] <= 1e-9 * loss.value
     assert loss.frequency == pytest.approx(pi)
     assert loss.crossings[0].change == 2
 
@@ -272,3 +275,99 @@ def test_states_that_couple_at_some_gains_only():
 
     value = first_loss(family, maximum=10.0).value
     assert (0.5 - 0.01 * value**2) ** 2 + (value - 1.0) ** 2 == pytest.approx(1.0, rel=1e-9)
+
+
+def test_pairs_that_cross_at_once_inside_a_block():
+    """A ring of four equal loops, coupled by g^2: two pairs of the same frequency turn unstable at one gain."""
+    ring = np.roll(np.eye(4), 1, axis=0) + np.roll(np.eye(4), -1, axis=0)
+
+    def family(g):
+        return DelaySystem([-g * g * (np.eye(4) - 0.3 * ring)], [1.0])
+
+    loss = first_loss(family, certify=True, maximum=10.0)
+    assert loss.value == pytest.approx((pi / 2 / 1.6) ** 0.5, rel=1e-12)
+    both = loss.crossings[1]
+    assert both.gain == pytest.approx((pi / 2) ** 0.5, rel=1e-11)
+    assert (both.change, both.frequency) == (4, pytest.approx(pi / 2, rel=1e-6))
+
+
+def test_crossings_closer_than_a_millionth_are_told_apart():
+    """Two loops whose boundaries lie 1e-8 apart, in one block by a coupling that leaves the roots as they are."""
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / 2.0**0.5
+    base = turn @ np.diag([1.0, 1.0 + 1e-8]) @ turn
+    loss = first_loss(lambda g: DelaySystem([-g * g * base], [1.0]), certify=True, maximum=2.5)
+    gains = [c.gain for c in loss.crossings]
+    expected = [(pi / 2 / (1.0 + 1e-8)) ** 0.5, (pi / 2) ** 0.5]
+    np.testing.assert_allclose(gains, expected, rtol=1e-12)
+    assert [c.change for c in loss.crossings] == [2, 2]
+    assert expected[0] > loss.certified[0] > expected[0] * (1.0 - 1e-9)
+
+
+def saturating(knee, after):
+    """z = 1 - g up to the knee, beyond it 1 - after(g)."""
+    return lambda g: SampledSystem([1.0, -(g if g <= knee else after(g))], [0, 0])
+
+
+@pytest.mark.parametrize("knee", [0.1, 0.9, 1.3, 1.9])
+def test_gain_that_saturates_is_never_lost(knee):
+    loss = first_loss(saturating(knee, lambda g: knee))
+    assert loss.value == inf
+    assert loss.crossings == ()
+    assert loss.complete_to >= 1e5
+
+
+@pytest.mark.parametrize("knee", [1.3, 3.7, 30.0, 999.0, 2.5e5])
+def test_form_that_changes_far_beyond_one_loses_stability_there(knee):
+    """Stable for all gains by the form near 1; beyond the knee the loop turns over."""
+    family = lambda g: SampledSystem([0.9 / (1.0 + max(0.0, g - knee)) - max(0.0, g - knee)], [0])  # noqa: E731
+    loss = first_loss(family, certify=True)
+    excess = brentq(lambda x: x - 0.9 / (1.0 + x) - 1.0, 0.0, 3.0)
+    assert loss.value == pytest.approx(knee + excess, rel=1e-9)
+    assert loss.certified[0] < knee + excess < loss.certified[1]
+    assert first_loss(lambda g: DelaySystem([-1.0, -0.5 - max(0.0, g - knee)], [0.0, 1.0])).value > knee
+
+
+@pytest.mark.parametrize("low, high", [(2e-4, 4e-4), (0.03, 0.06), (0.3, 0.42), (0.6, 0.8), (1.2, 1.4)])
+def test_island_of_another_form_inside_the_stable_range(low, high):
+    """z = 1 - g, stable to 2 but for an island on which the loop is cut and drifts."""
+    loss = first_loss(lambda g: SampledSystem([1.001 if low < g < high else 1.0 - g], [0]))
+    assert loss.value == pytest.approx(low, rel=1e-9)
+    ranges = loss.stable_ranges
+    assert ranges[0] == (0.0, pytest.approx(low, rel=1e-9))
+    assert len(ranges) == 1 or ranges[1][0] == pytest.approx(high, rel=1e-9)
+
+
+@pytest.mark.parametrize("edge", [1e-9, 1e-5, 1e4, 1e9])
+def test_boundary_far_from_one_is_exact(edge):
+    loss = first_loss(lambda g: SampledSystem([0.25, -g / edge], [0, 1]), certify=True)
+    assert loss.value == pytest.approx(edge, rel=1e-13)
+    assert loss.complete_to >= 4.0 * edge * (1.0 - 1e-12)
+
+
+def test_small_gains_of_another_form():
+    """Below 0.01 the sign is turned: unstable as the gain tends to 0, whatever the form at 1 says."""
+    loss = first_loss(lambda g: DelaySystem([-g if g > 0.01 else g], [1.0]))
+    assert (loss.value, loss.start) == (0.0, 1)
+    assert loss.stable_ranges == ()
+    assert loss.complete_to <= 0.01
+
+
+def test_states_that_join_beyond_one():
+    """A second state appears at g = 2: the size of the system, and with it the form, changes."""
+
+    def family(g):
+        return DelaySystem([-g], [0.1]) if g < 2.0 else DelaySystem([[[0.0, 1.0], [0.0, 0.0]]], [0.0])
+
+    assert first_loss(family).value == pytest.approx(2.0, rel=1e-9)
+
+
+def test_range_that_the_family_takes():
+    def family(g):
+        if not 0.01 <= g <= 0.2:
+            raise ValueError(f"g must be in [0.01, 0.2], got {g}")
+        return DelaySystem([-10.0 * g], [1.0])
+
+    assert first_loss(family).value == pytest.approx(pi / 20, rel=1e-12)
+    assert first_loss(family).complete_to == pytest.approx(0.2, rel=1e-6)
+    with pytest.raises(ValueError, match="must be in"):
+        first_loss(lambda g: family(0.0))

@@ -4,6 +4,7 @@ from math import inf, isnan, pi
 
 import pytest
 
+from ecc.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.network import Network
 from ecc.stability import critical_gain
@@ -46,3 +47,16 @@ def test_free_queue_of_rcp_is_unstable_at_the_papers_beta():
 def test_a_loss_that_never_comes():
     loss = critical_gain(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", rtts=[0.1]), "gamma", maximum=1e3)
     assert loss.value == inf and isnan(loss.frequency)
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_parameter_is_searched_as_far_as_the_protocol_takes_it(time):
+    """tau1 must be below 2; at tau1 = 1 the filter, and a state of the model with it, is gone."""
+    network = Network.dumbbell("1 Gb/s", rtts=[0.1, 0.2])
+    loss = critical_gain(PIQIRCP(), network, "tau1", time)
+    if loss.value == inf:
+        assert 1.999 < loss.complete_to <= 2.0
+    for low, high in loss.stable_ranges:
+        for share in (0.01, 0.5, 0.99):
+            assert linearize(PIQIRCP(tau1=low + share * (high - low)), network, time).is_stable
+    assert loss.stable_ranges
