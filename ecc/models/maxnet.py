@@ -31,6 +31,9 @@ What MAXNET leaves open:
   changes nothing. Prices are at least 0, as a field without sign has to be.
 - The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the
   books.
+
+Nothing paces what a window lets go. At an RTT of two intervals bursts may lock to the ticks: rates are then 2 to 4 %
+off those at rest, and queues four times as long.
 """
 
 from __future__ import annotations

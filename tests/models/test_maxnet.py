@@ -195,6 +195,19 @@ def test_a_flow_placed_at_rest_goes_from_its_rate_to_its_window():
     assert env.rate == 0.0 and flow.W == pytest.approx(20.0)
 
 
+def test_bursts_may_lock_to_the_ticks():
+    """An RTT of two intervals, entered at rest: windows in step with the prices, and queues of four times as much."""
+    found = {}
+    for delay in (0.010, 0.013):
+        network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay=delay)
+        run = simulate(Scenario(network, MaxNet(), 20.0), sample=0.5, start="equilibrium")
+        rates = after(run, 5.0).rate.mean("time").to_numpy()
+        off = np.abs(rates / MaxNet().equilibrium(network).rates - 1.0).max()
+        found[delay] = off, after(run, 5.0).queue_max.mean().item()
+    assert 0.02 < found[0.010][0] < 0.04 and found[0.013][0] < 0.003
+    assert found[0.010][1] > 4.0 * found[0.013][1]
+
+
 def test_transfers_complete_in_spite_of_losses():
     """Through a buffer of two packets, which takes whole windows at times."""
     network = Network.dumbbell("10 Mb/s", rtts=[0.05] * 6, buffer=3000, sizes=["1 MB"] * 6, packet_size=1500)

@@ -17,7 +17,7 @@ PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks()
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 NETWORKS = {
     "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
-    "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms"),
+    "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="13 ms"),
 }
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
 
