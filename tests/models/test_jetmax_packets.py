@@ -1,0 +1,337 @@
+"""JetMax in packets: the numbers of JETMAX and EVAL, what decides them, and what came out different."""
+
+from math import ceil, log
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ecc.allocation import max_min
+from ecc.models import ConstantRate, JetMax
+from ecc.models.jetmax import on_arrival_loss, on_arrival_rate
+from ecc.network import Flow, Link, Network
+from ecc.packet import simulate
+from ecc.packet.prepare import prepare
+from ecc.packet.simulation import build_engine
+from ecc.scenario import Scenario
+from ecc.workload import Arrivals, Workload
+
+slow = pytest.mark.slow
+claim = pytest.mark.claim
+RTT, DELTA = 0.22, 0.1  # JETMAX sec. 7.5
+
+
+def watch(network, protocol, duration, step=0.01, **scenario):
+    """Every `step` seconds the sending rates, the proposed ones (time, flow), and what the last link counts as N."""
+    case = Scenario(network, protocol, duration, **scenario)
+    setup = prepare(case)
+    engine = build_engine(setup, case)
+    times = step * np.arange(1, round(duration / step) + 1)
+    x, proposed, count = [], [], []
+    for time in times:
+        engine.advance(time)
+        flows = setup.parts[0].flow_states
+        x.append(flows["x"].copy())
+        proposed.append(flows["proposed"].copy())
+        count.append(setup.parts[0].link_states["N"][-1])
+    return times, np.array(x), np.array(proposed), np.array(count)
+
+
+def last_change(good):
+    """The index from which all are good; it must come before the end."""
+    bad = np.flatnonzero(~good)
+    first = bad[-1] + 1 if len(bad) else 0
+    assert first < len(good)
+    return first
+
+
+# ---- the step: RTT + (1 + k) Delta, three RTTs flat, N ------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.15, 0.4, 0.6, 0.85])
+def test_a_step_takes_rtt_and_one_to_two_intervals(phase):
+    times, x, _, _ = watch(Network.dumbbell("100 Mb/s", [RTT]), JetMax(), 6.0, step=0.001, phases=[phase])
+    steps = np.diff(times[np.flatnonzero(np.diff(x[:, 0])) + 1])[:6]  # later ones are refused at times
+    assert len(steps) == 6 and RTT + DELTA < steps.min() and steps.max() < RTT + 2 * DELTA + 0.002
+
+
+@claim
+@pytest.mark.parametrize("rtt", [0.05, 0.22, 2.02])
+def test_jx_f13_flat_start_of_three_rtts(rtt):
+    """An RTT each for the choice of a router, for being counted there, and for the first approval (JETMAX sec. 7.1);
+    and either of the last two waits (1 + k) Delta, and for the next of the packets that go once an interval."""
+    times, x, _, _ = watch(Network.dumbbell("10 Mb/s", [rtt]), JetMax(), 3 * rtt + 1.0, step=0.001, phases=[0.3])
+    rises = times[np.argmax(x[:, 0] > x[0, 0])]
+    assert 3 * rtt + 2 * DELTA < rises < 3 * rtt + 6 * DELTA
+
+
+@claim
+@pytest.mark.parametrize("interval", [0.1, 0.4, 1.6])
+def test_jm_n_is_counted_within_one_gap_in_an_interval(interval):
+    """(20): each flow is off by less than its gap between packets, so the sum tends to N with the interval."""
+    n, rates = 5, 2e6
+    network = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.06, 0.08, 0.1, 0.13])
+    _, x, _, count = watch(network, JetMax(interval=interval), 20.0 + 20 * interval, step=0.5 * interval)
+    late = count[-20:]
+    assert x[-1] == pytest.approx(np.full(n, rates), rel=0.02)
+    assert np.abs(late - n).max() <= n * (8000.0 / rates) / interval
+    assert late.mean() == pytest.approx(n, rel=0.01)
+
+
+@claim
+def test_ops_jetmax_three_additions_a_packet_two_where_unresponsive():
+    class Counted(float):
+        additions = multiplications = 0
+
+        def __add__(self, other):
+            Counted.additions += 1
+            return Counted(float(self) + float(other))
+
+        def __mul__(self, other):
+            Counted.multiplications += 1
+            return Counted(float(self) * float(other))
+
+        __radd__, __rmul__, __truediv__, __rtruediv__ = __add__, __mul__, __mul__, __mul__
+
+    for hook in (on_arrival_loss, on_arrival_rate):
+        for responsive, expected in ((1, 3), (2, 2)):
+            fields = dict.fromkeys(("size", "gap", "rate", "desired", "loss", "R_C"), Counted(1.0))
+            header = SimpleNamespace(**(fields | {"R_C": Counted(0.0)}), R_T=responsive, assigned=-1)
+            state = dict.fromkeys(("responsive", "unresponsive", "gaps", "g", "loss"), Counted(0.5))
+            env = SimpleNamespace(kind=0, packet_size=Counted(1000.0), link=0)
+            Counted.additions = Counted.multiplications = 0
+            hook(SimpleNamespace(**state, ticks=3), header, SimpleNamespace(), env)
+            assert (Counted.additions, Counted.multiplications) == (expected, 0)
+
+
+# ---- Theorem 4 ----------------------------------------------------------------------------------------------
+
+
+def settling_time(good, proposed, x, times):
+    """From the first proposal of a higher rate until all is good for good [s]."""
+    return times[last_change(good)] - times[np.argmax((proposed > x).any(axis=1))]
+
+
+def check_efficiency(capacity, n, packet_size):
+    """99 % of the capacity in 1.92 to 2.52 s, 2.4 s being typical, from an empty network."""
+    for seed in (1, 2):
+        network = Network.dumbbell(capacity, [RTT] * n, packet_size=packet_size)
+        times, x, proposed, _ = watch(network, JetMax(), 5.0, seed=seed)
+        taken = settling_time(x.sum(axis=1) >= 0.99 * capacity, proposed, x, times)
+        assert 6 * (RTT + DELTA) <= taken <= 6 * (RTT + 2 * DELTA) + 0.01
+        assert x.sum(axis=1).max() <= 1.003 * capacity
+
+
+@claim
+@pytest.mark.parametrize(
+    ("capacity", "packet_size"),
+    [(1e6, 100), (16e6, 1000), (256e6, 1000), *(pytest.param(c, 1000, marks=slow) for c in (4e9, 16e9))],
+)
+def test_jm_th4_efficiency_takes_six_steps_whatever_the_capacity(capacity, packet_size):
+    check_efficiency(capacity, 1, packet_size)
+
+
+@claim
+@pytest.mark.parametrize("n", [4, *(pytest.param(n, marks=slow) for n in (16, 64, 256, 1024))])
+def test_jm_th4_efficiency_takes_six_steps_whatever_the_number_of_flows(n):
+    check_efficiency(1e9 if n > 4 else 100e6, n, 1000)
+
+
+def steps_to_fairness(n, error=0.01, tau=0.6):
+    """(19) in the words of (15): |x - x*| is (1 - tau)^k (n - 1) x* for the flow that had all."""
+    return ceil(log((n - 1) / error) / -log(1.0 - tau))
+
+
+@claim
+@pytest.mark.parametrize(
+    ("n", "capacity", "packet_size"),
+    [(2, 100e6, 1000), (16, 100e6, 100), *(pytest.param(n, 1e9, 100, marks=slow) for n in (128, 1024))],
+)
+def test_jm_th4_fairness_takes_six_steps_for_two_flows_and_more_for_many(n, capacity, packet_size):
+    """Theorem 4 says six for any number, but then (15) holds of the sum only: 8 for 16 flows, 11 for 128, 13 for 1,024.
+
+    The flow that had all takes its first step at once, the others wait for approval: give or take a step.
+    """
+    starts = [0.0] + [4.0] * (n - 1)
+    network = Network.dumbbell(capacity, [RTT] * n, packet_size=packet_size, starts=starts)
+    times, x, proposed, _ = watch(network, JetMax(), 10.0)
+    times, x, proposed = (series[times > 4.1] for series in (times, x, proposed))
+    close = (np.abs(x / (capacity / n) - 1.0) <= 0.01).all(axis=1)
+    taken = settling_time(close, proposed[:, 1:], x[:, 1:], times)
+    steps = steps_to_fairness(n)
+    assert {2: 6, 16: 8, 128: 11, 1024: 13}[n] == steps
+    assert (steps - 1) * (RTT + DELTA) <= taken <= (steps + 1) * (RTT + 2 * DELTA)
+    assert (taken > 6 * (RTT + 2 * DELTA)) == (n > 2)
+
+
+# ---- figs. 10 to 13: what each part of the machinery is for -------------------------------------------------
+
+
+def figure_10(phase=0.325, **variant):
+    """T1 with x2 first and x1 after 30 s; small packets, so that ten an interval are a small rate to begin with."""
+    network = Network.dumbbell("10 Mb/s", rtts=[2.02, 0.22], starts=[0.0, 30.0], buffer="250 kB", packet_size=100)
+    run = simulate(Scenario(network, JetMax(floor=10.0, **variant), 60.0, phases=[phase]))
+    first = run.data["time"].to_numpy() < 30.05
+    overflow, lossy = run.arrival[:, 0].to_numpy() / 10e6 - 1.0, run.drops[:, 0].to_numpy() > 0
+    return run, overflow[first], overflow[~first], 0.1 * lossy[first].sum()
+
+
+@claim
+def test_jx_f10_naive_switching_overflows_by_500_percent_where_the_phase_is_bad():
+    _, overflow, _, lossy = figure_10(switching="naive", proposed_rate=False)
+    assert overflow.max() == pytest.approx(5.0, abs=0.1)  # one packet of ten counted: N = 0.1
+    assert lossy > 15.0
+    _, overflow, _, lossy = figure_10(phase=0.1, switching="naive", proposed_rate=False)
+    assert overflow.max() < 0.01 and lossy == 0.0
+
+
+@claim
+def test_jx_f10_managed_switching_loses_a_third_when_the_fast_flow_joins():
+    run, early, late, lossy = figure_10(proposed_rate=False)
+    assert early.max() < 0.01 and lossy == 0.0
+    assert 1.0 - 1.0 / (1.0 + late.max()) == pytest.approx(1 / 3, abs=0.01)
+    assert run.drops.sum() > 1000
+
+
+@claim
+def test_jx_f10_with_proposed_rates_nothing_is_lost_and_rates_are_monotone():
+    run, early, late, _ = figure_10()
+    assert early.max() < 0.01 and late.max() < 0.02  # 0.8 % is what x1 begins with
+    assert run.drops.sum() == 0
+    rates = run.rate.to_numpy() / 10e6
+    assert np.diff(rates[:299, 0]).min() > -0.01 and np.diff(rates[300:, 1]).min() > -0.01
+    assert np.diff(rates[300:, 0]).max() < 0.01
+    assert rates[-1] == pytest.approx([0.5, 0.5], rel=0.01)
+
+
+@claim
+@pytest.mark.parametrize(
+    ("name", "network", "duration", "overload", "queue", "tolerance"),
+    [
+        ("T1", Network.T1(), 60.0, 0.01, 30, 0.01),
+        # all of x1 to x99 at one instant would be a queue of their own; each sends but one or two packets an interval
+        ("T2", Network.T2(starts=[DELTA * k / 99 for k in range(99)] + [5.0]), 60.0, 0.03, 80, 0.12),
+        ("T4", Network.T4(), 160.0, 0.02, 80, 0.01),
+        ("T5", Network.T5(), 50.0, 0.01, 350, 0.02),
+    ],
+    ids=["T1", "T2", "T4", "T5"],
+)
+def test_jx_f13_no_loss_little_overload_and_max_min_rates(name, network, duration, overload, queue, tolerance):
+    """Beyond the capacity goes what newcomers begin with: a packet an interval each, before anybody can make room."""
+    run = simulate(Scenario(network, JetMax(), duration), sample=1.0)
+    assert run.drops.sum() == 0
+    assert (run.arrival / network.capacities).max() <= 1.0 + overload
+    assert run.queue_max.max() <= 1000 * queue
+    fair = max_min(network)
+    if name == "T4":
+        assert run.rate.sel(time=25.0)[0] == pytest.approx(17e6, rel=0.01)
+        fair = np.full(4, 20e6 / (2.0 + 0.04))  # ACKs of x3 take 4 % of its rate on the link of x1 and x2
+    assert run.rate[-10:].mean("time").to_numpy() == pytest.approx(fair, rel=tolerance)
+
+
+# ---- equilibrium --------------------------------------------------------------------------------------------
+
+
+def drawn(seed):
+    rng = np.random.default_rng(seed)
+    n_links, n_flows = int(rng.integers(2, 6)), int(rng.integers(3, 12))
+    links = [
+        Link(c * 1e6, d) for c, d in zip(rng.uniform(20, 200, n_links), rng.uniform(0.001, 0.05, n_links), strict=True)
+    ]
+    return Network(links, [
+        Flow(
+            rng.permutation(n_links)[: rng.integers(1, n_links + 1)].tolist(),
+            start=float(rng.uniform(0, 5)), access_delay=float(rng.uniform(0, 0.05)),
+        )
+        for _ in range(n_flows)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [5, 9, 12, *(pytest.param(k, marks=slow) for k in range(101, 141))])
+def test_by_fair_rate_any_network_settles_at_the_equilibrium(seed):
+    network, protocol = drawn(seed), JetMax(bottleneck="rate", gamma=0.95)
+    rates = simulate(Scenario(network, protocol, 60.0, seed=seed), sample=1.0).rate[-15:].mean("time").to_numpy()
+    assert rates == pytest.approx(protocol.equilibrium(network).rates, rel=0.02)
+    assert protocol.equilibrium(network).rates == pytest.approx(max_min(network, 0.95 * network.capacities))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_by_virtual_loss_networks_settle_at_the_equilibrium_or_not_at_all(seed):
+    network = drawn(seed)
+    rates = simulate(Scenario(network, JetMax(), 60.0, seed=seed), sample=1.0).rate[-15:].mean("time").to_numpy()
+    assert rates == pytest.approx(max_min(network), rel=0.02)
+
+
+TWO_LINKS = Network(
+    [Link("97 Mb/s", "30 ms"), Link("37 Mb/s", "40 ms")],
+    [
+        Flow([0, 1], access_delay=0.005),
+        Flow([0], access_delay=0.01, start=1.0),
+        Flow([1, 0], access_delay=0.02, start=2.0),
+        Flow([1], access_delay=0.03, start=3.0),
+        Flow([1, 0], access_delay=0.045, start=4.0),
+    ],
+)
+
+
+@pytest.mark.parametrize(("phases", "settles"), [((0.1, 0.3), True), ((0.5, 0.5), False)])
+def test_by_virtual_loss_the_clocks_of_two_routers_decide_whether_flows_find_their_bottleneck(phases, settles):
+    """A refused proposal shows as loss to all flows of that link, which then leave the link that limits them."""
+    expected = max_min(TWO_LINKS)
+
+    def worst(protocol):
+        run = simulate(Scenario(TWO_LINKS, protocol, 60.0, phases=phases), sample=0.5)
+        return np.abs(run.rate[-60:].to_numpy() / expected - 1.0).max()
+
+    assert worst(JetMax(bottleneck="rate")) < 0.01
+    assert worst(JetMax()) < 0.01 if settles else worst(JetMax()) > 0.5
+
+
+def test_a_fixed_assignment_is_listened_to():
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms")
+    run = simulate(Scenario(network, JetMax(gamma=0.9), 30.0, assignment=[0, 0, 1]), sample=0.5)
+    assert (run.bottleneck[-1].to_numpy() == [0, 0, 1]).all()
+    expected = JetMax(gamma=0.9).equilibrium(network, np.array([0, 0, 1])).rates
+    assert run.rate[-10:].mean("time").to_numpy() == pytest.approx(expected, rel=0.02)
+
+
+def test_traffic_of_other_protocols_is_unresponsive_and_header_bytes_are_counted():
+    network = Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08])
+    mixed = {"flows": {0: ConstantRate("10 Mb/s"), "default": JetMax()}, "links": {0: JetMax()}}
+    run = simulate(Scenario(network, mixed, 20.0), sample=1.0)
+    assert run.rate[-5:].mean("time").to_numpy() == pytest.approx([10e6, 20e6, 20e6], rel=0.01)
+    run = simulate(Scenario(network, JetMax(), 20.0, header_bytes=True), sample=1.0)
+    assert run.arrival[-5:].mean().item() == pytest.approx(50e6, rel=0.005)
+    assert run.queue_max[-5:].max() < 10_000
+
+
+# ---- mice and many flows ------------------------------------------------------------------------------------
+
+
+def with_mice(duration=90.0, **variant):
+    """EVAL sec. 4.5: shares of the link, and of its long flow, while there are mice; and the run."""
+    network = Network([Link("1 Gb/s", "25 ms")], [Flow([0], packet_size=1500)])
+    mice = Arrivals([0], 0.2, 150_000, shape=1.4, start=30.0, packet_size=1500)
+    run = simulate(Scenario(network, JetMax(**variant), duration, workload=Workload([], [mice])))
+    assert run.arrival.sel(time=slice(10.0, 30.0)).mean() == pytest.approx(1e9, rel=0.005)
+    assert run.drops.sum() == 0
+    return run.arrival.sel(time=slice(35.0, None))[:, 0].to_numpy() / 1e9, run
+
+
+@claim
+def test_ev_f7_mice_take_most_of_the_link_and_leave_it_unused():
+    """EVAL reads 10 to 20 % off its plot; here half of the time less than a quarter, and 16 % at times."""
+    used, run = with_mice()
+    assert np.median(used) < 0.3 and np.quantile(used, 0.05) == pytest.approx(0.15, abs=0.03)
+    assert run.queue_max.sel(time=slice(35.0, None)).max() <= 10 * 1500
+    assert run.flows["completion_time"][1:].median() == pytest.approx(0.7, abs=0.1)
+
+
+@claim
+def test_remedies_for_mice_give_the_link_back():
+    used, run = with_mice(mice="unresponsive")
+    assert used.mean() > 0.97
+    assert run.flows["completion_time"][1:].median() < 0.2
+    used, run = with_mice(mice="desired_rate")
+    assert used.mean() > 0.9
+    assert run.queue_max.sel(time=slice(35.0, None)).max() <= 60 * 1500
