@@ -1,115 +1,429 @@
 """Workloads: transfers that come and go beside the flows of a network.
 
-The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only.
+The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only. What arrives is
+drawn in blocks while a run goes on, so that millions of transfers never exist at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc.network import Flow
-from ecc.quantity import Quantity, as_number, as_rate, as_size, as_time
+from ecc.quantity import Quantity, as_count, as_number, as_rate, as_size, as_time
 
-__all__ = ["Arrivals", "Workload"]
+__all__ = ["DRAWN", "Arrivals", "OnOff", "Workload"]
+
+DRAWN = np.dtype([("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8")])
+"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template."""
+
+BLOCK = 1024
+DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
+SPACINGS = ("poisson", "regular")
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Poisson arrivals of transfers over one route, of fixed or Pareto-distributed size.
+    """Arrivals of transfers over one route, each with a size to deliver or a duration to send for.
 
     Parameters
         route : sequence of link indices.
         mean_interarrival : float, s, > 0.
         mean_size : int, bytes, > 0.
-        shape : float, > 1, of the Pareto distribution of sizes, or None: all of mean_size.
+        shape : float. Of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the
+            logarithm), None for the others.
         start, stop : float, s. When arrivals begin and end (None: with the run).
-        access_delay : float, s. packet_size : int, bytes. As in Flow.
+        access_delay : float, s, or (lowest, highest): drawn uniformly for each transfer.
+        packet_size : int, bytes, or (lowest, highest). As in Flow.
+        mean_duration : float, s, > 0. Instead of a size.
+        duration : (lowest, highest), s. Instead of a size: drawn uniformly.
+        distribution : of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None:
+            "pareto" if a shape is given, else "fixed".
+        spacing : "poisson", or "regular": at start, start + mean_interarrival, ...
+        batch : int, > 0. How many transfers come together.
+        count : int, > 0, or None. How many transfers come in all.
+        reverse : sequence of link indices of the ACKs, or None. As in Flow.
+    Raises
+        ValueError, TypeError: a value out of range; none or several of mean_size, mean_duration and duration.
+    Example
+        >>> Arrivals([0], "10 ms", "100 kB", shape=1.4).offered_rate
+        80000000.0
+    """
+
+    route: Sequence[int]
+    mean_interarrival: Quantity
+    mean_size: Quantity = None
+    shape: float | None = None
+    start: Quantity = 0.0
+    stop: Quantity = None
+    access_delay: Any = 0.0
+    packet_size: Any = 1000
+    mean_duration: Quantity = None
+    duration: Any = None
+    distribution: str | None = None
+    spacing: str = "poisson"
+    batch: int = 1
+    count: int | None = None
+    reverse: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        put = _putter(self)
+        put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
+        amounts = [name for name in ("mean_size", "mean_duration", "duration") if getattr(self, name) is not None]
+        if len(amounts) != 1:
+            given = ", ".join(amounts) or "none"
+            raise ValueError(f"arrivals must have one of mean_size, mean_duration and duration, got {given}")
+        if self.mean_size is not None:
+            put("mean_size", as_size(self.mean_size, "mean_size"))
+        elif self.mean_duration is not None:
+            put("mean_duration", as_time(self.mean_duration, "mean_duration", positive=True))
+        else:
+            put("duration", _range(self.duration, "duration"))
+            if self.duration[0] <= 0.0:
+                raise ValueError(f"duration must be > 0 s, got {self.duration[0]!r} s")
+            if (self.distribution, self.shape) != (None, None):
+                raise ValueError("distribution and shape must be None for duration=(lowest, highest): it is uniform")
+        _check_distribution(self, self.distribution or ("fixed" if self.shape is None else "pareto"))
+        if self.spacing not in SPACINGS:
+            raise ValueError(f"spacing must be one of {', '.join(map(repr, SPACINGS))}, got {self.spacing!r}")
+        put("batch", as_count(self.batch, "batch", minimum=1))
+        if self.count is not None:
+            put("count", as_count(self.count, "count", minimum=1))
+        _check_common(self)
+
+    # ---- of the papers -----------------------------------------------------------------------------------
+
+    @classmethod
+    def at_load(
+        cls, route: Sequence[int], load: float, capacity: Quantity, mean_size: Quantity, **others: Any
+    ) -> Arrivals:
+        """Return arrivals that offer a share of a capacity, Pareto of shape 1.4 by default (THESIS fig. 25).
+
+        Parameters
+            route : sequence of link indices. load : float, > 0. capacity : float, bit/s. mean_size : int, bytes.
+            others : further fields of Arrivals.
+        Example
+            >>> Arrivals.at_load([0], 0.9, "2.4 Gb/s", 30_000).offered_rate
+            2160000000.0
+        """
+        size = as_size(mean_size, "mean_size")
+        offered = as_number(load, "load", positive=True) * as_rate(capacity, "capacity")
+        if "distribution" not in others:
+            others = {"shape": 1.4} | others
+        return cls(route, 8.0 * size / offered, size, **others)
+
+    @classmethod
+    def lifetimes(
+        cls,
+        route: Sequence[int],
+        rtts: tuple[Quantity, Quantity] = ("40 ms", "1040 ms"),
+        delay: Quantity = "20 ms",
+        count: int = 500,
+        sigma: float = 1.0,
+        **others: Any,
+    ) -> Arrivals:
+        """Return the short flows of JETMAX figs. 14-15: Exp(0.2 s) apart, lognormal lifetimes of mean 10 s.
+
+        Packets are U[800, 1300] bytes and RTTs uniform; the spread of the lifetimes is not stated there.
+
+        Parameters
+            route : sequence of link indices. rtts : (lowest, highest), s. delay : float, s, one way, of the route.
+            count : int. sigma : float, standard deviation of the logarithm. others : further fields of Arrivals.
+        Raises
+            ValueError: an RTT below twice the delay.
+        """
+        way = as_time(delay, "delay")
+        low, high = (as_time(rtt, "rtts") / 2.0 - way for rtt in rtts)
+        if low < -1e-12:
+            raise ValueError(f"rtts must be >= twice the delay ({2 * way:g} s), got {2 * (low + way):g} s")
+        settings: dict[str, Any] = {
+            "mean_duration": 10.0, "distribution": "lognormal", "shape": sigma, "packet_size": (800, 1300),
+            "access_delay": (max(low, 0.0), high), "count": count,
+        }  # fmt: skip
+        return cls(route, 0.2, **settings | others)
+
+    # ---- what arrives ------------------------------------------------------------------------------------
+
+    @property
+    def template(self) -> Flow:
+        """What all transfers have in common."""
+        return Flow(self.route, packet_size=self.packet_size, reverse=self.reverse)
+
+    @property
+    def offered_rate(self) -> float:
+        """Mean offered load, bit/s; nan for transfers that have a duration."""
+        if self.mean_size is None:
+            return math.nan
+        return as_rate(8.0 * self.batch * self.mean_size / self.mean_interarrival, "offered_rate")
+
+    def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
+        """Return the one stream of these arrivals: blocks of `DRAWN` in the order of their starts.
+
+        Parameters
+            rng : NumPy generator. end : float, s, of the run.
+        """
+        return [self._blocks(rng, end if self.stop is None else min(end, self.stop))]
+
+    def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
+        gaps, amounts, delays = rng.spawn(3)
+        now, begun, left = float(self.start), 0, self.count
+        while left is None or left > 0:
+            if self.spacing == "poisson":
+                starts = now + np.cumsum(gaps.exponential(self.mean_interarrival, BLOCK))
+            else:
+                starts = self.start + self.mean_interarrival * np.arange(begun, begun + BLOCK)
+            now, begun = float(starts[-1]), begun + BLOCK
+            starts = np.repeat(starts[starts < end], self.batch)[:left]
+            block = _drawn(starts)
+            if self.mean_size is not None:
+                sizes = _amounts(amounts, self.mean_size, self.distribution, self.shape, len(starts))
+                block["size"] = np.maximum(1, np.rint(sizes))
+            elif self.mean_duration is not None:
+                durations = _amounts(amounts, self.mean_duration, self.distribution, self.shape, len(starts))
+                block["stop"] = starts + durations
+            else:
+                block["stop"] = starts + _uniform(amounts, self.duration, len(starts))
+            block["access_delay"] = _uniform(delays, self.access_delay, len(starts))
+            if len(block):
+                yield block
+            if now >= end:
+                return
+            left = None if left is None else left - len(starts)
+
+
+@dataclass(frozen=True)
+class OnOff:
+    """Sources that are silent, send for a while, and so on; each time is a transfer of its own.
+
+    Parameters
+        route : sequence of link indices.
+        mean_on, mean_off : float, s, > 0. How long a source sends and is silent; it begins silent.
+        sources : int, > 0. How many there are, independent of each other.
+        distribution : of both times: "exponential", "pareto", "lognormal" or "fixed". shape : as in Arrivals.
+        start, stop : float, s. When the sources begin and end (None: with the run).
+        access_delay, packet_size, reverse : as in Arrivals; a source keeps the delay that it drew.
     Raises
         ValueError, TypeError: a value out of range.
     """
 
     route: Sequence[int]
-    mean_interarrival: Quantity
-    mean_size: Quantity
+    mean_on: Quantity
+    mean_off: Quantity
+    sources: int = 1
+    distribution: str = "exponential"
     shape: float | None = None
     start: Quantity = 0.0
     stop: Quantity = None
-    access_delay: Quantity = 0.0
-    packet_size: Quantity = 1000
+    access_delay: Any = 0.0
+    packet_size: Any = 1000
+    reverse: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        put("mean_interarrival", as_time(self.mean_interarrival, "mean_interarrival", positive=True))
-        put("mean_size", as_size(self.mean_size, "mean_size"))
-        if self.shape is not None:
-            put("shape", as_number(self.shape, "shape", minimum=0.0))
-            if self.shape <= 1.0:
-                raise ValueError(f"shape must be > 1 (or the mean is infinite), got {self.shape!r}")
-        put("start", as_time(self.start, "start"))
-        if self.stop is not None:
-            put("stop", as_time(self.stop, "stop"))
-        template = Flow(self.route, access_delay=self.access_delay, packet_size=self.packet_size)
-        for name in ("route", "access_delay", "packet_size"):
-            put(name, getattr(template, name))
-
-    def draw(self, rng: np.random.Generator, duration: float) -> list[Flow]:
-        """Return the transfers that arrive before `duration`.
-
-        Parameters
-            rng : NumPy generator. duration : float, s, of the run.
-        """
-        end = duration if self.stop is None else min(duration, self.stop)
-        flows = []
-        now = self.start + rng.exponential(self.mean_interarrival)
-        while now < end:
-            size = float(self.mean_size)
-            if self.shape is not None:
-                size *= (self.shape - 1.0) / self.shape * (1.0 + rng.pareto(self.shape))
-            flows.append(
-                Flow(self.route, start=now, size=max(1, round(size)), access_delay=self.access_delay,
-                     packet_size=self.packet_size)
-            )  # fmt: skip
-            now += rng.exponential(self.mean_interarrival)
-        return flows
+        put = _putter(self)
+        for name in ("mean_on", "mean_off"):
+            put(name, as_time(getattr(self, name), name, positive=True))
+        put("sources", as_count(self.sources, "sources", minimum=1))
+        _check_distribution(self, self.distribution)
+        _check_common(self)
 
     @property
-    def offered_rate(self) -> float:
-        """Mean offered load, bit/s."""
-        return as_rate(8.0 * self.mean_size / self.mean_interarrival, "offered_rate")
+    def template(self) -> Flow:
+        """What all transfers have in common."""
+        return Flow(self.route, packet_size=self.packet_size, reverse=self.reverse)
+
+    def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
+        """Return the stream of each source: blocks of `DRAWN` in the order of their starts.
+
+        Parameters
+            rng : NumPy generator. end : float, s, of the run.
+        """
+        until = end if self.stop is None else min(end, self.stop)
+        return [self._blocks(one, until) for one in rng.spawn(self.sources)]
+
+    def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
+        now, access_delay, size = float(self.start), _uniform(rng, self.access_delay, 1)[0], 16
+        while now < end:
+            off = _amounts(rng, self.mean_off, self.distribution, self.shape, size)
+            on = _amounts(rng, self.mean_on, self.distribution, self.shape, size)
+            stops = now + np.cumsum(off + on)
+            now = float(stops[-1])
+            block = _drawn((stops - on)[stops - on < end])
+            block["stop"] = stops[: len(block)]
+            if self.stop is not None:
+                block["stop"] = np.minimum(block["stop"], self.stop)
+            block["access_delay"] = access_delay
+            if len(block):
+                yield block
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Transfers given one by one, and streams of random arrivals.
+    """Transfers given one by one, streams of random arrivals, and sources that go on and off.
 
     Parameters
-        transfers : sequence of Flow. arrivals : sequence of Arrivals.
+        transfers : sequence of Flow. arrivals : sequence of Arrivals. on_off : sequence of OnOff.
     Raises
-        TypeError: something else in either.
+        TypeError: something else in any of them.
     """
 
     transfers: Sequence[Flow] = ()
     arrivals: Sequence[Arrivals] = ()
+    on_off: Sequence[OnOff] = ()
 
     def __post_init__(self) -> None:
-        for name, kind in (("transfers", Flow), ("arrivals", Arrivals)):
+        for name, kind in (("transfers", Flow), ("arrivals", Arrivals), ("on_off", OnOff)):
             items = tuple(getattr(self, name))
             if any(not isinstance(item, kind) for item in items):
                 raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {items!r}")
             object.__setattr__(self, name, items)
 
+    @property
+    def _streams(self) -> list[Arrivals | OnOff]:
+        return [*self.arrivals, *self.on_off]
+
+    @property
+    def templates(self) -> list[Flow]:
+        """What the transfers have in common, each kind once: flows without times, size and access delay."""
+        plain = [_template(flow) for flow in self.transfers]
+        return list(dict.fromkeys([*plain, *(stream.template for stream in self._streams)]))
+
+    def blocks(self, seed: int, duration: float) -> Iterator[NDArray[np.void]]:
+        """Yield all transfers that start before `duration`, in the order of their starts, some at a time.
+
+        Parameters
+            seed : int. duration : float, s.
+        Returns
+            iterator of arrays of dtype DRAWN; `kind` is an index in `templates`.
+        """
+        kinds = {template: kind for kind, template in enumerate(self.templates)}
+        given = sorted((flow for flow in self.transfers if flow.start < duration), key=lambda flow: float(flow.start))
+        block = _drawn(np.array([flow.start for flow in given], float))
+        block["stop"] = [math.inf if flow.stop is None else flow.stop for flow in given]
+        block["size"] = [-1 if flow.size is None else flow.size for flow in given]
+        block["access_delay"] = [flow.access_delay for flow in given]
+        block["kind"] = [kinds[_template(flow)] for flow in given]
+        streams = [iter([block] if len(block) else [])]
+        chances = np.random.default_rng(seed).spawn(len(self._streams))
+        for source, rng in zip(self._streams, chances, strict=True):
+            streams += [_of_kind(stream, kinds[source.template]) for stream in source.streams(rng, duration)]
+        return _merged(streams)
+
     def draw(self, seed: int, duration: float) -> list[Flow]:
-        """Return all transfers of a run, ordered by start.
+        """Return all transfers that start before `duration`, in the order of their starts.
 
         Parameters
             seed : int. duration : float, s.
         """
-        flows = list(self.transfers)
-        for stream, rng in zip(self.arrivals, np.random.default_rng(seed).spawn(len(self.arrivals)), strict=True):
-            flows += stream.draw(rng, duration)
-        return sorted(flows, key=lambda flow: float(flow.start))
+        templates = self.templates
+        return [
+            replace(
+                templates[kind], start=start, stop=stop if math.isfinite(stop) else None,
+                size=size if size >= 0 else None, access_delay=delay,
+            )
+            for block in self.blocks(seed, duration)
+            for start, stop, size, delay, kind in block.tolist()
+        ]  # fmt: skip
+
+
+def _template(flow: Flow) -> Flow:
+    return replace(flow, start=0.0, stop=None, size=None, access_delay=0.0)
+
+
+def _putter(item: Any) -> Any:
+    return lambda name, value: object.__setattr__(item, name, value)
+
+
+def _range(given: Any, name: str) -> tuple[float, float]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be (lowest, highest), got {given!r}")
+    times = tuple(as_time(time, name) for time in given)
+    if len(times) != 2 or times[0] > times[1]:
+        raise ValueError(f"{name} must be (lowest, highest), got {given!r}")
+    return times[0], times[1]
+
+
+def _check_distribution(item: Any, distribution: str) -> None:
+    """Check a distribution and its shape."""
+    if distribution not in DISTRIBUTIONS:
+        raise ValueError(f"distribution must be one of {', '.join(map(repr, DISTRIBUTIONS))}, got {distribution!r}")
+    if (item.shape is None) != (distribution in ("fixed", "exponential")):
+        needs = "must be None" if item.shape is not None else "is needed"
+        raise ValueError(f"shape {needs} for distribution {distribution!r}, got {item.shape!r}")
+    if item.shape is not None:
+        object.__setattr__(item, "shape", as_number(item.shape, "shape", positive=True))
+        if distribution == "pareto" and item.shape <= 1.0:
+            raise ValueError(f"shape must be > 1 (or the mean is infinite), got {item.shape!r}")
+
+
+def _check_common(item: Any) -> None:
+    """Check what all streams have: times, delays, route and packets."""
+    put = _putter(item)
+    put("start", as_time(item.start, "start"))
+    if item.stop is not None:
+        put("stop", as_time(item.stop, "stop"))
+        if item.stop <= item.start:
+            raise ValueError(f"stop must be > start ({item.start:g} s), got {item.stop:g} s")
+    is_range = not isinstance(item.access_delay, str) and isinstance(item.access_delay, Iterable)
+    put("access_delay", (_range if is_range else as_time)(item.access_delay, "access_delay"))
+    template = Flow(item.route, packet_size=item.packet_size, reverse=item.reverse)
+    for name in ("route", "packet_size", "reverse"):
+        put(name, getattr(template, name))
+
+
+def _drawn(starts: NDArray[np.float64]) -> NDArray[np.void]:
+    """Transfers with these starts, endless."""
+    block = np.zeros(len(starts), DRAWN)
+    block["start"] = starts
+    block["stop"] = math.inf
+    block["size"] = -1
+    return block
+
+
+def _amounts(
+    rng: np.random.Generator, mean: float, distribution: str | None, shape: float | None, n: int
+) -> NDArray[np.float64]:
+    """n sizes or durations of a mean."""
+    if distribution == "exponential":
+        return rng.exponential(mean, n)
+    if distribution == "lognormal" and shape is not None:
+        return rng.lognormal(math.log(mean) - shape * shape / 2.0, shape, n)
+    if shape is not None:
+        return mean * (shape - 1.0) / shape * (1.0 + rng.pareto(shape, n))
+    return np.full(n, float(mean))
+
+
+def _uniform(rng: np.random.Generator, given: Any, n: int) -> NDArray[np.float64]:
+    low, high = given if isinstance(given, tuple) else (given, given)
+    return rng.uniform(low, high, n)
+
+
+def _of_kind(stream: Iterator[NDArray[np.void]], kind: int) -> Iterator[NDArray[np.void]]:
+    for block in stream:
+        block["kind"] = kind
+        yield block
+
+
+def _merged(streams: Sequence[Iterator[NDArray[np.void]]]) -> Iterator[NDArray[np.void]]:
+    """Streams in order as one in order; at equal starts by stream."""
+    nothing = np.zeros(0, DRAWN)
+    waiting = [next(stream, nothing) for stream in streams]
+    alive = [len(block) > 0 for block in waiting]
+    while any(alive):
+        until = min(block["start"][-1] for block, lives in zip(waiting, alive, strict=True) if lives)
+        counts = [int(np.searchsorted(block["start"], until)) for block in waiting]
+        ready = np.concatenate([block[:n] for block, n in zip(waiting, counts, strict=True)])
+        if len(ready):
+            yield ready[np.argsort(ready["start"], kind="stable")]
+        waiting = [block[n:] for block, n in zip(waiting, counts, strict=True)]
+        for k, block in enumerate(waiting):
+            if alive[k] and block["start"][-1] == until:
+                more = next(streams[k], nothing)
+                waiting[k], alive[k] = np.concatenate([block, more]), len(more) > 0
+    rest = np.concatenate(waiting) if waiting else nothing
+    if len(rest):
+        yield rest[np.argsort(rest["start"], kind="stable")]
