@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ecc.scenario import Scenario
     from ecc.sweeps import sweep
     from ecc.trajectory import Trajectory
-    from ecc.workload import Arrivals, Workload
+    from ecc.workload import Arrivals, OnOff, Workload
 
 _HOME = {
     "Arrivals": "workload",
@@ -31,6 +31,7 @@ _HOME = {
     "Link": "network",
     "NativeError": "errors",
     "Network": "network",
+    "OnOff": "workload",
     "SampledSystem": "linear",
     "Scenario": "scenario",
     "Trajectory": "trajectory",
@@ -42,8 +43,8 @@ _PACKAGES = ("allocation", "fluid", "headers", "linear", "models", "native", "pa
 
 __all__ = [
     "Arrivals", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link", "NativeError",
-    "Network", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "headers", "linear",
-    "linearize", "models", "native", "packet", "plot", "stability", "sweep",
+    "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "headers",
+    "linear", "linearize", "models", "native", "packet", "plot", "stability", "sweep",
 ]  # fmt: skip
 
 

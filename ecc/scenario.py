@@ -19,7 +19,7 @@ from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
 from ecc.network import Flow, Network, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
-from ecc.workload import Arrivals, Workload
+from ecc.workload import Arrivals, OnOff, Workload
 
 __all__ = ["Scenario"]
 
@@ -77,12 +77,14 @@ class Scenario:
             links = check_assignment(self.network, np.asarray(self.assignment))
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
-        for index, transfer in enumerate(self.workload.transfers if self.workload else ()):
-            if max(transfer.route) >= self.network.n_links:
-                raise ValueError(
-                    f"route must use links 0 to {self.network.n_links - 1}, got {max(transfer.route)} (transfer "
-                    f"{index})"
-                )
+        work = self.workload or Workload()
+        for name in ("transfers", "arrivals", "on_off"):
+            for index, item in enumerate(getattr(work, name)):
+                last = max(*item.route, *(item.reverse or ()), 0)
+                if last >= self.network.n_links:
+                    raise ValueError(
+                        f"route must use links 0 to {self.network.n_links - 1}, got {last} (workload.{name}[{index}])"
+                    )
 
     def _check_protocol(self) -> None:
         given = self.protocol
@@ -146,6 +148,7 @@ class Scenario:
             data["workload"] = {
                 "transfers": [to_table(transfer) for transfer in self.workload.transfers],
                 "arrivals": [to_table(stream) for stream in self.workload.arrivals],
+                "on_off": [to_table(sources) for sources in self.workload.on_off],
             }
         return tomli_w.dumps(data)
 
@@ -198,12 +201,13 @@ class Scenario:
 
 
 def _workload(table: Any) -> Workload:
-    if not isinstance(table, Mapping) or set(table) - {"transfers", "arrivals"}:
-        raise ValueError(f"workload must be a table with 'transfers' and 'arrivals', got {table!r}")
-    return Workload(
-        [from_table(Flow, t, f"workload.transfers[{i}]") for i, t in enumerate(table.get("transfers", ()))],
-        [from_table(Arrivals, t, f"workload.arrivals[{i}]") for i, t in enumerate(table.get("arrivals", ()))],
-    )
+    kinds = {"transfers": Flow, "arrivals": Arrivals, "on_off": OnOff}
+    if not isinstance(table, Mapping) or set(table) - set(kinds):
+        raise ValueError(f"workload must be a table with 'transfers', 'arrivals' and 'on_off', got {table!r}")
+    return Workload(**{
+        name: [from_table(kind, item, f"workload.{name}[{i}]") for i, item in enumerate(table.get(name, ()))]
+        for name, kind in kinds.items()
+    })  # fmt: skip
 
 
 def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:

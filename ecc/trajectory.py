@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.quantity import as_size
+
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
@@ -21,10 +23,18 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "bottleneck": ("flow", "", "link whose feedback the flow follows, -1 before any"),
     "queue": ("link", "bytes", "queue at the sample instant"),
     "queue_max": ("link", "bytes", "peak queue within each sample"),
+    "queue_mean": ("link", "bytes", "queue averaged over the time of each sample"),
     "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
     "drops": ("link", "packets", "dropped in each sample"),
 }
 """Series of a trajectory: name -> (second dimension, unit, meaning). The first dimension is `time`: end of sample."""
+
+
+EVENTS = (
+    "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
+    "drop", "loss", "ack loss",
+)  # fmt: skip
+"""What a trace calls the events of the packet engine, by number."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +44,16 @@ class Trajectory:
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`
     as attributes of this object (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a transfer: start,
     finish, size, completion_time, delivered, lost, retransmitted, and protocol where there are several. `stats` holds
-    counts and costs of the run, among them `stopped`: why it ended.
+    counts and costs of the run, among them `stopped`: why it ended. Where they were asked for: `trace`, a DataFrame of
+    the first events (time [s], event, entity: index of the flow or link, value), and `queues`, how long queues were how
+    long, for `queue_quantiles`.
     """
 
     data: xr.Dataset
     flows: pd.DataFrame
     stats: Mapping[str, Any] = field(default_factory=dict)
+    queues: xr.Dataset | None = None
+    trace: pd.DataFrame | None = None
 
     @classmethod
     def build(
@@ -49,6 +63,8 @@ class Trajectory:
         flows: Mapping[str, Any],
         stats: Mapping[str, Any],
         attributes: Mapping[str, Any],
+        histogram: tuple[Any, Any] | None = None,
+        trace: Any = None,
     ) -> Trajectory:
         """Return a trajectory from plain arrays.
 
@@ -56,6 +72,8 @@ class Trajectory:
             time : shape (n_times,), s. series : name of `SERIES` -> array (n_times, n_flows or n_links).
             flows : column -> array with one entry a transfer. stats : counts and costs.
             attributes : what was run (scenario as TOML, seed, version, engine).
+            histogram : edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
+            trace : structured array with time [ps], kind, entity and value.
         Raises
             KeyError: a series that is not in `SERIES`.
         """
@@ -70,7 +88,18 @@ class Trajectory:
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
         table = pd.DataFrame(dict(flows))
         table.index.name = "transfer"
-        return cls(data.assign_attrs(dict(attributes)), table, dict(stats))
+        queues = events = None
+        if histogram is not None:
+            edges, counts = np.asarray(histogram[0]), np.asarray(histogram[1])
+            n = 1 + max(np.flatnonzero(counts.any(axis=(0, 1))), default=0)
+            by_bin = {name: (("link", "bin"), counts[:, k, :n]) for k, name in enumerate(("time", "arrivals"))}
+            queues = xr.Dataset(by_bin, coords={"lowest": ("bin", edges[:n]), "above": ("bin", edges[1 : n + 1])})
+        if trace is not None:
+            events = pd.DataFrame({
+                "time": trace["time"] * 1e-12, "event": np.array(EVENTS)[trace["kind"]], "entity": trace["entity"],
+                "value": trace["value"],
+            })  # fmt: skip
+        return cls(data.assign_attrs(dict(attributes)), table, dict(stats), queues, events)
 
     def __getattr__(self, name: str) -> xr.DataArray:
         if name in SERIES and "data" in self.__dict__:
@@ -88,6 +117,54 @@ class Trajectory:
     def is_complete(self) -> bool:
         """False for a run that was interrupted or failed: what it had until then is here."""
         return self.stopped == "completed"
+
+    def queue_quantiles(self, quantiles: Any, by: str = "time") -> xr.DataArray:
+        """Return quantiles of the queues: exact below 256 bytes, within 1/128 above.
+
+        Parameters
+            quantiles : float or sequence of float, from 0 to 1.
+            by : "time": the share of time that a queue was at most so long; "arrivals": the share of the packets that
+                found it so.
+        Returns
+            shape (n_quantiles, n_links), bytes.
+        Raises
+            ValueError: queues were not counted (`histogram_from=`), a quantile out of range, an unknown `by`.
+        """
+        import xarray as xr
+
+        shares, queues = np.atleast_1d(np.asarray(quantiles, float)), self._counted(by)
+        if not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise ValueError(f"quantiles must be from 0 to 1, got {quantiles!r}")
+        counts = queues[by].to_numpy()
+        reached = np.cumsum(counts, axis=1)
+        bins = [np.searchsorted(row, shares * row[-1] * (1.0 - 1e-12), side="left") for row in reached]
+        values = queues["lowest"].to_numpy()[np.minimum(np.array(bins).T, counts.shape[1] - 1)]
+        return xr.DataArray(values, dims=("quantile", "link"), coords={"quantile": shares}, attrs={"units": "bytes"})
+
+    def queue_below(self, size: Any, by: str = "time") -> xr.DataArray:
+        """Return the share of the time, or of the arrivals, with a queue below a size.
+
+        Parameters
+            size : int, bytes, > 0. by : see `queue_quantiles`.
+        Returns
+            shape (n_links,), from 0 to 1; the bin that holds the size counts by the part of it that is below.
+        Raises
+            ValueError: queues were not counted, an unknown `by`.
+        """
+        import xarray as xr
+
+        queues, limit = self._counted(by), as_size(size, "size")
+        lowest, above = queues["lowest"].to_numpy(), queues["above"].to_numpy()
+        part = np.clip((limit - lowest) / (above - lowest), 0.0, 1.0)
+        counts = queues[by].to_numpy()
+        return xr.DataArray((counts * part).sum(axis=1) / counts.sum(axis=1), dims=("link",))
+
+    def _counted(self, by: str) -> xr.Dataset:
+        if self.queues is None:
+            raise ValueError("queues were not counted in this run: simulate(..., histogram_from=0.0) does so")
+        if by not in ("time", "arrivals"):
+            raise ValueError(f"by must be 'time' or 'arrivals', got {by!r}")
+        return self.queues
 
     def to_dataframe(self, series: str) -> pd.DataFrame:
         """Return one series as a DataFrame: time down, flows or links across.

@@ -19,6 +19,7 @@ from ecc.native.engine import (
     Engine,
     Stats,
     addresses,
+    bin_edges,
     new_flows,
     new_links,
     new_transfers,
@@ -27,6 +28,6 @@ from ecc.native.engine import (
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links",
+    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
     "new_transfers", "picoseconds",
 ]  # fmt: skip

@@ -142,6 +142,11 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->scratch = block;
     for (uint32_t i = 0; i < n_routers; i++) {
         ecc_link_init(self, i, &config->links[i], config->seed);
+        if (i < self->n_links && config->histogram != NULL) {
+            self->links[i].histogram = config->histogram + (size_t) i * 2 * ECC_N_BINS;
+        }
+        self->links[i].measures
+            = config->histogram != NULL || (self->samples.n_samples > 0 && self->samples.queue_mean != NULL);
         self->wants_flow_queues = self->wants_flow_queues || config->links[i].wants_flow_queue != 0;
     }
     ret = build_rare(self, config);
@@ -259,6 +264,11 @@ sample(ecc_engine_t *self)
         samples->arrived[row + i] = link->arrived;
         samples->dropped[row + i] = link->dropped;
         link->queue_peak = link->queue;
+        if (samples->queue_mean != NULL) {
+            ecc_link_measure(link, self->now);
+            samples->queue_mean[row + i] = (double) link->area / (double) samples->period;
+            link->area = 0;
+        }
     }
     self->n_sampled++;
     self->next_sample
@@ -449,6 +459,9 @@ catch_up(ecc_engine_t *self)
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_catch_up(self, &self->links[i]);
+        if (self->links[i].measures) {
+            ecc_link_measure(&self->links[i], self->now);
+        }
     }
 }
 

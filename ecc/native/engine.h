@@ -35,6 +35,10 @@
  *   The digest starts at 0; for each event
  *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
  *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
+ *   queue_mean is (double) a / (double) period, a the exact sum of queue * ps since the last sample. A histogram of a link
+ *   counts by bin the time [ps] that the queue was in it, then the packets and ACKs that arrived to find it there (itself
+ *   left out; also those dropped). bin(q) = q below 256, else (m - 7) * 128 + (q >> (m - 7)) where 2^m <= q < 2^(m + 1); the
+ *   last bin takes what lies beyond it.
  *
  * LINKS run routers: hooks with a state, parameters, a clock and random numbers of their own. Entry l of the array of links
  * is link l and its first router, number l; the entries after the links are further routers, each at the link that its `at`
@@ -155,6 +159,7 @@ typedef int64_t ecc_ps_t;
 typedef int64_t ecc_bytes_t;
 
 #define ECC_NEVER 4000000000000000000
+#define ECC_N_BINS 4352 /* of queues up to 2^40 bytes */
 
 /* What a hook of a link sees; it may write the fields marked w. */
 typedef struct {
@@ -291,6 +296,7 @@ typedef struct {
     int64_t *bottleneck; /* (sample, flow), -1 before START */
     int64_t *queue;      /* (sample, link) bytes */
     int64_t *queue_peak; /* (sample, link) bytes, highest since the last sample */
+    double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not asked for */
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;    /* (sample, link) packets */
 } ecc_samples_t;
@@ -329,6 +335,7 @@ typedef struct {
     const ecc_impairment_t *impairments;
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
+    int64_t *histogram;               /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */
     const ecc_allocator_t *allocator; /* or NULL */
 } ecc_config_t;
 

@@ -21,7 +21,7 @@ from ecc.native._engine import ffi, lib
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "new_flows", "new_links",
+    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
     "new_transfers", "picoseconds",
 ]  # fmt: skip
 
@@ -124,6 +124,18 @@ def new_flows(n: int) -> NDArray[np.void]:
     return flows
 
 
+def bin_edges() -> NDArray[np.int64]:
+    """Return where the bins of a histogram begin, and the last one ends.
+
+    Returns
+        shape (n_bins + 1,), int64, bytes: each byte up to 256, then 128 bins for each power of two.
+    """
+    k = np.arange(lib.ECC_N_BINS + 1)
+    shift = np.maximum(k // 128 - 1, 0)
+    edges: NDArray[np.int64] = (k - 128 * shift) << shift
+    return edges
+
+
 def new_transfers(n: int) -> NDArray[np.void]:
     """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
 
@@ -174,6 +186,7 @@ class Engine:
         n_samples : int, >= 0. Number of samples.
         n_sampled : int or None. The first n_sampled flows appear in samples; None: all.
         trace : int, >= 0. Events to keep in the trace.
+        histogram : bool. Whether to count how long the queues were how long, and what arrivals found.
         templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
         record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
         changes : dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
@@ -199,6 +212,7 @@ class Engine:
         n_samples: int = 0,
         n_sampled: int | None = None,
         trace: int = 0,
+        histogram: bool = False,
         templates: NDArray[np.void] | None = None,
         record_size: int = 0,
         changes: NDArray[np.void] | None = None,
@@ -224,7 +238,9 @@ class Engine:
         by_flow, by_link = (n_samples, n_sampled), (n_samples, self._links)
         shapes = {"sent": by_flow, "received": by_flow, "bottleneck": by_flow}
         shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped"), by_link)
-        self._samples = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
+        self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
+        self._samples["queue_mean"] = np.zeros(by_link)
+        self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram else None
         self._trace = np.zeros(trace, EVENT)
 
         link_table, flow_table, template_table = links.copy(), flows.copy(), templates.copy()  # contiguous
@@ -248,7 +264,11 @@ class Engine:
             config.samples.period = int(picoseconds(sample))
             config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
             for name, samples in self._samples.items():
-                setattr(config.samples, name, _pointer("int64_t *", samples))
+                setattr(
+                    config.samples, name, _pointer("int64_t *" if samples.dtype == np.int64 else "double *", samples)
+                )
+        if self._histogram is not None:
+            config.histogram = _pointer("int64_t *", self._histogram)
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
             raise self._error(report)
@@ -324,7 +344,8 @@ class Engine:
 
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
         none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
-        in the sample, dropped ones included], `dropped` [packets in the sample].
+        in the sample, dropped ones included], `dropped` [packets in the sample], `queue_mean` [bytes, exact average
+        over the sample].
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
@@ -332,6 +353,18 @@ class Engine:
             counted = name in ("sent", "received", "arrived", "dropped")
             out[name] = np.diff(array[:n], axis=0, prepend=0) if counted else array[:n].copy()
         return out
+
+    @property
+    def histogram(self) -> NDArray[np.int64]:
+        """Shape (n_links, 2, n_bins): time [ps] that the queue was in each bin, and arrivals that found it there.
+
+        Raises
+            ValueError: it was not asked for.
+        """
+        if self._histogram is None:
+            raise ValueError("histogram must be asked for: Engine(histogram=True)")
+        _ = self.stats  # brings it up to the present
+        return self._histogram
 
     @property
     def trace(self) -> NDArray[np.void]:

@@ -219,12 +219,39 @@ ecc_link_interval(ecc_engine_t *self, uint32_t index)
     return ret;
 }
 
+static uint32_t
+bin(ecc_bytes_t queue)
+{
+    uint32_t index = (uint32_t) queue;
+
+    if (queue >= 256) {
+        uint32_t shift = 56u - (uint32_t) __builtin_clzll((uint64_t) queue);
+        index = shift * 128 + (uint32_t) ((uint64_t) queue >> shift);
+    }
+    return index < ECC_N_BINS ? index : ECC_N_BINS - 1;
+}
+
+ECC_RARE void
+ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
+{
+    ecc_ps_t held = time - link->measured;
+
+    link->area += (ecc_wide_t) link->queue * held;
+    link->measured = time;
+    if (link->histogram != NULL) {
+        link->histogram[bin(link->queue)] += held;
+    }
+}
+
 /* The first packet leaves the queue. */
 static void
 leave(ecc_engine_t *self, ecc_link_state_t *link)
 {
     const ecc_queued_t *first = ecc_ring_at(&link->ring, 0);
 
+    if (link->measures) {
+        ecc_link_measure(link, first->leaves);
+    }
     link->queue -= first->size;
     if (link->queue < link->queue_low) {
         link->queue_low = link->queue;
@@ -330,6 +357,12 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
 
     ecc_link_catch_up(self, link);
     link->arrived += size;
+    if (link->measures) {
+        ecc_link_measure(link, self->now);
+        if (link->histogram != NULL) {
+            link->histogram[ECC_N_BINS + bin(link->queue)]++;
+        }
+    }
     ret = call_all(self, index, ECC_LINK_ON_ARRIVAL, link->is.on_arrival, packet, position, size, kind);
     if (ret != 0) {
         return ret;

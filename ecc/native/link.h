@@ -5,6 +5,9 @@
 
 #include "state.h"
 
+/* Adds up, for averages and histograms, the queue since the last time up to this one. */
+void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
+
 void ecc_link_init(ecc_engine_t *self, uint32_t link, const ecc_link_t *is, uint64_t seed);
 ECC_MUST_CHECK int ecc_link_start(ecc_engine_t *self, uint32_t link);
 

@@ -426,7 +426,7 @@ ecc_pool_take(ecc_engine_t *self, uint32_t *index)
     flow->access_delay = transfer->access_delay;
     flow->ack_delay = transfer->ack_delay;
     flow->kind = (uint32_t) transfer->kind;
-    if (pool->record_size > 0) {
+    if (pool->record_size > 0 && template->is.state != NULL) {
         flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
     }
     if (transfer->stop >= 0) {

@@ -62,6 +62,8 @@ enum ecc_flow_hook {
 };
 
 /* A link and its first router; of a further router, only what is marked so is used. */
+__extension__ typedef __int128 ecc_wide_t;
+
 typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;
@@ -73,6 +75,10 @@ typedef struct {
     ecc_fifo_t wire;
     uint32_t next; /* router at this link, 0: no other */
     bool departs;  /* one of them has on_departure, or there is an impairment */
+    bool measures; /* what follows is kept */
+    ecc_wide_t area;    /* sum of queue * ps since the last sample, up to ... */
+    ecc_ps_t measured;  /* ... this time */
+    int64_t *histogram; /* times by bin, then arrivals; or NULL */
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import Hook, Protocol
 from ecc.models.mix import Mix
-from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
+from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
 from ecc.scenario import Scenario
 
@@ -63,9 +63,10 @@ class Part:
 class Setup:
     """What both packet engines start from; hooks and addresses are not in it yet.
 
-    `links` (further routers behind the `n_links` links), `flows`: dtypes LINK and FLOW of ecc.native; `routes`: as the
-    engine reads them; `parts`: the protocols; `header_size` [bytes] of all of them together; `transfers`: all flows,
-    those of the network first; `held_until` [s]: when the routers' clocks begin; `changes`, `impairments`: dtypes
+    `links` (further routers behind the `n_links` links), `flows` (templates of transfers behind the `n_flows` flows):
+    dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
+    [bytes] of all of them together; `record_size` [bytes] of a transfer; `held_until` [s]: when the routers' clocks
+    begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
     CHANGE and IMPAIRMENT, what links and flows refer to.
     """
 
@@ -74,9 +75,11 @@ class Setup:
     routes: NDArray[np.int64]
     parts: list[Part]
     n_links: int
+    n_flows: int
     header_size: int
-    transfers: list[Flow]
+    record_size: int
     held_until: float
+    ack_delays: NDArray[np.float64]
     changes: NDArray[np.void]
     impairments: NDArray[np.void]
 
@@ -84,6 +87,21 @@ class Setup:
     def n_further(self) -> int:
         """Number of further routers."""
         return len(self.links) - self.n_links
+
+    def transfers(self, drawn: NDArray[np.void]) -> NDArray[np.void]:
+        """Return drawn transfers as the engines read them.
+
+        Parameters
+            drawn : shape (n,), dtype ecc.workload.DRAWN.
+        """
+        out = new_transfers(len(drawn))
+        out["start"] = picoseconds(drawn["start"])
+        ends = np.isfinite(drawn["stop"])
+        out["stop"][ends] = np.maximum(picoseconds(drawn["stop"][ends]), out["start"][ends] + 1)
+        out["size"], out["kind"] = drawn["size"], drawn["kind"]
+        out["access_delay"] = picoseconds(drawn["access_delay"])
+        out["ack_delay"] = picoseconds(drawn["access_delay"] + self.ack_delays[drawn["kind"]])
+        return out
 
 
 def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> Setup:
@@ -108,15 +126,13 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     if start == "equilibrium" and len(mix.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")
     rng = np.random.default_rng(scenario.seed)
-    transfers = [
-        *network.flows,
-        *(scenario.workload.draw(scenario.seed, scenario.duration) if scenario.workload else ()),
-    ]
-    runs = mix.of_flows(network.n_flows, len(transfers) - network.n_flows)
-    stands = mix.of_links(network, list(zip(transfers, runs, strict=True)))
+    templates = scenario.workload.templates if scenario.workload else []
+    ends = [*network.flows, *templates]
+    runs = mix.of_flows(network.n_flows, len(templates))
+    stands = mix.of_links(network, list(zip(ends, runs, strict=True)))
     at, routers = _routers(stands)
 
-    links, flows = new_links(len(routers)), new_flows(len(transfers))
+    links, flows = new_links(len(routers)), new_flows(len(ends))
     links["at"] = at
     of_links = links[: network.n_links]
     of_links["capacity"] = network.capacities
@@ -124,18 +140,19 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     of_links["buffer"] = [-1 if link.buffer is None else link.buffer for link in network.links]
     of_links["buffer_packets"] = [link.buffer_packets or 0 for link in network.links]
 
-    flows["start"] = picoseconds([flow.start for flow in transfers])
-    flows["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in transfers]
-    flows["size"] = [-1 if flow.size is None else flow.size for flow in transfers]
-    flows["packet_size"] = [np.min(flow.packet_size) for flow in transfers]
-    flows["packet_size_max"] = [flow.largest_packet for flow in transfers]
-    flows["access_delay"] = picoseconds([flow.access_delay for flow in transfers])
-    flows["ack_delay"] = picoseconds(network.with_flows(transfers).ack_delays)
+    flows["start"] = picoseconds([flow.start for flow in ends])
+    flows["stop"] = [-1 if flow.stop is None else picoseconds(flow.stop) for flow in ends]
+    flows["size"] = [-1 if flow.size is None else flow.size for flow in ends]
+    flows["packet_size"] = [np.min(flow.packet_size) for flow in ends]
+    flows["packet_size_max"] = [flow.largest_packet for flow in ends]
+    flows["access_delay"] = picoseconds([flow.access_delay for flow in ends])
+    ack_delays = network.with_flows(ends).ack_delays
+    flows["ack_delay"] = picoseconds(ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
-    flows["n_forward"] = [len(flow.route) for flow in transfers]
-    flows["n_reverse"] = [len(flow.reverse or ()) for flow in transfers]
-    flows["ack_every"], flows["ack_wait"] = _delayed_acks(transfers)
-    routes = np.array([k for flow in transfers for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
+    flows["n_forward"] = [len(flow.route) for flow in ends]
+    flows["n_reverse"] = [len(flow.reverse or ()) for flow in ends]
+    flows["ack_every"], flows["ack_wait"] = _delayed_acks(ends)
+    routes = np.array([k for flow in ends for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
 
     parts, header_size = _parts(routers, runs)
     for part in parts:
@@ -160,18 +177,11 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
 
     held = _place(scenario, flows, parts[0], perturb, rng) if start == "equilibrium" else 0.0
     _set_clocks(scenario, links, parts, held, rng)
+    record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
-        links,
-        flows,
-        routes,
-        parts,
-        network.n_links,
-        header_size,
-        transfers,
-        held,
-        _schedule(scenario, links),
-        _impair(scenario, links, flows),
-    )
+        links, flows, routes, parts, network.n_links, network.n_flows, header_size, record_size, held,
+        ack_delays[network.n_flows :], _schedule(scenario, links), _impair(scenario, links, flows),
+    )  # fmt: skip
 
 
 def _routers(stands: Sequence[Sequence[Protocol]]) -> tuple[list[int], list[Protocol | None]]:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
-from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, new_flows
+from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
 from ecc.packet.prepare import Setup
 
 __all__ = ["Kind", "Twin", "build_twin"]
@@ -228,6 +228,22 @@ class TwinLink:
     dropped_bytes: int = 0
     lost: int = 0  # packets
     lost_bytes: int = 0
+
+    area: int = 0  # sum of queue * ps since the last sample, up to ...
+    measured: int = 0  # ... this time, ps
+    held: Counter[int] = field(default_factory=Counter)  # ps by bin of the queue
+    found: Counter[int] = field(default_factory=Counter)  # arrivals by bin
+
+    @property
+    def bin(self) -> int:
+        """The bin of a histogram that the queue is in."""
+        shift = max(0, self.queue.bit_length() - 8)
+        return (shift << 7) + (self.queue >> shift)
+
+    def measure(self, time: int) -> None:
+        self.area += self.queue * (time - self.measured)
+        self.held[self.bin] += time - self.measured
+        self.measured = time
 
     @property
     def reorders(self) -> bool:
@@ -449,7 +465,7 @@ class Twin:
         self.timers: dict[tuple[Kind, int], int] = {}
         self.traced: list[tuple[int, int, int, int]] = []
         self.period, self.n_samples = to_ps(sample), n_samples
-        self.rows: list[dict[str, list[int]]] = []
+        self.rows: list[dict[str, Any]] = []
         self.layouts = headers
         change = iter([] if changes is None else changes.tolist())
         self.links: list[TwinLink] = []
@@ -648,6 +664,8 @@ class Twin:
         """A packet arrives at its link: it is dropped, or its last bit leaves once all before it has been sent."""
         link, size = packet.link, packet.wire_size
         link.arrived += size
+        link.measure(self.now)
+        link.found[link.bin] += 1
         unwanted = self.ask_link(link, "on_arrival", packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
         if unwanted or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
@@ -669,6 +687,7 @@ class Twin:
     def leave(self, packet: Packet) -> None:
         """The last bit of a packet leaves the queue for the wire."""
         link, flow, size = packet.link, packet.flow, packet.wire_size
+        link.measure(self.now)
         link.queue -= size
         link.n_queued -= 1
         for router in link.routers:
@@ -933,6 +952,8 @@ class Twin:
     def take_samples(self, until: int) -> None:
         """Take the samples up to and at a time."""
         while len(self.rows) < self.n_samples and (len(self.rows) + 1) * self.period <= until:
+            for link in self.links:
+                link.measure((len(self.rows) + 1) * self.period)
             flows = self.flows[: len(self.bottlenecks)]
             names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
             self.rows.append({
@@ -943,14 +964,26 @@ class Twin:
                 "queue_peak": [link.queue_peak for link in self.links],
                 "arrived": [link.arrived for link in self.links],
                 "dropped": [link.dropped for link in self.links],
+                "queue_mean": [float(link.area) / float(self.period) for link in self.links],
             })  # fmt: skip
             for link in self.links:
                 link.queue_peak = link.queue
+                link.area = 0
 
     @property
-    def samples(self) -> dict[str, NDArray[np.int64]]:
-        """The samples, time first: totals since the start, but for `queue`, `queue_peak` and `bottleneck`."""
-        return {name: np.array([row[name] for row in self.rows], np.int64) for name in (self.rows or [{}])[0]}
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """The samples, time first: totals since the start, but for the queues and `bottleneck`."""
+        return {name: np.array([row[name] for row in self.rows]) for name in (self.rows or [{}])[0]}
+
+    @property
+    def histogram(self) -> NDArray[np.int64]:
+        """Shape (n_links, 2, n_bins), as ecc.native.Engine."""
+        out = np.zeros((len(self.links), 2, len(bin_edges()) - 1), np.int64)
+        for link in self.links:
+            link.measure(self.now)
+            for row, counts in zip(out[link.index], (link.held, link.found), strict=True):
+                row[list(counts)] = list(counts.values())
+        return out
 
     @property
     def events_traced(self) -> NDArray[np.void]:
@@ -1007,9 +1040,11 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
         for side, numbers, states, params, hooks in part.sides():
             for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):
                 agents[side][number] = Agent(state, values, hooks)
+    n = setup.n_flows
     by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no place
     headers = {part.header_offset: part.header for part in by_size}
     return Twin(
-        setup.links, setup.flows, setup.routes, agents["links"], agents["flows"], headers, n_further=setup.n_further,
+        setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
+        n_further=setup.n_further, templates=setup.flows[n:], template_ends=agents["flows"][n:],
         changes=setup.changes, impairments=setup.impairments, **options,
     )  # fmt: skip

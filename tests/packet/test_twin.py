@@ -381,7 +381,7 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
                 row[name] = table[name]
     engine = Engine(
         links, flows, case.routes, header_size=len(REGIONS) * DTYPES[Header].itemsize, trace=1_000_000,
-        templates=templates, record_size=DTYPES[FlowState].itemsize,
+        histogram=True, templates=templates, record_size=DTYPES[FlowState].itemsize,
         keep=(link_states, flow_states, template_states, params, compiled),
         reasons=getattr(compiled[1], "reasons", None), **options,
     )  # fmt: skip
@@ -421,6 +421,7 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
         assert c.tobytes() == p.tobytes(), f"{name} of C: {c}, of the twin: {p}"
     for c, p in ((engine.take_over(), twin.transfers_over), (engine.alive, twin.transfers_alive)):
         assert c.tobytes() == p.tobytes(), f"transfers of C: {c}, of the twin: {p}"
+    np.testing.assert_array_equal(engine.histogram, twin.histogram)
     assert stats.samples == len(twin.rows)
     for name, totals in twin.samples.items():
         if len(totals):
@@ -498,11 +499,11 @@ def compare_protocol(scenario: Scenario) -> None:
     setup = prepare(scenario)
     options = {"sample": 0.05, "n_samples": int(scenario.duration / 0.05)}
     twin = build_twin(setup, seed=scenario.seed, n_sampled=scenario.network.n_flows, **options)
-    engine = build_engine(setup, scenario, trace=1_000_000, **options)
+    engine = build_engine(setup, scenario, trace=1_000_000, histogram=True, **options)
     engine.advance(scenario.duration)
     twin.advance(scenario.duration)
     nothing = np.zeros(1, np.dtype([]))[0]
-    written = {"links": [nothing] * len(setup.links), "flows": [nothing] * len(setup.flows)}
+    written = {"links": [nothing] * len(setup.links), "flows": [nothing] * setup.n_flows}
     for part in setup.parts:
         for side, numbers, states, *_ in part.sides():
             for number, state in zip(numbers, states, strict=True):

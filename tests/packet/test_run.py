@@ -1,0 +1,162 @@
+"""Runs that go on when asked: transfers in slots, rows to a file, queues counted, traces, ends of all kinds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecc.errors import EccError
+from ecc.models import QIRCP, RCP
+from ecc.network import Flow, Network
+from ecc.packet import Run, simulate, simulation
+from ecc.packet.prepare import prepare
+from ecc.packet.twin import build_twin
+from ecc.scenario import Scenario
+from ecc.workload import Arrivals, OnOff, Workload
+
+NETWORK = Network.dumbbell("20 Mb/s", rtts=[0.04, 0.1], buffer="60 kB")
+MICE = Workload(
+    [Flow([0], start=1.0, size=30_000)],
+    [
+        Arrivals([0], 0.02, 5_000, shape=1.4, access_delay=(0.0, 0.02)),
+        Arrivals([0], 0.5, mean_duration=0.3, distribution="exponential", packet_size=(400, 900)),
+    ],
+    [OnOff([0], 0.2, 0.3, sources=3)],
+)
+SCENARIO = Scenario(NETWORK, RCP(), 6.0, workload=MICE, seed=3)
+
+
+def test_a_run_with_transfers_is_that_of_the_twin():
+    run = simulate(SCENARIO, trace=10_000_000)
+    setup = prepare(SCENARIO)
+    twin = build_twin(setup, seed=SCENARIO.seed)
+    for block in MICE.blocks(SCENARIO.seed, SCENARIO.duration):
+        twin.add(setup.transfers(block), more=True)
+    twin.more = False
+    twin.advance(SCENARIO.duration)
+    assert run.stats["digest"] == twin.digest and run.stats["events"] == twin.events
+    assert len(run.flows) == 2 + twin.started == 2 + run.stats["transfers"]
+    assert len(run.trace) == len(twin.traced) > 10_000
+    assert run.trace["time"].is_monotonic_increasing
+    assert set(run.trace["event"]) >= {"ack", "send", "start", "stop", "interval", "drop"}
+    done = run.flows[run.flows["completion_time"].notna()]
+    assert len(done) > 200 and (done["delivered"] == done["size"]).all()
+    assert run.flows["start"][2:].is_monotonic_increasing
+
+
+def test_neither_slices_nor_chunks_nor_pauses_nor_samples_nor_threads_change_a_run(monkeypatch):
+    whole = simulate(SCENARIO)
+    digests = {}
+
+    def work(k):
+        digests[k] = simulate(SCENARIO, sample=0.01 * (k + 1)).stats["digest"]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.setattr(simulation, "SLICE", 777)
+    monkeypatch.setattr(simulation, "CHUNK", 1)
+    run = Run(SCENARIO, sample=0.3, histogram_from=1.5)
+    for until in (0.1, 0.1, 0.05, 1.7, 3.0, None):
+        run.advance(until)
+    parts = run.trajectory()
+    assert set(digests.values()) == {whole.stats["digest"]} == {parts.stats["digest"]}
+    pd.testing.assert_frame_equal(parts.flows, whole.flows)
+    assert simulate(SCENARIO.with_(seed=4)).stats["digest"] != whole.stats["digest"]
+
+
+def test_transfers_cost_memory_only_while_they_live():
+    def peak(duration):
+        work = Workload([], [Arrivals([0], "1 ms", 2_000, packet_size=1000)])
+        network = Network.dumbbell("100 Mb/s", rtts=[0.02])
+        run = simulate(Scenario(network, QIRCP(), duration, workload=work), sample=0.5)
+        assert run.stats["transfers"] == pytest.approx(1000 * duration, rel=0.1)
+        assert run.flows["completion_time"].notna().mean() > 0.9
+        return run.stats["peak_bytes"]
+
+    assert peak(12.0) < 1.5 * peak(3.0) < 3e6
+
+
+def test_rows_stream_to_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("ecc.packet.rows.ROWS", 64)
+    path = tmp_path / "flows.parquet"
+    run, kept = simulate(SCENARIO, flows_to=path), simulate(SCENARIO)
+    assert len(run.flows) == 2 and run.stopped == "completed"
+    table = pd.read_parquet(path).set_index("transfer").sort_index()
+    pd.testing.assert_frame_equal(table, kept.flows[2:])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        EccError, match=r"^flows_to needs pyarrow, which is not installed: pip install 'ecc\[parquet\]'$"
+    ):
+        Run(SCENARIO, flows_to=path)
+
+
+def test_a_pause_shows_what_there_is():
+    run = Run(SCENARIO)
+    assert (run.now, run.stopped) == (0.0, "paused") and len(run.trajectory().rate) == 0
+    run.advance("2.5 s")
+    early = run.trajectory()
+    assert (run.now, early.stopped, early.is_complete) == (2.5, "paused", False)
+    assert len(early.rate) == 25 and early.flows["start"].max() <= 2.5
+    assert run.advance(1.0).now == 2.5
+    late = run.advance().trajectory()
+    assert late.is_complete and len(late.rate) == 60
+    np.testing.assert_array_equal(late.rate[:25], early.rate)
+    assert run.advance().trajectory().stats["events"] == late.stats["events"]
+
+
+def test_cancel_ends_a_run_that_can_go_on(monkeypatch):
+    monkeypatch.setattr(simulation, "SLICE", 1000)
+    seen = []
+    run = Run(SCENARIO).advance(progress=seen.append, cancel=lambda: len(seen) >= 5)
+    assert (run.stopped, len(seen)) == ("canceled", 5) and 0.0 < run.now < 6.0
+    part = run.trajectory()
+    assert not part.is_complete and part.stats["now"] == run.now
+    assert run.advance().trajectory().stats["digest"] == simulate(SCENARIO).stats["digest"]
+    assert simulate(SCENARIO, cancel=lambda: True).stopped == "canceled"
+
+
+def test_a_run_out_of_memory_keeps_what_it_has():
+    with pytest.warns(RuntimeWarning, match=r"the run ended at [0-9.]+ s: out of memory"):
+        run = simulate(SCENARIO, memory_limit="100 kB")
+    assert "out of memory" in run.stopped and 0 < run.stats["now"] < 6.0
+    assert run.stats["peak_bytes"] <= 100_000
+    assert len(run.rate) == int(run.stats["now"] / 0.1 + 1e-9) and len(run.flows) > 2
+    same = simulate(SCENARIO.with_(duration=run.stats["now"]))
+    np.testing.assert_array_equal(run.rate, same.rate[: len(run.rate)])
+
+
+def test_queues_by_time_and_by_arrivals_of_a_deterministic_queue():
+    # 1000-byte packets every 2 ms over a link that takes 1 ms for each: half of the time empty, found empty by all
+    from ecc.models import ConstantRate
+
+    network = Network.dumbbell("8 Mb/s", rtts=[0.02])
+    run = simulate(Scenario(network, ConstantRate(rate="4 Mb/s"), 10.0), histogram_from=1.0, sample=0.1)
+    assert run.queue_mean[10:].to_numpy() == pytest.approx(500.0, rel=1e-9)
+    assert run.queue_below(1).item() == pytest.approx(0.5, rel=1e-6) == run.queue_below("999 B").item()
+    assert run.queue_below(1, by="arrivals").item() == 1.0
+    assert run.queue_quantiles([0.1, 0.5, 0.51, 1.0])[:, 0].to_numpy().tolist() == [0, 0, 1000, 1000]
+    assert run.queue_quantiles(0.99, by="arrivals").item() == 0
+    assert run.queues["time"].sum().item() == pytest.approx(9.0)
+    for arguments, message in (
+        ((1.5,), "quantiles must be from 0 to 1, got 1.5"),
+        ((0.5, "packets"), "by must be 'time' or 'arrivals', got 'packets'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run.queue_quantiles(*arguments)
+    with pytest.raises(ValueError, match="queues were not counted in this run"):
+        simulate(Scenario(network, ConstantRate(rate="4 Mb/s"), 1.0)).queue_quantiles(0.5)
+
+
+def test_a_trace_is_bounded():
+    run = simulate(SCENARIO, trace=100)
+    assert len(run.trace) == 100 and run.trace["event"][0] in ("start", "interval")
+    assert simulate(SCENARIO).trace is None
+    with pytest.raises(ValueError, match="trace must be >= 0, got -1"):
+        Run(SCENARIO, trace=-1)
