@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import exp, isfinite, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,7 @@ _CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it 
 
 
 _SHORT = 120
-"""Order up to which the companion matrix gives all roots of a sampled system at once."""
-_NOTHING = -27.0
-"""log |z| below which a root is the rounding of one at 0."""
+"""Order up to which all roots of a sampled system are sought at once: by eigenvalues, or exactly."""
 
 
 def newton_steps(value: Complex, slope: Complex) -> Complex:
@@ -139,10 +138,6 @@ class _Found:
         self.weights = _weights(self.ch, joined)
         return True
 
-    def keep(self, which: NDArray[np.bool_]) -> None:
-        """Forget the other roots."""
-        self.roots, self.weights = self.roots[which], self.weights[which]
-
     def merge(self) -> bool:
         """Join roots closer than 1e-6 and count what lies there: multiple roots."""
         if self.merged:
@@ -190,10 +185,10 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
             sigma += (0.37 * _CLOSE if enough else 1e-3) * tries * ch.unit
             count = count_right(ch, sigma)
         if count.number is None:
-            if not enough:  # the line cannot be drawn further left
+            if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among many, or between two that all but tie
+                found.roots, found.weights = isolated(ch)
                 break
-            if ch.sampled and ch.size * ch.longest <= _SHORT:  # deep among many; the starts were all eigenvalues
-                found.keep(found.roots.real > _NOTHING)
+            if not enough and ch.slope is not None:  # no line can be drawn through the roots of the neutral part
                 break
             raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
         if count.number != found.right_of(sigma):
@@ -286,6 +281,46 @@ def companion(ch: Characteristic) -> Complex:
     z = np.linalg.eigvals(matrix).astype(np.complex128)
     z = z[(z.imag >= 0.0) & (np.abs(z) > exp(-600.0 * ch.unit))]
     return np.log(z[np.argsort(-np.abs(z))])
+
+
+def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
+    """log z of every root of a short sampled system but those at 0, and how many each stands for, proven.
+
+    z^longest P(z) in integers (the matrices are binary numbers), its determinant by Bareiss' elimination, and that
+    polynomial's roots isolated in balls, multiple ones by exact factors (python-flint).
+    """
+    from flint import fmpz, fmpz_poly
+
+    n, longest = ch.size, int(ch.longest)
+    shift = max(float(x).as_integer_ratio()[1].bit_length() for x in ch.constant.flat) - 1
+    scale = 1 << shift
+    rows: list[list[Any]] = []
+    for i in range(n):
+        rows.append([])
+        for j in range(n):
+            entry = [fmpz(0)] * longest + [fmpz(scale if i == j else 0)]
+            for tau, value in zip(ch.delays, ch.constant[:, i, j], strict=True):
+                numerator, denominator = float(value).as_integer_ratio()
+                entry[longest - int(tau)] += numerator * (scale // denominator)
+            rows[i].append(fmpz_poly(entry))
+    before = fmpz_poly([1])
+    for k in range(n - 1):
+        pivot = next((i for i in range(k, n) if rows[i][k] != 0), None)
+        if pivot is None:  # not so: z^(n longest) leads the determinant
+            raise ConvergenceError("the characteristic polynomial vanishes", None)
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        for i in range(k + 1, n):
+            for j in range(k + 1, n):
+                rows[i][j] = (rows[i][j] * rows[k][k] - rows[i][k] * rows[k][j]) // before
+        before = rows[k][k]
+    polynomial = rows[-1][-1]
+    roots = [(complex(z), many) for z, many in polynomial.complex_roots() if z != 0 and not z.imag < 0]
+    z = np.array([root for root, _ in roots], complex)
+    many = np.array([number * (1 if root.imag == 0.0 else 2) for root, number in roots], int)
+    s = np.log(z)
+    s = np.where(z.imag == 0.0, s.real + 1j * np.where(z.real < 0.0, pi, 0.0), s)
+    order = np.lexsort((s.imag, -s.real))
+    return s[order], many[order]
 
 
 def starts(ch: Characteristic, k: int) -> Iterable[Complex]:

@@ -105,9 +105,12 @@ class SampledSystem(LinearSystem):
             roots : shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
         Raises
             ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
-        Notes: deep among many roots of a short system, where no circle can be drawn between two of them, they are the
-            polished eigenvalues of the companion matrix. No eigenproblem above order 120; longer delays are searched
-            along a circle, at a cost proportional to (longest delay) x (distinct delays).
+        Notes: where no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest
+            delay) is at most 120, all roots and their multiplicities are isolated in balls from the exact
+            characteristic polynomial, 0.5 s at order 120; for more the error says so. Every list returned is proven
+            complete in one of these ways. Simple roots to rounding; where Newton's method is used, m equal roots that
+            rounding parts are told apart down to 1e-9 of their size. No eigenproblem above order 120; longer delays are
+            searched along a circle, at a cost proportional to (longest delay) x (distinct delays).
         Example:
             >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
             array([0.5+0.5j, 0.5-0.5j])

@@ -10,6 +10,7 @@ from scipy.special import lambertw
 
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.rootfinding import isolated
 
 
 def companion_moduli(matrices, delays):
@@ -223,3 +224,50 @@ def test_groups_of_states_are_found_in_any_order():
     system = SampledSystem(matrices[:, order[:, None], order], delays)
     assert sorted(part.size for part, _ in system._blocks) == [1, 2, 2]
     np.testing.assert_allclose(np.abs(system.roots(9)), companion_moduli(matrices, delays)[:9], rtol=1e-9)
+
+
+def monic(*roots):
+    """The one-state recurrence whose polynomial has these roots."""
+    weights = -np.poly(roots)[1:].real
+    return SampledSystem(weights, range(len(weights)))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 7])
+def test_clusters_and_multiple_roots_of_short_systems(k):
+    """Binary roots: the polynomial is exact, and a triple root is one."""
+    roots = monic(0.5, 0.5, 0.5, -0.5, -0.5, 0.25, 0.75).roots(k)
+    expected = np.array([0.75, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25])[:k]
+    np.testing.assert_allclose(np.abs(roots), expected, rtol=1e-12)
+    if k >= 6:
+        assert sorted(roots.real.round(9))[:2] == [-0.5, -0.5]
+
+
+def test_roots_that_all_but_tie():
+    """Moduli 1e-12 apart, cut between them: no circle fits, the list is complete all the same."""
+    pair = np.exp(0.7j) * 0.5
+    system = monic(pair, pair.conjugate(), 0.5 * (1.0 + 1e-12), -0.5 * (1.0 - 1e-12), 0.9)
+    assert [len(system.roots(k)) for k in (1, 2, 3, 4, 5)] == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(np.abs(system.roots(5)), [0.9, 0.5, 0.5, 0.5, 0.5], rtol=1e-11)
+
+
+@pytest.mark.parametrize("size, steps", [(1, 60), (2, 20), (4, 9)])
+def test_isolated_roots_are_all_there_are(size, steps):
+    """Exact isolation against the counted search, and against the trace and the determinant of the companion matrix."""
+    rng = np.random.default_rng(size)
+    system = SampledSystem(0.3 * rng.normal(size=(3, size, size)), [0, steps // 2, steps - 1])
+    s, many = isolated(system._characteristic)
+    assert many.sum() == size * steps
+    every = np.repeat(np.exp(s), np.where(many > 1, 2, 1))
+    every[1:][np.diff(every) == 0] = every[1:][np.diff(every) == 0].conj()
+    np.testing.assert_allclose(every.sum().real, np.trace(system.matrices[0]), atol=1e-12)
+    np.testing.assert_allclose(np.abs(np.prod(every)), np.abs(np.linalg.det(system.matrices[-1])), rtol=1e-10)
+    np.testing.assert_allclose(np.abs(system.roots(size * steps)), np.sort(np.abs(every))[::-1], rtol=1e-9)
+
+
+def test_roots_of_all_sizes_down_to_nothing():
+    """Roots at 0 are no roots; one of size 1e-14 is."""
+    system = SampledSystem([1.0, -0.25 + 1e-14, -2.5e-15], [0, 1, 2])
+    roots = system.roots(9)
+    assert len(roots) == 3
+    assert abs(roots[2]) == pytest.approx(1e-14, rel=1e-2)
+    assert len(SampledSystem([1.0, -0.25, 0.0], [0, 1, 2]).roots(9)) == 2
