@@ -92,9 +92,16 @@ class SampledSystem(LinearSystem):
 
     @property
     def spectral_radius(self) -> float:
-        """Largest |z| over the roots; 0 if every solution ends after finitely many steps."""
-        roots = self.roots(1)
-        return float(np.abs(roots[0])) if len(roots) else 0.0
+        """Largest |z| over the roots; 0 if every solution ends after finitely many steps.
+
+        Without delays it is that of one matrix, by its eigenvalues; otherwise as proven by a count (`roots`).
+        """
+        largest = 0.0
+        for part, _ in self._blocks:
+            plain = not np.any(part.matrices[part.delays > 0.0])
+            moduli = np.abs(np.linalg.eigvals(part.matrices.sum(axis=0)) if plain else part.roots(1))
+            largest = max(largest, *moduli.tolist(), 0.0)
+        return largest
 
     def roots(self, k: int) -> Complex:
         """Return the k roots of largest |z|, conjugates side by side, verified by a count that none is missing.

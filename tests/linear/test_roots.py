@@ -271,3 +271,23 @@ def test_roots_of_all_sizes_down_to_nothing():
     assert len(roots) == 3
     assert abs(roots[2]) == pytest.approx(1e-14, rel=1e-2)
     assert len(SampledSystem([1.0, -0.25, 0.0], [0, 1, 2]).roots(9)) == 2
+
+
+@pytest.mark.parametrize("size", [2, 40, 200])
+def test_radius_of_one_dense_matrix(size):
+    matrix = np.random.default_rng(size).normal(size=(size, size)) / size**0.5
+    largest = np.abs(np.linalg.eigvals(matrix)).max()
+    assert SampledSystem([0.9 / largest * matrix], [0]).spectral_radius == pytest.approx(0.9, rel=1e-12)
+
+
+def test_essential_abscissa_is_exact_where_it_is_said_to_be():
+    """Triangular: the worst diagonal entry. Entries of one sign: the radius of the sum, reached at a real root."""
+    triangular = [np.array([[0.3, 5.0], [0.0, -0.2]]), np.array([[-0.4, -7.0], [0.0, 0.1]])]
+    system = DelaySystem([-np.eye(2)], [0.0], neutral=triangular, neutral_delays=[1.0, 2.0])
+    x = system.essential_abscissa
+    assert 0.3 * np.exp(-x) + 0.4 * np.exp(-2.0 * x) == pytest.approx(1.0, rel=2e-9)
+    negative = [-np.array([[0.3, 0.2], [0.1, 0.4]]), -np.array([[0.1, 0.2], [0.3, 0.0]])]
+    system = DelaySystem([-np.eye(2)], [0.0], neutral=negative, neutral_delays=[1.0, 2.0])
+    x = system.essential_abscissa
+    lead = np.eye(2) + sum(e * np.exp(-tau * x) for e, tau in zip(negative, (1.0, 2.0), strict=True))
+    assert abs(np.linalg.det(lead)) < 2e-9
