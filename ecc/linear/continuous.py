@@ -109,9 +109,9 @@ class DelaySystem(LinearSystem):
         """Supremum of the real parts that the neutral part alone allows under small changes of its delays [1/s].
 
         -inf for retarded systems. Exact (to 1e-9 above it) for one state, one neutral delay, matrices E_j triangular in
-        one order of the states, and entries of one sign up to the signs of the states; otherwise an upper bound: the spectral
-        radius of sum_j |E_j| exp(-x sigma_j) is 1 there. A count on a line needs that radius below 1 on it, so a system
-        with several states whose radius is 1 or more at x = 0 is called not stable, although it may be stable.
+        one order of the states, and entries of one sign up to the signs of the states; otherwise an upper bound: the
+        spectral radius of sum_j |E_j| exp(-x sigma_j) is 1 there. A count on a line needs that radius below 1 on it, so
+        a system of several states whose radius is 1 or more at x = 0 is called not stable, although it may be stable.
         """
         ch = self._characteristic
         if ch.slope is None:
