@@ -112,6 +112,7 @@ class Beginning:
                 "y_prev": load, "q": 0.0, "C": float(fluid.capacity[link]), "T": float(params["interval"]),
                 "R": float(state[link]), "p": p,
             }  # fmt: skip
+            supply["u"] *= min(1.0, supply["N"])
             supply["N"] = max(1.0, supply["N"])
             if protocol.priority_law is not None:
                 priority[link] = protocol.priority_law(**{name: supply[name] for name in laws.wants["priority"]})

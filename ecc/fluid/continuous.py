@@ -11,7 +11,7 @@ For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the con
 
 A router that keeps no R_l, or that announces something else, asks its law for every header, with the rate that the
 header brings and with averages of what it measures that lag by T: y, u, N, N_all and d. N_l counts the flows whose
-packets follow link l, at least 1, and u_l is what the others bring.
+packets follow link l, at least 1, and u_l is what the others bring; a link that nobody follows is taken for empty.
 
 Fluid takes the propagation delays and waits in the queues on its way, first in, first out; a busy link passes it on at
 its capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs that what arrives at l

@@ -142,6 +142,7 @@ def _ask(law: int, link: int, R: float, x: float, numbers: Any, indices: Any) ->
     numbers[record + _X] = x
     numbers[record + _C] = numbers[indices[CAPACITY] + link]
     numbers[record + _T] = numbers[indices[INTERVAL]]
+    numbers[record + _U] *= min(1.0, numbers[record + _N])
     numbers[record + _N] = max(1.0, numbers[record + _N])
     numbers[record + _N_ALL] = max(1.0, numbers[record + _N_ALL])
     pointer = shifted(numbers, record)

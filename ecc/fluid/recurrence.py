@@ -9,10 +9,10 @@ counting intervals:
     R_l[n] = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T, ...)     within the router's range
 
 A router without a state, or with an announce law, says nothing new while nothing arrives; the rate in a header is the
-one that arrives. N_l counts the flows whose packets follow link l, at least 1, and u_l is what the others bring. d_l is
-the mean of the RTTs that arrive, weighted by rates (or the largest): those rounded up to intervals, and the waits that
-senders measured last. Rates are constant within an interval. Waiting changes d_l but no delay D, and what one link
-loses another still sees: these are the papers' systems.
+one that arrives. N_l counts the flows whose packets follow link l, at least 1, and u_l is what the others bring; a link
+that nobody follows is taken for empty. d_l is the mean of the RTTs that arrive, weighted by rates (or the largest):
+those rounded up to intervals, and the waits that senders measured last. Rates are constant within an interval. Waiting
+changes d_l but no delay D, and what one link loses another still sees: these are the papers' systems.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _ask(w: Any, link: int, law: int) -> Any:
     w.record[_R] = w.state[link]
     w.record[_Y] = w.arrival[link]
     w.record[_Y_PREV] = w.before[link]
-    w.record[_U] = w.other[link]
+    w.record[_U] = w.other[link] if w.followers[link] > 0.0 else 0.0
     w.record[_N] = max(1.0, w.followers[link])
     w.record[_N_ALL] = max(1.0, w.crossing[link])
     w.record[_Q] = w.queue[link]
