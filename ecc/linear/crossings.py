@@ -326,12 +326,14 @@ class _Affine:
         model = self.member(gain)
         pairs = (model.constant, member.constant, member.delays), (model.slope, member.slope, member.slope_delays)
         for (said, matrices, delays), noise in zip(pairs, self.noise, strict=True):
-            at = np.searchsorted(model.delays, delays)
-            known = np.isin(delays, model.delays)
-            if np.any(matrices[~known]):
-                return False
-            off = said.copy()
-            np.subtract.at(off, at[known], matrices[known])
+            if np.array_equal(delays, model.delays):
+                off = said - matrices
+            else:
+                known = np.isin(delays, model.delays)
+                if np.any(matrices[~known]):
+                    return False
+                off = said.copy()
+                np.subtract.at(off, np.searchsorted(model.delays, delays[known]), matrices[known])
             if np.any(np.abs(off) > (1.0 + gain / self.gain) * noise):
                 return False
         return True
