@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ecc import allocation, fluid, headers, linear, models, native, packet, plot, stability
     from ecc.closed_loop import linearize
+    from ecc.comparison import Comparison, compare
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Arrivals": "workload",
+    "Comparison": "comparison",
     "ConvergenceError": "errors",
     "DelaySystem": "linear",
     "EccError": "errors",
@@ -36,15 +38,16 @@ _HOME = {
     "Scenario": "scenario",
     "Trajectory": "trajectory",
     "Workload": "workload",
+    "compare": "comparison",
     "linearize": "closed_loop",
     "sweep": "sweeps",
 }
 _PACKAGES = ("allocation", "fluid", "headers", "linear", "models", "native", "packet", "plot", "stability")
 
 __all__ = [
-    "Arrivals", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link", "NativeError",
-    "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "fluid", "headers",
-    "linear", "linearize", "models", "native", "packet", "plot", "stability", "sweep",
+    "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
+    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "compare",
+    "fluid", "headers", "linear", "linearize", "models", "native", "packet", "plot", "stability", "sweep",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, thinned, unit_for
 
-__all__ = ["trajectory_figure"]
+__all__ = ["comparison_figure", "trajectory_figure"]
 
 _NAMED = 12  # more flows than this share one entry of the legend
 
@@ -79,6 +79,66 @@ def trajectory_figure(
         made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
     made.update_xaxes(title_text="time [s]", row=1 if q is None else 2, col=1)
     return made
+
+
+def comparison_figure(
+    time: ArrayLike,
+    rates: ArrayLike,
+    other_rates: ArrayLike,
+    queues: ArrayLike,
+    other_queues: ArrayLike,
+    apart_rates: ArrayLike,
+    apart_queues: ArrayLike,
+    names: tuple[str, str] = ("packets", "fluid"),
+    title: str = "",
+) -> go.Figure:
+    """Return two runs of the same flows and links in one figure: lines and dashes, shaded where they part.
+
+    Parameters
+        time : shape (n_times,), s.
+        rates, other_rates : shape (n_times, n_flows), bit/s. queues, other_queues : shape (n_times, n_links), bytes.
+        apart_rates, apart_queues : shape (n_times,), bool: where a panel is shaded.
+        names : of the two runs. title : str.
+    Returns
+        plotly Figure.
+    Raises
+        ValueError: arrays whose lengths do not agree.
+    """
+    t = np.asarray(time, dtype=float)
+    made = figure(_panels(True), title=title, height=560)
+    panels = (
+        ("flow", "sending rate", RATE, (rates, other_rates), apart_rates),
+        ("link", "queue", SIZE, (queues, other_queues), apart_queues),
+    )
+    for row, (what, axis_name, units, (first, second), apart) in enumerate(panels, start=1):
+        pair = [_matching(values, t, f"{axis_name}s") for values in (first, second)]
+        factor, unit = unit_for(np.concatenate(pair), units)
+        count = pair[0].shape[1]
+        tones = [INK] if what == "link" and count == 1 else colors(count)
+        few = count <= _NAMED
+        for k, color in enumerate(tones):
+            for run, (name, values) in enumerate(zip(names, pair, strict=True)):
+                made.add_scatter(
+                    **dict(zip("xy", thinned(t, values[:, k] / factor, buckets_for(4 * count)), strict=True)),
+                    name=f"{what} {k}, {name}" if few else f"{count} {what}s, {name}", mode="lines",
+                    showlegend=few or k == 0, legendgroup=None if few else f"{what}s, {name}",
+                    line={"color": color, "width": 1.2 if run == 0 else 2.0, "dash": "solid" if run == 0 else "dash"},
+                    opacity=0.75 if run == 0 else 1.0,
+                    hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} {unit} at %{{x:.4g}} s<extra></extra>",
+                    row=row, col=1,
+                )  # fmt: skip
+        for begin, end in _stretches(t, np.asarray(apart, dtype=bool)):
+            made.add_vrect(x0=begin, x1=end, fillcolor=GREY, opacity=0.13, line_width=0, row=row, col=1)
+        made.update_yaxes(title_text=f"{axis_name} [{unit}]", rangemode="tozero", row=row, col=1)
+    made.update_xaxes(title_text="time [s]", row=2, col=1)
+    return made
+
+
+def _stretches(time: np.ndarray, where: np.ndarray) -> list[tuple[float, float]]:
+    """Begin and end of each stretch of samples that are marked; a sample ends at its time."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(int)))
+    before = np.concatenate([[0.0], time])
+    return [(float(before[a]), float(time[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _panels(two: bool) -> go.Figure:

@@ -1,0 +1,54 @@
+"""Fluid and packets side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.models import PIQIRCP, RCP
+from ecc.network import Flow, Network
+from ecc.workload import Workload
+
+
+def test_runs_that_agree_do_not_part():
+    network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.05], starts=[0.0, 5.0])
+    done = []
+    found = ecc.compare(ecc.Scenario(network, RCP(), 15.0), progress=done.append)
+    assert found.agrees and found.table["parted"].isna().all()
+    assert found.table["series"].tolist() == ["rate", "rate", "queue"]
+    rates = found.table.iloc[:2]
+    assert rates["packet"].to_numpy() == pytest.approx(found.packet.rate.to_numpy().mean(axis=0), rel=1e-12)
+    assert rates["fluid"].to_numpy() == pytest.approx(found.fluid.rate.to_numpy().mean(axis=0), rel=1e-12)
+    assert done == sorted(done) and done[-1] == 1.0
+
+
+def test_where_they_part_is_found():
+    # a slow flow updates when its ACKs come, which the fluid does not know: as the second joins
+    network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3], starts=[0.0, 5.0])
+    found = ecc.compare(ecc.Scenario(network, PIQIRCP(), 15.0))
+    row = found.table.iloc[1]
+    assert not found.agrees
+    assert 5.0 < row["parted"] <= row["at"] < 8.0
+    a, b = (run.rate.to_numpy()[:, 1] for run in (found.packet, found.fluid))
+    time = found.packet.data["time"].to_numpy()
+    last = np.flatnonzero(np.isclose(time, row["at"]))[0]
+    assert (a - b)[last - 9 : last + 1].mean() == pytest.approx(row["largest"], rel=1e-9)
+    assert 0.0 < row["apart"] < 1.0
+    figure = found.plot()
+    assert len(figure.data) == 2 * 3 and len(figure.layout.shapes) >= 2
+    assert "packets and fluid" in figure.layout.title.text
+    assert "<table" in found._repr_html_()
+    # with a tolerance that nothing exceeds they agree
+    wide = ecc.compare(ecc.Scenario(network, PIQIRCP(), 15.0), tolerance=10.0)
+    assert wide.agrees and not wide.plot().layout.shapes
+
+
+def test_bad_input():
+    scenario = ecc.Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), RCP(), 2.0)
+    with pytest.raises(ValueError, match=r"window must be >= the sample \(0.1 s\), got 0.01 s"):
+        ecc.compare(scenario, window=0.01)
+    with pytest.raises(ValueError, match="tolerance must be > 0"):
+        ecc.compare(scenario, tolerance=0.0)
+    with pytest.raises(ValueError, match="workload must be None for a fluid run"):
+        ecc.compare(scenario.with_(workload=Workload([Flow([0], size=1000)])))
