@@ -344,7 +344,11 @@ def _link_eigenvalues(protocol: EMKC | MKC, found: BottleneckAssignment) -> NDAr
     out = []
     for b in np.unique(links):
         own = links == b
-        C, y, w = float(network.capacities[b]), float(point.rates[network.incidence[:, b]].sum()), float(point.rates[own].sum())
+        C, y, w = (
+            float(network.capacities[b]),
+            float(point.rates[network.incidence[:, b]].sum()),
+            float(point.rates[own].sum()),
+        )
         p, slope = ((y - C) / y, C / (y * y)) if isinstance(protocol, EMKC) else (y / C, 1.0 / C)
         out += [1.0 - protocol.beta * p] * (int(own.sum()) - 1) + [1.0 - protocol.beta * (p + w * slope)]
     return np.array(out)  # fmt: skip

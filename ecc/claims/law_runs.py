@@ -71,7 +71,6 @@ def law_run(
     follows = np.zeros((past + steps, flows), dtype=np.int64)
     follows[:] = [flow.route[0] for flow in network.flows] if assignment is None else np.asarray(assignment)
     announce, asks = protocol.announce_law, law_arguments(protocol.router_law)
-    jetmax = isinstance(protocol, JetMax)
 
     def speak(n: int) -> None:
         """The routers at step n, from the rates that reach them."""
@@ -85,10 +84,9 @@ def law_run(
                 "R": memory[link], "y": total, "u": float(arriving[~mine].sum()), "N": float(mine.sum()),
                 "C": float(network.capacities[link]), "d": float(longest[link]), "T": T, "p": p,
             }  # fmt: skip
-            if jetmax:  # a link without followers has no fair rate
-                target = protocol.rate_range(supply["C"])[1]
+            if isinstance(protocol, JetMax):  # a link without followers has no fair rate
                 told[n, link] = protocol.router_law(**{a: supply[a] for a in asks}) if mine.any() else np.inf
-                loud[n, link] = max(0.0, 1.0 - target / total)
+                loud[n, link] = protocol.loss_law(total, supply["C"], p)
                 continue
             told[n, link] = protocol.router_law(**{a: supply[a] for a in asks})
             if announce is not None:
@@ -105,7 +103,7 @@ def law_run(
         if assignment is None:
             level = np.where(crosses, loud[heard, np.arange(links)], -np.inf)
             rate = np.where(crosses, told[heard, np.arange(links)], np.inf)
-            follows[n] = _choose(jetmax, follows[n - 1], level, rate, x[n - 1])
+            follows[n] = _choose(isinstance(protocol, JetMax), follows[n - 1], level, rate, x[n - 1])
         at = heard[everyone, follows[n]]
         old = x[at - ahead[at % len(ahead), everyone, follows[n]], everyone]
         said = told[at, follows[n]]
