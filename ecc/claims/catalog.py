@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ecc.claims import delays_and_bottlenecks, integral_loops, queues_and_rates, stationary_rates  # noqa: F401  (they register their checks)
+from ecc.claims import (  # noqa: F401  (they register their checks)
+    convergence,
+    delays_and_bottlenecks,
+    integral_loops,
+    queues_and_rates,
+    stationary_rates,
+)
 from ecc.claims.ledger import CHECKS, Check, Claim, claims
 
 __all__ = ["checks", "select"]

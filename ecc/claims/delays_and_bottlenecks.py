@@ -13,7 +13,7 @@ from ecc import plot
 from ecc.claims.evidence import CAPACITY
 from ecc.claims.law_runs import law_run, random_network, settled
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.closed_loop import linearize, linearize_laws
+from ecc.closed_loop import law_arguments, linearize, linearize_laws
 from ecc.errors import ConvergenceError
 from ecc.models import EMKC, MKC, XCP, JetMax
 from ecc.models.base import Protocol
@@ -48,7 +48,8 @@ def xcp_1(claim: Claim) -> Finding:
     curve = np.column_stack([angles * np.sin(angles), angles * angles * np.cos(angles)])
     figure = plot.boundary_figure(
         curve[:, 0], {"exact boundary": curve[:, 1]}, {"beta = √2 alpha²": sqrt(2.0) * curve[:, 0] ** 2},
-        {"default gains": ([XCP().alpha], [XCP().beta], None), "end of the claimed range": ([edge], [pi * pi / 16 * sqrt(2.0) / 2], None)},
+        {"default gains": ([XCP().alpha], [XCP().beta], None),
+         "end of the claimed range": ([edge], [sqrt(2.0) * edge * edge], None)},
         x_title="α", y_title="β", log_x=False,
     )  # fmt: skip
     return Finding(
@@ -63,7 +64,7 @@ def xcp_1(claim: Claim) -> Finding:
             Measure("largest relative distance from pi/(4 sqrt(2))", worst, note="18 networks"),
             Measure("alpha = 0.4, beta = 0.226", "stable" if defaults else "unstable", reported="stable"),
         ],
-        [Picture.of(figure, "XCP with equal RTTs", "The free-queue model is stable below the boundary, whatever the RTT.")],
+        [Picture.of(figure, "XCP with equal RTTs", "The free-queue model is stable below the boundary at any RTT.")],
         ["The model lets the queue be negative; a queue that is empty at rest switches the loop."],
     )  # fmt: skip
 
@@ -127,7 +128,9 @@ def _in_order(delays: NDArray[np.int64]) -> bool:
     return bool(np.all(np.roll(delays, -1, axis=0) <= delays + 1))
 
 
-def _worst_pattern(own: float, gain: float, flows: int, seed: int) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+def _worst_pattern(
+    own: float, gain: float, flows: int, seed: int
+) -> tuple[float, NDArray[np.int64], NDArray[np.int64]]:
     """Delays in order, found by 1500 random changes that are kept where the loop grows no less."""
     rng = np.random.default_rng(seed)
     back = np.tile(rng.integers(1, BACK + 1, flows), (PERIOD, 1))
@@ -168,10 +171,8 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
 @check("emkc-1", cost=12)
 def emkc_1(claim: Claim) -> Finding:
     """Constant delays by certificate, varying ones by contraction, by chance and by search."""
-    undelayed = max(
-        abs(linearize(EMKC(beta=b), Network.dumbbell("10 Mb/s", [0.0] * 3), "discrete").spectral_radius - abs(1.0 - b))
-        for b in BETAS
-    )
+    still = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
+    undelayed = max(float(np.abs(np.linalg.eigvals(still.jacobian(EMKC(beta=b))) - (1.0 - b)).min()) for b in BETAS)
     sharp = all(
         linearize(EMKC(beta=b), Network.dumbbell("100 Mb/s", [rtt] * n), "discrete").certify().stable == (b < 2.0)
         for rtt in (0.0, 0.1, 0.7)
@@ -199,14 +200,16 @@ def emkc_1(claim: Claim) -> Finding:
     varying = max(found[0] for found in worst.values())
     unstable = [b for b in BETAS if worst[b][0] > 1.0]
     figure = plot.boundary_figure(
-        BETAS, {"worst pattern found": [worst[b][0] for b in BETAS], "delays drawn anew at every step": list(chance.values()),
-                "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS]},
+        BETAS,
+        {"worst pattern found": [worst[b][0] for b in BETAS], "delays drawn at every step": list(chance.values()),
+         "no delay": [max(_loop(b, 3)[0], abs(1.0 - b)) for b in BETAS]},
         {"stable below": 1.0}, x_title="β", y_title="growth of a deviation in a step", log_x=False,
     )  # fmt: skip
     reason = (
         f"Constant delays: {proven} of {len(mixes) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} proven "
-        f"stable; beta = 2 -+ {EDGE:g} is proven {'' if sharp else 'not always '}stable and unstable where RTTs are equal, while the {len(mixes)} mixes lose "
-        f"stability between {edges.min():.4f} and {edges.max():.4f}. Varying delays: "
+        f"stable; beta = 2 -+ {EDGE:g} is {'proven' if sharp else 'not always'} stable and unstable where RTTs are "
+        f"equal, while the {len(mixes)} mixes lose stability between {edges.min():.4f} and {edges.max():.4f}. Varying "
+        "delays: "
     )
     if unstable:
         reason += (
@@ -226,12 +229,12 @@ def emkc_1(claim: Claim) -> Finding:
             Measure(f"beta = 2 -+ {EDGE:g} proven stable and unstable, equal RTTs", "yes" if sharp else "no",
                     note="RTT 0 to 0.7 s, 1 and 3 flows"),
             Measure("mixes proven stable", f"{proven} of {len(mixes) * len(BETAS)}",
-                    note=f"{len(mixes)} mixes of 2 to 5 flows, directional delays; beta = {', '.join(map(str, BETAS))}"),
+                    note=f"{len(mixes)} mixes of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
             Measure("boundary over mixes, least", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
             Measure("boundary over mixes, largest", float(edges.mean(axis=1).max()), reported=2.0,
                     note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
             Measure("one and two flows, any varying delays: spectral radius of |A|", contracts, note="< 1 is stable"),
-            Measure("three flows, delays drawn at every step: largest growth", max(chance.values()), note="three seeds"),
+            Measure("three flows, delays drawn at every step: largest growth", max(chance.values()), note="3 seeds"),
             Measure("three flows, worst delays found: largest growth", varying,
                     note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
             Measure(f"the same at beta = {shown:g}, growth in the laws themselves", grows,
@@ -268,10 +271,9 @@ def _persists(protocol: Protocol, network: Network, assignment: NDArray[np.int64
         point = protocol.equilibrium(network, assignment)
     except ConvergenceError:
         return None
-    loads, p = point.rates @ network.incidence, protocol.namespace()
-    names = {"y": loads, "C": network.capacities, "p": p}
-    asked = ("y", "C", "p") if isinstance(protocol, MKC) else ("y", "C")
-    price = [protocol.router_law(**{k: names[k] if k == "p" else names[k][link] for k in asked}) for link in range(network.n_links)]  # fmt: skip
+    asked, p = law_arguments(protocol.router_law), protocol.namespace()
+    loads = zip(point.rates @ network.incidence, network.capacities, strict=True)
+    price = [protocol.router_law(**{k: v for k, v in {"y": y, "C": C, "p": p}.items() if k in asked}) for y, C in loads]
     heard = np.where(network.incidence, price, -np.inf)
     return bool(np.all(heard[np.arange(network.n_flows), assignment] >= heard.max(axis=1) * (1.0 - 1e-12)))
 
@@ -303,7 +305,8 @@ def mm_1(claim: Claim) -> Finding:
     for k in range(60):
         network = random_network(rng, 6, 20, 3)
         found = water_filled(network, rng.uniform(1.0, 100.0, 6))
-        protocol = EMKC(beta=float(rng.uniform(0.5, 3.0))) if k % 2 else MKC(beta=float(rng.uniform(0.5, 30.0)), alpha=2e6)  # fmt: skip
+        beta = float(rng.uniform(0.5, 3.0))
+        protocol = EMKC(beta=beta) if k % 2 else MKC(beta=10.0 * beta, alpha=2e6)
         alone = _link_eigenvalues(protocol, found)
         whole = np.linalg.eigvals(found.jacobian(protocol))
         union = max(union, float(np.abs(np.sort(np.abs(whole)) - np.sort(np.abs(alone))).max()))
@@ -318,14 +321,16 @@ def mm_1(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"Of {tried[False]} inconsistent assignments {persisting[False]} persist in their equilibrium, of {tried[True]} "
-        f"consistent ones {persisting[True]}, in 40 networks; {free} of {tried[True]} consistent ones leave a router "
-        f"without unresponsive flows. The eigenvalues of the network are those of its links within {union:.1e} and "
-        f"stability is the same in {agree} of {cases} networks of 6 links and 20 flows; {delayed_agree} of {delayed} "
+        f"Of {tried[False]} inconsistent assignments {persisting[False]} persist in their equilibrium, of "
+        f"{tried[True]} consistent ones {persisting[True]}, in 40 networks; {free} of these {tried[True]} "
+        "leave a router without unresponsive flows. The eigenvalues of a network are those of its links within "
+        f"{union:.1e}, stability is the same in {agree} of {cases} networks of 6 links and 20 flows; {delayed_agree} of {delayed} "
         "that are stable without delays stay so with random ones.",
         [
-            Measure("inconsistent assignments that persist", float(persisting[False]), reported=0.0, note=f"of {tried[False]}"),
-            Measure("consistent assignments that persist", float(persisting[True]), note=f"of {tried[True]}, in 40 networks"),
+            Measure("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
+                    note=f"of {tried[False]}"),
+            Measure("consistent assignments that persist", float(persisting[True]),
+                    note=f"of {tried[True]}, in 40 networks"),
             Measure("consistent assignments without a free router", float(none_free), reported=0.0),
             Measure("network and its links agree on stability", f"{agree} of {cases}"),
             Measure("largest difference of eigenvalue moduli, network and links", union),
@@ -366,7 +371,7 @@ def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], 
         y = x @ crosses
         if isinstance(protocol, JetMax):
             told = protocol.router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
-            prices[:, n] = 1.0 - protocol.gamma * C / y
+            prices[:, n] = 1.0 - protocol.gamma * C / y  # not clipped: below capacity too it has to be monotone
         else:
             told = prices[:, n] = protocol.router_law(y, C)
         x = np.maximum(1.0, protocol.source_law(x, np.take_along_axis(told, links, 1), p))
@@ -457,18 +462,18 @@ def jm_th2(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"{len(consistent)} consistent assignments have a spectral radius of 0.4 within {off:.1e}; of "
-        f"{len(drawn[False])} inconsistent ones {above} pass 1, from {min(drawn[False]):.3f} to {max(drawn[False]):.3f}. "
+        f"{len(drawn[False])} inconsistent ones {above} pass 1 ({min(drawn[False]):.3f} to {max(drawn[False]):.3f}). "
         f"With random directional delays tau up to 1.998 is proven stable in {inside} of {certified} cases, 2.002 "
-        f"unstable in {outside} of 6 networks; with delays that change at every step a deviation is at most {worst:.1e} "
-        "of the first after 1000 steps.",
+        f"unstable in {outside} of 6 networks; with delays that change at every step a deviation is at most "
+        f"{worst:.1e} of the first after 1000 steps.",
         [
-            Measure("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn at random"),
+            Measure("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn"),
             Measure("largest distance of their spectral radius from 0.4", off, reported=0.0),
             Measure("inconsistent assignments, largest spectral radius", max(drawn[False]), reported="may exceed 1",
                     note=f"{above} of {len(drawn[False])} above 1; least {min(drawn[False]):.4f}"),
             Measure("tau = 0.01 to 1.998, random delays, proven stable", f"{inside} of {certified}"),
             Measure("tau = 2.002, random delays, unstable", f"{outside} of 6"),
-            Measure("deviation left by varying delays after 1000 steps", worst, note="tau = 0.6 and 1.9, two seeds each"),
+            Measure("deviation left by varying delays after 1000 steps", worst, note="tau = 0.6 and 1.9, two seeds"),
         ],
         [Picture.of(figure, "Spectral radius of JetMax under bottleneck assignments",
                     "10 routers, 50 flows over 1 to 10 hops, tau = 0.6, no delays (every fourth of 2000 is drawn).")],

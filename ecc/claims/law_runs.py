@@ -124,7 +124,7 @@ def _choose(
     x: NDArray[np.float64],
 ) -> NDArray[np.int64]:  # fmt: skip
     """The loudest link; JetMax: among links without virtual loss the one with the least fair rate, once at rest."""
-    loudest = np.argmax(level, axis=1)
+    loudest: NDArray[np.int64] = np.argmax(level, axis=1)
     if not jetmax:
         return loudest
     now = np.arange(len(x))

@@ -14,6 +14,12 @@ QUICK = {
     "dis-con": Verdict.CONFIRMED,
     "piqi-w": Verdict.CONFIRMED,
     "piqi-11": Verdict.CONFIRMED,
+    "xcp-3": Verdict.CONFIRMED,
+    "emkc-2": Verdict.CONFIRMED,
+    "jm-mono": Verdict.CONFIRMED,
+    "jm-n": Verdict.CONFIRMED,
+    "mm-1": Verdict.CONFIRMED,
+    "mx-1": Verdict.CONDITIONAL,
 }
 LONG = {
     "qi-3": Verdict.CONFIRMED,
@@ -26,6 +32,16 @@ LONG = {
     "piqi-D": Verdict.CONDITIONAL,
     "piqi-12": Verdict.CONDITIONAL,
     "piqi-13": Verdict.CONDITIONAL,
+    "xcp-1": Verdict.CONFIRMED,
+    "xcp-2": Verdict.CONDITIONAL,
+    "emkc-1": Verdict.CONDITIONAL,
+    "emkc-3": Verdict.CONFIRMED,
+    "avq-1": Verdict.CONFIRMED,
+    "mm-2": Verdict.CONFIRMED,
+    "jm-3": Verdict.CONFIRMED,
+    "jm-th2": Verdict.CONFIRMED,
+    "jm-th3": Verdict.CONFIRMED,
+    "jm-th4": Verdict.CONDITIONAL,
     "th-f4": Verdict.CONDITIONAL,
     "th-f9": Verdict.CONFIRMED,
     "th-f11": Verdict.CONFIRMED,
@@ -51,7 +67,7 @@ def test_long(claim_id):
 
 
 def test_select_by_protocol_and_by_claim():
-    assert [c.id for c in select(["qi-7", "rcp"])] == ["qi-7", "th-f4", "th-f9", "th-f11"]
+    assert [c.id for c in select(["qi-7", "rcp"])] == ["qi-7", "xcp-2", "th-f4", "th-f9", "th-f11"]
     assert select() == [claims()[key] for key in checks()]
-    with pytest.raises(ValueError, match="crosscheck covers the protocols PIQI-RCP, QI-RCP, RCP and claims such as"):
+    with pytest.raises(ValueError, match="crosscheck covers the protocols EMKC, .*, RCP, XCP and claims such as"):
         select(["tcp"])
