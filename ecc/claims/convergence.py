@@ -270,7 +270,7 @@ def jm_th4(claim: Claim) -> Finding:
     return Finding(
         claim,
         verdict,
-        f"Efficiency: {_few(set(efficient.values()))} steps in the map from 1 Mb/s to 10^100 bit/s and 1 to 1024 flows, "
+        f"Efficiency: {_few(set(efficient.values()))} steps in the map from 1 Mb/s to 10^100 bit/s, 1 to 1024 flows, "
         f"{_few({p.steps for p in paces.values()})} in packets, which take {min(times):.2f} to {max(times):.2f} s. "
         "Fairness, from one flow with all of the capacity: its distance from C/N is N - 1 times C/N at first, so that "
         f"ceil(log(eps/(N - 1))/log(1 - tau)) steps are needed: {expected} for up to {max(whole, default=0)} flows, "

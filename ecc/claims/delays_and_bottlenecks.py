@@ -324,8 +324,8 @@ def mm_1(claim: Claim) -> Finding:
         f"Of {tried[False]} inconsistent assignments {persisting[False]} persist in their equilibrium, of "
         f"{tried[True]} consistent ones {persisting[True]}, in 40 networks; {free} of these {tried[True]} "
         "leave a router without unresponsive flows. The eigenvalues of a network are those of its links within "
-        f"{union:.1e}, stability is the same in {agree} of {cases} networks of 6 links and 20 flows; {delayed_agree} of {delayed} "
-        "that are stable without delays stay so with random ones.",
+        f"{union:.1e}, stability is the same in {agree} of {cases} networks of 6 links and 20 flows; "
+        f"{delayed_agree} of {delayed} that are stable without delays stay so with random ones.",
         [
             Measure("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
                     note=f"of {tried[False]}"),
