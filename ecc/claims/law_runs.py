@@ -26,8 +26,6 @@ __all__ = ["LawRun", "law_run", "random_network", "settled"]
 
 FLOOR = 1.0
 """Least rate of a flow [bit/s]."""
-NEAR = 0.01
-"""A JetMax flow changes between links without loss only within this share of the rate it was told (JETMAX sec. 5.3)."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ def law_run(
     back = _pattern(backward, flows, links)
     past = int(ahead.max() + back.max()) + 1
     everyone, p, T = np.arange(flows), protocol.namespace(), protocol.params()["interval"]
+    near = p.tolerance if isinstance(protocol, JetMax) else None
     rtt = (ahead.max(axis=0) + back.max(axis=0)) * T
     longest = np.where(crosses, rtt, 0.0).max(axis=0)
     x = np.tile(np.asarray(start, dtype=float), (past + steps, 1))
@@ -86,7 +85,8 @@ def law_run(
             }  # fmt: skip
             if isinstance(protocol, JetMax):  # a link without followers has no fair rate
                 told[n, link] = protocol.router_law(**{a: supply[a] for a in asks}) if mine.any() else np.inf
-                loud[n, link] = protocol.loss_law(total, supply["C"], p)
+                loss = protocol.loss_law(total, supply["C"], p)
+                loud[n, link] = loss if loss > p.tolerance else 0.0
                 continue
             told[n, link] = protocol.router_law(**{a: supply[a] for a in asks})
             if announce is not None:
@@ -103,7 +103,7 @@ def law_run(
         if assignment is None:
             level = np.where(crosses, loud[heard, np.arange(links)], -np.inf)
             rate = np.where(crosses, told[heard, np.arange(links)], np.inf)
-            follows[n] = _choose(isinstance(protocol, JetMax), follows[n - 1], level, rate, x[n - 1])
+            follows[n] = _choose(near, follows[n - 1], level, rate, x[n - 1])
         at = heard[everyone, follows[n]]
         old = x[at - ahead[at % len(ahead), everyone, follows[n]], everyone]
         said = told[at, follows[n]]
@@ -120,16 +120,16 @@ def _pattern(delays: ArrayLike, flows: int, links: int) -> NDArray[np.int64]:
 
 
 def _choose(
-    jetmax: bool, current: NDArray[np.int64], level: NDArray[np.float64], rate: NDArray[np.float64],
+    near: float | None, current: NDArray[np.int64], level: NDArray[np.float64], rate: NDArray[np.float64],
     x: NDArray[np.float64],
 ) -> NDArray[np.int64]:  # fmt: skip
-    """The loudest link; JetMax: among links without virtual loss the one with the least fair rate, once at rest."""
+    """The loudest link; JetMax: among links without virtual loss the one of least fair rate, once `near` its own."""
     loudest: NDArray[np.int64] = np.argmax(level, axis=1)
-    if not jetmax:
+    if near is None:
         return loudest
     now = np.arange(len(x))
     keep = level[now, current] >= level[now, loudest]
-    at_rest = np.abs(rate[now, current] / x - 1.0) <= NEAR
+    at_rest = np.abs(rate[now, current] / x - 1.0) <= near
     least = np.argmin(np.where(level == level.max(axis=1, keepdims=True), rate, np.inf), axis=1)
     return np.where(keep & ~at_rest & np.isfinite(rate[now, current]), current, np.where(keep, least, loudest))
 

@@ -18,6 +18,7 @@ QUICK = {
     "emkc-2": Verdict.CONFIRMED,
     "jm-mono": Verdict.CONFIRMED,
     "jm-n": Verdict.CONFIRMED,
+    "jm-loss": Verdict.CONFIRMED,
     "mm-1": Verdict.CONFIRMED,
     "mx-1": Verdict.CONDITIONAL,
 }
