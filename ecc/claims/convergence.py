@@ -271,7 +271,7 @@ def jm_th4(claim: Claim) -> Finding:
         claim,
         verdict,
         f"Efficiency: {_few(set(efficient.values()))} steps in the map from 1 Mb/s to 10^100 bit/s, 1 to 1024 flows, "
-        f"{_few({p.steps for p in paces.values()})} in packets, which take {min(times):.2f} to {max(times):.2f} s. "
+        f"{_few({p.steps for p in paces.values()})} in packets, which take {_few({round(s, 2) for s in times})} s. "
         "Fairness, from one flow with all of the capacity: its distance from C/N is N - 1 times C/N at first, so that "
         f"ceil(log(eps/(N - 1))/log(1 - tau)) steps are needed: {expected} for up to {max(whole, default=0)} flows, "
         + ", ".join(f"{fair[n]} for {n}" for n in counts if n not in whole)
@@ -296,5 +296,6 @@ def jm_th4(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-def _few(values: set[int]) -> str:
+def _few(values: set[int] | set[float]) -> str:
+    """The least and the largest, or the only one."""
     return " to ".join(str(v) for v in sorted({min(values), max(values)}))

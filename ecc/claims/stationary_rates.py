@@ -26,14 +26,25 @@ BAND = 0.1
 """A stated number is confirmed within this share of it."""
 
 
-def _late(run: Trajectory, of: str = "rate") -> NDArray[np.float64]:
-    """Means over the last third of a run."""
+def late_means(run: Trajectory, of: str = "rate") -> NDArray[np.float64]:
+    """Return the means over the last third of a run.
+
+    Parameters
+        run : Trajectory. of : name of the series.
+    """
     values = run.data[of].to_numpy()
     means: NDArray[np.float64] = values[-(len(values) // 3) :].mean(axis=0)
     return means
 
 
-def _packets(network: Network, protocol: Protocol, duration: float, seed: int = 1, start: str = "empty") -> Trajectory:
+def packet_run(
+    network: Network, protocol: Protocol, duration: float, seed: int = 1, start: str = "empty"
+) -> Trajectory:
+    """Return a packet run in 300 samples.
+
+    Parameters
+        network, protocol, duration, seed : of the scenario. start : as for ecc.packet.simulate.
+    """
     return packet.simulate(Scenario(network, protocol, duration, seed=seed), sample=duration / 300.0, start=start)
 
 
@@ -68,7 +79,7 @@ def xcp_2(claim: Claim) -> Finding:
         for n in SIZES:
             network = Network.xcp_unfair(n, UNFAIR_DELAY, long_link_first=long_first)
             fair = max_min(network)[0]
-            rate = _late(_packets(network, XCP(), 60.0))[0]
+            rate = late_means(packet_run(network, XCP(), 60.0))[0]
             ratios.setdefault(f"XCP packets, {order}", []).append(float(rate / fair))
     networks = [Network.xcp_unfair(n) for n in SIZES]
     predicted = [float(XCP().equilibrium(network).rates[0] / max_min(network)[0]) for network in networks]
@@ -77,7 +88,7 @@ def xcp_2(claim: Claim) -> Finding:
         runs = others.setdefault(type(protocol).__name__, {})
         for long_first, n, start in product((False, True), (2, 4, 6), ("empty", "equilibrium")):
             network = Network.xcp_unfair(n, UNFAIR_DELAY, long_link_first=long_first)
-            rates = _late(_packets(network, protocol, 60.0, start=start))
+            rates = late_means(packet_run(network, protocol, 60.0, start=start))
             order = "l2" if long_first else "l1"
             runs[f"n = {n}, {order} first, from {start}"] = _off(rates, protocol.equilibrium(network).rates)
     off = {order: _off(np.array(found), np.array(predicted)) for order, found in ratios.items()}
@@ -140,7 +151,7 @@ def xcp_3(claim: Claim) -> Finding:
             continue
         load = point.rates @ network.incidence / network.capacities
         least, tried = min(least, float(load[np.isfinite(point.fair_rate)].min())), tried + 1
-    seen = {n: float(_late(_packets(_held_elsewhere(n), protocol, 60.0), "arrival")[0] / 100e6) for n in (9, 49)}
+    seen = {n: float(late_means(packet_run(_held_elsewhere(n), protocol, 60.0), "arrival")[0] / 100e6) for n in (9, 49)}
     model = {n: float(protocol.equilibrium(_held_elsewhere(n)).rates.sum() / 100e6) for n in seen}
     close = max(abs(seen[n] / model[n] - 1.0) for n in seen)
     holds = abs(loads[-1] / floor - 1.0) < 1e-2 and least > floor * (1.0 - 1e-9) and close <= BAND
@@ -187,10 +198,10 @@ def emkc_2(claim: Claim) -> Finding:
         lost = []
         for seed in (1, 2, 3):
             rtts = np.random.default_rng(seed).uniform(0.05, 0.5, n).tolist()
-            run = _packets(Network.dumbbell("10 Mb/s", rtts, buffer="250 kB"), protocol, 240.0, seed)
-            load = float(_late(run, "arrival")[0])
+            run = packet_run(Network.dumbbell("10 Mb/s", rtts, buffer="250 kB"), protocol, 240.0, seed)
+            load = float(late_means(run, "arrival")[0])
             excess.setdefault(n, []).append((load - 10e6) / (n * added))
-            lost.append(8000.0 * float(_late(run, "drops")[0]) / 0.8 / load)
+            lost.append(8000.0 * float(late_means(run, "drops")[0]) / 0.8 / load)
         worst = max(worst, max(abs(e - 1.0) for e in excess[n]))
         measures.append(
             Measure(f"packets, {n} flows: (arrivals - C)/(N alpha/beta)", float(np.mean(excess[n])), reported=1.0,
@@ -234,9 +245,9 @@ def avq_1(claim: Claim) -> Finding:
     measures, pictures, worst, drops = [], [], 0.0, 0.0
     for name, network, protocol, duration in lots:
         buffered = Network([Link(link.capacity, link.delay, 4_000_000) for link in network.links], network.flows)
-        run = _packets(buffered, protocol, duration)
+        run = packet_run(buffered, protocol, duration)
         fair = max_min(network, protocol.gamma * network.capacities)
-        rates, lost = _late(run), float(_late(run, "drops").sum())
+        rates, lost = late_means(run), float(late_means(run, "drops").sum())
         worst, drops = max(worst, _off(rates, fair)), drops + lost
         measures.append(
             Measure(f"packets, {name}: farthest rate from max-min at gamma C", _off(rates, fair),
@@ -290,8 +301,8 @@ def jm_3(claim: Claim) -> Finding:
     }
     for name, network in setups.items():
         protocol = JetMax(gamma=0.9)
-        run = _packets(network, protocol, 90.0)
-        rates, rest = _late(run), _at_rest(run)
+        run = packet_run(network, protocol, 90.0)
+        rates, rest = late_means(run), _at_rest(run)
         off = _off(rates, _lemma_3(protocol, network, run.bottleneck.to_numpy()[-1].astype(int), rates))
         if rest:
             packets = max(packets, off)
@@ -372,8 +383,8 @@ def jm_th3(claim: Claim) -> Finding:
         links = [Link(link.capacity, "10 ms") for link in drawn.links]
         flows = [Flow(flow.route, start=5.0 * k, access_delay="5 ms") for k, flow in enumerate(drawn.flows)]
         network = Network(links, flows)
-        packets = _packets(network, protocol, 90.0, seed)
-        apart = _off(_late(packets), max_min(network, protocol.gamma * network.capacities))
+        packets = packet_run(network, protocol, 90.0, seed)
+        apart = _off(late_means(packets), max_min(network, protocol.gamma * network.capacities))
         (off if _at_rest(packets) else moving).append(apart)
     close = sum(o <= BAND for o in off)
     holds = enumerated < 1e-9 and not empty and laws < 1e-3 and close == len(off)
@@ -438,16 +449,16 @@ def jm_loss(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if off["forward"] <= BAND and changed <= BAND else Verdict.REFUTED,
         f"x2 alone sends {mean['forward'][0]:.2f} Mb/s (10/0.8 = {alone:.2f}), both {mean['forward'][1]:.2f} and "
-        f"{mean['forward'][2]:.2f} (5/0.85 = {both:.2f}): within {off['forward']:.1%} of (26) and (27). With 90 % of the "
-        f"ACKs lost rates change by at most {changed:.2%}.",
+        f"{mean['forward'][2]:.2f} (5/0.85 = {both:.2f}): within {off['forward']:.1%} of (26) and (27). With 90 % of "
+        f"the ACKs lost rates change by at most {changed:.2%}.",
         [
             Measure(f"{what[name]}: {who}", float(mean[name][k]), "Mb/s", float(expected[name][k]),
                     f"+- {half[name][k]:.3f} (95 %, five seeds)")
             for name in expected for k, who in enumerate(("x2 alone", "x1", "x2"))
         ],
         [],
-        ["The paper does not say which flow begins; 12.5 Mb/s is that of the flow with 20 % loss. x1 joins at 60 s; means "
-         "over 30 to 60 s and from 120 s on."],
+        ["The paper does not say which flow begins; 12.5 Mb/s is that of the flow with 20 % loss. x1 joins at 60 s; "
+         "means over 30 to 60 s and from 120 s on."],
     )  # fmt: skip
 
 
@@ -472,10 +483,10 @@ def mx_1(claim: Claim) -> Finding:
         protocol = MaxNet(price_scale=scale)
         for name, network in setups.items():
             fair = max_min(network, protocol.mu * network.capacities)
-            run = _packets(network, protocol, 120.0)
-            rates = _late(run)
+            run = packet_run(network, protocol, 120.0)
+            rates = late_means(run)
             followed = np.isfinite(protocol.equilibrium(network).fair_rate)
-            loads = (_late(run, "arrival") / (protocol.mu * network.capacities))[followed]
+            loads = (late_means(run, "arrival") / (protocol.mu * network.capacities))[followed]
             apart, share = float(np.abs(loads - 1.0).max()), _off(rates, fair)
             holds[scale, name] = apart <= BAND and share <= BAND
             measures.append(

@@ -2,8 +2,13 @@
 
 import pytest
 
+from ecc.allocation import max_min
 from ecc.claims.catalog import checks, select
+from ecc.claims.convergence import WINDOW, pace_of
 from ecc.claims.ledger import Verdict, claims
+from ecc.claims.stationary_rates import BAND, UNFAIR_DELAY, late_means, packet_run
+from ecc.models import XCP
+from ecc.network import Network
 
 pytestmark = pytest.mark.claim
 
@@ -72,3 +77,25 @@ def test_select_by_protocol_and_by_claim():
     assert select() == [claims()[key] for key in checks()]
     with pytest.raises(ValueError, match="crosscheck covers the protocols EMKC, .*, RCP, XCP and claims such as"):
         select(["tcp"])
+
+
+@pytest.mark.slow
+def test_jm_th4_at_every_capacity_and_number_of_flows():
+    """JETMAX figs. 18 and 19: six steps in 1.92 to 2.52 s from 1 Mb/s to 16 Gb/s and with 1 to 1024 flows."""
+    capacities = [1e6, 4e6, 16e6, 64e6, 256e6, 1e9, 4e9, 16e9]
+    for (capacity, flows), pace in pace_of(capacities, [2**k for k in range(1, 11)]).items():
+        assert pace.steps == 6, (capacity, flows)
+        assert WINDOW[0] <= pace.seconds <= WINDOW[1], (capacity, flows)
+        assert pace.peak < 1.01, (capacity, flows)
+
+
+@pytest.mark.slow
+def test_xcp_2_for_larger_n():
+    """The equilibrium goes on to fall, and packets with l1 first go with it."""
+    ratios = []
+    for n in (8, 10):
+        network = Network.xcp_unfair(n, UNFAIR_DELAY)
+        rates = late_means(packet_run(network, XCP(), 60.0))
+        assert rates[0] == pytest.approx(XCP().equilibrium(network).rates[0], rel=BAND)
+        ratios.append(rates[0] / max_min(network)[0])
+    assert 0.25 > ratios[0] > ratios[1]
