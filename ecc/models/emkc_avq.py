@@ -8,7 +8,9 @@
     y  arrival rate [bit/s]        beta   gain of the source                tau    gain of the router
     C  capacity [bit/s]            Delta  control interval [s]              D_max  largest RTT of the link's flows [s]
 
-It rests at y = gamma C, V = gamma C - N alpha/beta, which may be negative.
+It rests at y = gamma C, V = gamma C - N alpha/beta, which may be negative. There beta p = alpha/x, so that differences
+between equal flows go as (1 - alpha/x)^n and decay only where the fair share is above alpha/2. With the parameters of
+JETMAX that is the share of its T2, 0.1 Mb/s: a link with more flows oscillates for good.
 
 D_max is the moving average, with the weight of JETMAX's footnote 4, of the largest smoothed RTT that packets carried in
 an interval; V waits at gamma C until there is one.

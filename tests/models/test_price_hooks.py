@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ecc.allocation import max_min, proportional
+from ecc.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, MKC, Kelly, price_books
 from ecc.network import Network
 from ecc.packet import simulate
@@ -82,6 +83,18 @@ def test_avq_stays_calm_at_any_phase_of_the_rtt(rtts):
     network = Network.dumbbell("10 Mb/s", rtts=rtts)
     run = simulate(Scenario(network, EMKCAVQ(gamma=0.95), 250.0), sample=0.1, start="equilibrium", perturb=0.02)
     assert run.rate.sel(time=slice(200.0, None)).std("time").max() < 0.02 * 4.75e6
+
+
+@pytest.mark.parametrize("share", [0.45, 0.55])
+def test_avq_needs_a_fair_share_above_half_of_alpha(share):
+    """Differences between flows go as (1 - alpha/x)^n, which the linear model of unlike RTTs has among its modes."""
+    protocol = EMKCAVQ(alpha="1 Mb/s", gamma=0.95)
+    network = Network.dumbbell(10e6 * share / 0.95, rtts=[0.1, 0.15, 0.2, 0.22, 0.25] * 2)
+    assert linearize(protocol, network, "discrete").is_stable == (share > 0.5)
+    run = simulate(Scenario(network, protocol, 100.0), sample=0.1, start="equilibrium")
+    late = run.rate.sel(time=slice(60.0, None))
+    apart = float((late - late.mean("flow")).std() / late.mean())
+    assert apart < 0.08 if share > 0.5 else apart > 0.2
 
 
 @pytest.mark.parametrize("steepness", [1.0, 4.0])
