@@ -462,22 +462,30 @@ int
 ecc_flow_ack(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t id = flow->late ? ecc_impairment_take_late(&self->receivers[index].impaired, &self->fast, self->base[ECC_ACK] + index)
-                             : flow->acks.head;
-    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    int64_t front = packet->offset + packet->size;
-    int64_t lost = packet->offset - flow->expected;
+    uint32_t id = flow->acks.head;
+    ecc_packet_t *packet;
+    int64_t front;
+    int64_t lost;
     int ret = 0;
 
-    ecc_state_trace(self, ECC_ACK, index, packet->offset);
-    if (!flow->late) {
+    if (id != ECC_NO_PACKET) {
+        packet = ecc_packets_at(&self->packets, id);
         flow->acks.head = packet->next;
         if (flow->acks.head != ECC_NO_PACKET) {
             ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, packet->next_time);
         }
+    } else { /* ACKs overtake each other */
+        id = ecc_impairment_take_late(&self->receivers[index].impaired, &self->fast, self->base[ECC_ACK] + index);
+        packet = ecc_packets_at(&self->packets, id);
     }
+    ecc_state_trace(self, ECC_ACK, index, packet->offset);
     if (flow->counts) {
-        lost = ecc_receiver_hear(self, packet, &front);
+        ecc_news_t news = ecc_receiver_hear(self, packet);
+        front = news.front;
+        lost = news.missing;
+    } else {
+        front = packet->offset + packet->size;
+        lost = packet->offset - flow->expected;
     }
     if (flow->counted == id) {
         flow->counted = ECC_NO_PACKET;

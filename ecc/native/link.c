@@ -46,9 +46,9 @@ capacity_now(const ecc_engine_t *self, ecc_link_state_t *link)
     return link->next_change == 0 ? link->is.capacity : link->changes[link->next_change - 1].capacity;
 }
 
-/* serve(from, size) of the text. */
+/* serve(from, size) of the text, where capacity changes. */
 static ecc_ps_t
-serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
+serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
 {
     double bits = (double) size * 8.0;
 
@@ -74,6 +74,18 @@ serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
         }
         from = end;
     }
+}
+
+/* When the last bit of a packet leaves, whose first is served at `from`; what packets of this size take is noted. */
+static ECC_RARE ecc_ps_t
+serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size, int kind)
+{
+    if (link->changes != NULL) {
+        return serve_changing(link, from, size);
+    }
+    link->tx_size[kind] = size;
+    link->tx_time[kind] = ecc_state_tx(size, link->is.capacity);
+    return ecc_state_add(from, link->tx_time[kind]);
 }
 
 /* Calls a hook of a router at a link; header: the whole of a packet's. */
@@ -353,6 +365,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     int kind = (hop & ECC_HOP_IS_ACK) != 0;
     ecc_link_state_t *link = &self->links[index];
     int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : size_on_link(self, packet, hop);
+    ecc_ps_t begins;
     int ret;
 
     ecc_link_catch_up(self, link);
@@ -373,16 +386,9 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (link->queue + size > link->most_bytes || link->ring.count >= link->most_packets) {
         return drop(self, index, id, size, kind);
     }
-    link->free_at = link->free_at > self->now ? link->free_at : self->now;
-    if (link->changes != NULL) {
-        link->free_at = serve(link, link->free_at, size);
-    } else {
-        if (link->tx_size[kind] != size) {
-            link->tx_size[kind] = size;
-            link->tx_time[kind] = ecc_state_tx(size, link->is.capacity);
-        }
-        link->free_at = ecc_state_add(link->free_at, link->tx_time[kind]);
-    }
+    begins = link->free_at > self->now ? link->free_at : self->now;
+    link->free_at = link->tx_size[kind] == size ? ecc_state_add(begins, link->tx_time[kind])
+                                                : serve(link, begins, size, kind);
     ret = ecc_ring_append(
         &link->ring, &self->memory, (ecc_queued_t) { link->free_at, id, (int32_t) size, position, 0 });
     if (ret != 0) {

@@ -166,17 +166,16 @@ ecc_receiver_flush(ecc_engine_t *self, uint32_t index)
     return let_go(self, index);
 }
 
-int64_t
-ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet, int64_t *front)
+ecc_news_t
+ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    const ecc_news_t *news = news_of(self, packet);
+    ecc_news_t news = *news_of(self, packet);
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
-    int64_t lost = 0;
+    int64_t known = receiver->known;
 
-    *front = news->front;
-    if (news->front > self->flows[packet->flow].expected) {
-        lost = news->missing - receiver->known;
-        receiver->known = news->missing;
+    if (news.front > self->flows[packet->flow].expected) {
+        receiver->known = news.missing;
     }
-    return lost;
+    news.missing -= known;
+    return news;
 }

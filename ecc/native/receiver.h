@@ -22,7 +22,7 @@ ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 /* An ACK sets out on its pure delay. */
 ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
 
-/* The sender hears an ACK: bytes that are newly known to be missing. front: up to where all is settled. */
-int64_t ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet, int64_t *front);
+/* The sender hears an ACK; missing: bytes that it did not know of, if front is beyond what is settled. */
+ecc_news_t ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet);
 
 #endif

@@ -82,7 +82,7 @@ typedef struct {
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
-    int64_t tx_size[2]; /* last size seen of data and of ACKs ... */
+    int64_t tx_size[2]; /* last size seen of data and of ACKs (0 if the capacity changes) ... */
     ecc_ps_t tx_time[2]; /* ... and what it takes */
     ecc_impaired_t *impaired; /* or NULL */
     int64_t lost;

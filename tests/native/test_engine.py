@@ -10,10 +10,12 @@ import pytest
 
 from ecc.errors import NativeError
 from ecc.native import (
+    CHANGE,
     EVENT,
     FLOW,
     FLOW_ENV,
     FLOW_HOOKS,
+    IMPAIRMENT,
     LINK,
     LINK_ENV,
     LINK_HOOKS,
@@ -156,6 +158,9 @@ def test_a_failing_hook_is_named_with_place_and_time():
         ("size", 0, r"size must be > 0 bytes, or -1 for unlimited, got 0 \(flow 0\)"),
         ("packet_size", 0, r"packets and ACKs must be from 1 to 2\^30 bytes, got 0 \(flow 0\)"),
         ("packet_size_max", 7, r"packets and ACKs must be from 1 to 2\^30 bytes, got 7 \(flow 0\)"),
+        ("ack_every", -1, r"ACKs must be sent every >= 0 packets and wait for them .*, got -1 \(flow 0\)"),
+        ("ack_wait", -7, r"ACKs must be sent every >= 0 packets and wait .* from 0 to 1e18 ps, got -7 \(flow 0\)"),
+        ("impairment", 1, r"impairments are numbered from 1, and need .*, got 1 \(flow 0\)"),
         ("access_delay", -5, r"delays of a flow must be from 0 to 1e18 ps, got -5 \(flow 0\)"),
         ("n_forward", 0, r"a route must name at least one link, and only links that exist, got 0 \(flow 0\)"),
     ],
@@ -174,6 +179,8 @@ def test_bad_flows_are_refused(field, value, message):
         ("delay", -1, r"delay of a link must be from 0 to 1e18 ps, got -1 \(link 0\)"),
         ("buffer", -2, r"buffer must be >= 0 bytes, or -1 for unlimited, and .*, got -2 \(link 0\)"),
         ("buffer_packets", -3, r"buffer must be .* and >= 0 packets, 0 for unlimited, got -3 \(link 0\)"),
+        ("impairment", -1, r"impairments are numbered from 1, and need .*, got -1 \(link 0\)"),
+        ("n_changes", 1, r"changes of capacity must be finite and >= 0 bit/s, .*, and there, got 1 \(link 0\)"),
         ("first_interval", 2**62, r"first interval must be below 4e18 ps, got 4.61168601843e\+18 \(link 0\)"),
     ],
 )
@@ -182,6 +189,29 @@ def test_bad_links_are_refused(field, value, message):
     links[field][0] = value
     with pytest.raises(NativeError, match=f"^{message}$"):
         Engine(links, flows, routes)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("data_loss", 1.5), ("ack_loss", np.nan), ("spike_lo", -1), ("spike_hi", 2 * 10**18), ("spike_between", -1),
+        ("jitter_lo", 5), ("spike_every_hi", 3),
+    ],
+)  # fmt: skip
+def test_bad_impairments_are_refused(field, value):
+    links, flows, routes = setup()
+    impairments = np.zeros(2, IMPAIRMENT)
+    impairments[field][1] = value
+    with pytest.raises(NativeError, match="^impairments are numbered from 1, and need .*, got 2$"):
+        Engine(links, flows, routes, impairments=impairments)
+
+
+@pytest.mark.parametrize("bad", [(5, 1e6), (7, -1e6), (7, np.inf), (4 * 10**18, 1e6)])
+def test_bad_changes_are_refused(bad):
+    links, flows, routes = setup()
+    links["n_changes"] = 2
+    with pytest.raises(NativeError, match=r"^changes of capacity must be .*, at growing times .* \(link 0\)$"):
+        Engine(links, flows, routes, changes=np.array([(5, 1e6), bad], CHANGE))
 
 
 def test_bad_calls_are_refused():

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import ecc
 from ecc.errors import NativeError
+from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
 from ecc.models import Protocol, all_protocols
 from ecc.native import (
     CHANGE,
@@ -488,11 +489,20 @@ def scenarios(draw: Any) -> Scenario:
             size=draw(st.sampled_from([None, 700, 30000])), access_delay=draw(TIMES),
             packet_size=draw(st.sampled_from([500, 1000, 1500, (300, 1500)])),
             reverse=draw(st.sampled_from([None, list(reversed(way[:cut])), way[cut:] or None])),
+            delayed_acks=draw(st.sampled_from([None, None, (2, 0.04)])),
         ))  # fmt: skip
     network, seed = Network(links, flows), draw(st.integers(0, 99))
     protocol = mixes(draw, n_links, n_flows) if draw(st.booleans()) else protocols(draw)
     phases = draw(st.sampled_from(["random", "equal", [k / n_links for k in range(n_links)]]))
-    return Scenario(network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases)
+    link, reordered = draw(st.integers(0, n_links - 1)), draw(st.booleans())
+    possible = [
+        RandomLoss(0.05, link=link, kind="all"), RandomLoss(0.5, acks_of="all"),
+        DelaySpikes((5, 20), (0.0, 0.1), link=link),
+        Jitter((0.0, 0.01), link=link, in_order=not reordered), Jitter((0.0, 0.01), acks_of=0, in_order=reordered),
+        CapacitySchedule(link, [0.1, 0.15, 0.4], [2e6, 1e5, 8e6]),
+    ]  # fmt: skip
+    impairments = draw(st.lists(st.sampled_from(possible), unique=True, max_size=4))
+    return Scenario(network, protocol, draw(st.floats(0.2, 1.0)), seed=seed, phases=phases, impairments=impairments)
 
 
 def compare_protocol(scenario: Scenario) -> None:
