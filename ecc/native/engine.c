@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "config.h"
@@ -391,7 +392,7 @@ int
 ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
     int64_t last_event = max_events < 0 ? INT64_MAX : self->n_events + max_events;
-    ecc_ps_t limit = self->next_sample < until ? self->next_sample : until;
+    ecc_ps_t limit;
     int ret = 0;
 
     if (self->stop == ECC_STOP_ERROR) {
@@ -400,6 +401,10 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     if (until < 0 || until >= ECC_NEVER) {
         return ecc_state_fail(self, ECC_ERR_UNTIL, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) until);
     }
+    if (until < self->now) {
+        until = self->now; /* time does not go back */
+    }
+    limit = self->next_sample < until ? self->next_sample : until;
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_links(self);
     }
@@ -430,16 +435,18 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
             self->stop = ECC_STOP_MAX_EVENTS;
             break;
         }
+        assert(next >= self->now);
         self->now = next;
         ret = fast <= slow ? run_fast(self) : run_slow(self);
     }
     if (ret == ECC_PAUSE) {
         self->stop = ECC_STOP_TRANSFERS;
-        return 0;
+        ret = 0;
     }
     if (ret != 0) {
         self->stop = ECC_STOP_ERROR;
     }
+    assert(ret != 0 || ecc_engine_verify(self) == 0);
     return ret;
 }
 
@@ -542,6 +549,32 @@ length(const ecc_engine_t *self, const ecc_fifo_t *fifo, ecc_ps_t time, bool *in
     return n;
 }
 
+/* Nothing is lost or made at a link: what came in has gone, was dropped, or waits in its order and within the buffer. */
+static bool
+link_is_fine(const ecc_engine_t *self, const ecc_link_state_t *link)
+{
+    const ecc_ring_t *ring = &link->ring;
+    bool fine = ecc_ring_verify(ring) == 0;
+    ecc_bytes_t queue = 0;
+    ecc_ps_t last = 0;
+
+    for (uint32_t k = 0; k < ring->count; k++) {
+        const ecc_queued_t *item = ecc_ring_at(ring, k);
+        fine = fine && item->size > 0 && item->leaves >= last;
+        last = item->leaves;
+        queue += item->size;
+    }
+    fine = fine && queue == link->queue && queue <= link->queue_peak && queue <= link->most_bytes
+        && (int64_t) ring->count <= link->most_packets && (ring->count == 0 || last == link->free_at)
+        && link->lost_bytes <= link->arrived - link->dropped_bytes - queue && link->queue_low <= queue;
+    for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
+        fine = fine && self->links[i].queue_low <= queue;
+    }
+    ECC_DEBUG(fine = fine && link->arrived == link->count.departed_bytes + link->dropped_bytes + queue
+            && link->count.arrived == link->count.departed + link->dropped + (int64_t) ring->count);
+    return fine;
+}
+
 int
 ecc_engine_verify(const ecc_engine_t *self)
 {
@@ -552,15 +585,8 @@ ecc_engine_verify(const ecc_engine_t *self)
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         const ecc_link_state_t *link = &self->links[i];
-        ecc_bytes_t queue = 0;
-        fine = fine && ecc_ring_verify(&link->ring) == 0;
-        for (uint32_t k = 0; k < link->ring.count; k++) {
-            queue += ecc_ring_at(&link->ring, k)->size;
-        }
-        fine = fine && queue == link->queue && link->queue_low <= queue && link->queue_peak >= queue;
-        fine = fine && queue <= link->most_bytes && link->ring.count <= link->most_packets;
-        fine = fine && link->lost_bytes <= link->arrived - link->dropped_bytes - queue;
         ecc_ps_t time = nodes[self->base[ECC_HOP] + i].time;
+        fine = fine && link_is_fine(self, link);
         n_packets += link->impaired != NULL && link->impaired->is.reorders != 0
             ? heap_size(self, link->impaired, time, &fine)
             : length(self, &link->wire, time, &fine);

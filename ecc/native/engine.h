@@ -415,7 +415,8 @@ ECC_MUST_CHECK int ecc_engine_new(const ecc_config_t *config, ecc_engine_t **eng
 void ecc_engine_free(ecc_engine_t *self);
 
 /*
- * Runs all events up to and at `until`, at most max_events of them (< 0: no limit). Slices never change the result.
+ * Runs all events up to and at `until`, at most max_events of them (< 0: no limit). Slices never change the result. A time
+ * before now is now. A debug build ends each call with ecc_engine_verify.
  * 0 or a negative code; after a failure every further call returns that code.
  */
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);

@@ -264,6 +264,8 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
     if (link->measures) {
         ecc_link_measure(link, first->leaves);
     }
+    ECC_DEBUG(link->count.departed++);
+    ECC_DEBUG(link->count.departed_bytes += first->size);
     link->queue -= first->size;
     if (link->queue < link->queue_low) {
         link->queue_low = link->queue;
@@ -376,6 +378,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
             link->histogram[ECC_N_BINS + bin(link->queue)]++;
         }
     }
+    ECC_DEBUG(link->count.arrived++);
     ret = call_all(self, index, ECC_LINK_ON_ARRIVAL, link->is.on_arrival, packet, position, size, kind);
     if (ret != 0) {
         return ret;

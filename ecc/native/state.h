@@ -91,6 +91,11 @@ typedef struct {
     uint32_t n_changes;
     uint32_t next_change; /* the first after now ... */
     uint32_t next_served; /* ... and the first after free_at */
+    struct {
+        int64_t arrived;
+        int64_t departed;
+        int64_t departed_bytes;
+    } count; /* packets and bytes, by debug builds, for ecc_engine_verify */
     double next_interval; /* of a router */
     uint64_t random;      /* of a router */
     ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
@@ -260,6 +265,13 @@ struct ecc_engine {
     ecc_report_t report;
     ecc_memory_t memory;
 };
+
+/* What debug builds do for ecc_engine_verify. */
+#ifdef NDEBUG
+#define ECC_DEBUG(statement) ((void) 0)
+#else
+#define ECC_DEBUG(statement) statement
+#endif
 
 static inline double
 ecc_state_seconds(ecc_ps_t time)

@@ -536,7 +536,7 @@ class Twin:
         Raises
             NativeError: a hook failed or left a bad value.
         """
-        end = to_ps(until)
+        end = max(to_ps(until), self.now)
         if not self.begun:
             self.begun = True
             for router in self.routers:
