@@ -703,6 +703,10 @@ set_up_a_bit_of_everything(void)
     setup.links[0].state = setup.cells[7];
     setup.links[1].on_arrival = stamp;
     setup.links[1].wants_flow_queue = 1;
+    setup.links[3] = (ecc_link_t) { .at = 1, .header_offset = 16, .on_drop = stamp, .on_departure = stamp,
+        .on_interval = tick, .first_interval = MS, .state = &setup.cells[7][8] };
+    setup.config.n_further = 1;
+    setup.config.header_size = 32;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];
         flow->start = i * 7 * MS;
@@ -715,6 +719,7 @@ set_up_a_bit_of_everything(void)
         flow->n_forward = 1 + i % 2;
         flow->n_reverse = i == 4 || i == 1;
         flow->size = i == 5 ? 33333 : -1;
+        flow->header_bytes = i == 1 ? 20 : 0;
         flow->window = i == 2 ? 6000.0 : i == 5 ? 3000.0 : 0.0;
         flow->rate = i == 5 ? 0.0 : 1e6;
         flow->stop = i == 0 ? 700 * MS : -1;
@@ -826,9 +831,30 @@ resize_or_fail(void *context, void *block, size_t size)
     return realloc(block, size);
 }
 
+/* Transfers, in two lots, so many that room for them grows. */
+static void
+set_up_transfers(ecc_transfer_t *transfers, int64_t n)
+{
+    static ecc_flow_t template;
+
+    template = a_flow(1e6, 0.0, 3 * MS);
+    template.header_offset = 16;
+    template.on_ack = wander;
+    template.state = &setup.cells[7][16];
+    setup.config.templates = &template;
+    setup.config.n_templates = 1;
+    setup.config.record_size = 16;
+    setup.routes[setup.config.n_routes++] = 1;
+    for (int64_t i = 0; i < n; i++) {
+        transfers[i] = (ecc_transfer_t) { .start = i / 20 * 100 * MS, .stop = -1, .size = 1000 + 100 * i, .ack_delay = MS };
+    }
+}
+
 static void
 every_allocation_may_fail(void)
 {
+    enum { N_TRANSFERS = 160 };
+    static ecc_transfer_t transfers[N_TRANSFERS];
     failing_t failing = { 0 };
     ecc_allocator_t allocator = { resize_or_fail, &failing };
     int64_t k;
@@ -840,17 +866,27 @@ every_allocation_may_fail(void)
         ecc_report_t report;
         failing = (failing_t) { .fails_at = k };
         set_up_a_bit_of_everything();
+        set_up_transfers(transfers, N_TRANSFERS);
         setup.config.allocator = &allocator;
         ret = ecc_engine_new(&setup.config, &engine, &report);
         CHECK_EQUAL(report.code, ret);
         if (ret == 0) {
+            static ecc_transfer_result_t over[N_TRANSFERS];
             ecc_stats_t stats;
-            ret = ecc_engine_advance(engine, SECOND, -1);
+            for (int half = 0; half < 2 && ret == 0; half++) {
+                ret = ecc_engine_add(engine, &transfers[half * N_TRANSFERS / 2], N_TRANSFERS / 2, half == 0);
+                ret = ret == 0 ? ecc_engine_advance(engine, SECOND, -1) : ret;
+            }
             n_late += ret != 0;
             ecc_engine_stats(engine, &stats);
             /* what was written before the failure is still there */
-            CHECK_EQUAL(stats.samples, ret == 0 ? 33 : stats.now / (30 * MS));
+            CHECK_EQUAL(stats.samples, ret == 0 ? 33 : (stats.now - 1) / (30 * MS));
             CHECK(stats.samples == 0 || setup.cells[0][0] > 0);
+            CHECK_EQUAL(ecc_engine_take_over(engine, over, N_TRANSFERS), stats.over);
+            for (int64_t i = 0; i < stats.over; i++) {
+                CHECK(over[i].number >= setup.config.n_flows && over[i].flow.finish > 0);
+            }
+            CHECK(ret != 0 || stats.over > 40);
             ecc_engine_free(engine);
         }
         CHECK(ret == 0 || ret == ECC_ERR_NO_MEMORY);
