@@ -73,7 +73,7 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = (double) link->n_changes;
         return ECC_ERR_CHANGES;
     }
-    k = check_changes(config->changes + *n_changes, link->n_changes);
+    k = link->n_changes == 0 ? 0 : check_changes(config->changes + *n_changes, link->n_changes);
     if (k < link->n_changes) {
         *value = config->changes[*n_changes + k].capacity;
         return ECC_ERR_CHANGES;
