@@ -210,7 +210,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     spoil(self, flow, offsetof(ecc_flow_t, state) / 8, 2);
     /* what no engine could check, or what takes for ever: memory outside of a record, a window without bounds */
     flow->bottleneck = flow->bottleneck >= 0 ? flow->bottleneck % RECORD * 8 : flow->bottleneck;
-    flow->window = flow->window > 1e5 && isfinite(flow->window) ? 1e5 : flow->window;
+    flow->window = flow->window > 1e4 && isfinite(flow->window) ? 1e4 : flow->window;
     record[0] = (int64_t) take(self, 2);
 }
 
