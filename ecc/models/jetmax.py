@@ -26,9 +26,13 @@ What the paper leaves open, and what it decides here:
 - Its header has no number of the interval, by which duplicate feedback could be told; here R_T's router stamps one.
 - `tolerance` is its epsilon: virtual loss up to it is none, since an interval counts whole packets, and a flow is near
   its fair rate within it. It decides how soon a proposal that just fits is approved, and how far it may overshoot.
-- A refused proposal is made again from the rate that the flow has.
-- Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted.
-- A link that nobody follows announces gamma C. ACKs on reverse links are unresponsive. Loss does not slow a flow.
+- A refused proposal is made again from the rate that the flow has, also after a switch of router.
+- Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted. That is
+  what newcomers add to a full link; the fewer there are, the coarser is N in the interval of a naive switch.
+- A link that nobody follows announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
+- A packet that is lost does not slow its flow.
+Virtual loss counts proposals: flows that a neighbor's refused proposal drives from the link that limits them may take
+turns for good. bottleneck="rate", of THESIS ch. VII, is free of that.
 """
 
 from __future__ import annotations

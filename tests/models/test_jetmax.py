@@ -61,7 +61,23 @@ def test_published_bounds():
     assert monotone.value == 1.0
 
 
-@pytest.mark.parametrize("bad", [{"tau": 0.0}, {"interval": -1.0}, {"gamma": 0.0}])
+@pytest.mark.parametrize("bad", [{"tau": 0.0}, {"interval": -1.0}, {"gamma": 0.0}, {"floor": 0.0}, {"basic_rate": 0.0}])
 def test_bad_parameters_get_one_line(bad):
-    with pytest.raises(ValueError, match=f"{next(iter(bad))} must be > 0, got"):
+    with pytest.raises(ValueError, match=f"{next(iter(bad))} must be > 0.*, got"):
+        JetMax(**bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"tolerance": -0.1}, "tolerance must be >= 0.*, got -0.1"),
+        ({"mouse_size": 0}, "mouse_size must be .*, got 0"),
+        ({"switching": "eager"}, "switching must be one of 'naive', 'managed', got 'eager'"),
+        ({"proposed_rate": None}, "proposed_rate must be one of True, False, got None"),
+        ({"bottleneck": "queue"}, "bottleneck must be one of 'loss', 'rate', got 'queue'"),
+        ({"mice": "ignored"}, "mice must be one of 'responsive', 'unresponsive', 'desired_rate', got 'ignored'"),
+    ],
+)
+def test_unknown_variants_get_one_line(bad, message):
+    with pytest.raises(ValueError, match=message):
         JetMax(**bad)

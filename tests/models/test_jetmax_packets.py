@@ -301,6 +301,27 @@ def test_by_virtual_loss_the_clocks_of_two_routers_decide_whether_flows_find_the
     assert worst(JetMax()) < 0.01 if settles else worst(JetMax()) > 0.5
 
 
+@claim
+@pytest.mark.parametrize("long_link_first", [False, True])
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_xcp_2_jetmax_stays_max_min_fair_where_xcp_does_not(n, long_link_first):
+    network = Network.xcp_unfair(n, long_link_first=long_link_first)
+    rates = simulate(Scenario(network, JetMax(), 30.0), sample=1.0).rate[-5:].mean("time").to_numpy()
+    assert rates == pytest.approx(max_min(network), rel=0.02)
+
+
+@claim
+@pytest.mark.parametrize("bottleneck", ["loss", "rate"])
+def test_ev_f10_the_bottleneck_of_x1_goes_there_and_back(bottleneck):
+    """EVAL fig. 10, a tenth of it: 80; 48.5 and 48.5; 40, 57 and 40 Mb/s."""
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="25 ms", starts=[0.0, 30.0, 60.0], packet_size=150)
+    run = simulate(Scenario(network, JetMax(bottleneck=bottleneck), 90.0), sample=1.0)
+    for time, rates, link in ((29.0, [80, 0, 0], 1), (59.0, [48.5, 48.5, 0], 0), (89.0, [40, 57, 40], 1)):
+        assert run.rate.sel(time=time).to_numpy() == pytest.approx(1e6 * np.array(rates), rel=0.005)
+        assert run.bottleneck.sel(time=time)[0] == link
+    assert run.drops.sum() == 0
+
+
 def test_a_fixed_assignment_is_listened_to():
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="10 ms")
     run = simulate(Scenario(network, JetMax(gamma=0.9), 30.0, assignment=[0, 0, 1]), sample=0.5)
@@ -359,3 +380,131 @@ def test_remedies_for_mice_give_the_link_back():
     used, run = with_mice(mice="desired_rate")
     assert used.mean() > 0.9
     assert run.queue_max.sel(time=slice(35.0, None)).max() <= 60 * 1500
+
+
+def shorts(rng, count, route, start):
+    """JETMAX sec. 7.2: Poisson arrivals every 0.2 s, lives lognormal of mean 10 s, other RTTs and packet sizes each."""
+    begins = start + np.cumsum(rng.exponential(0.2, count))
+    lives = rng.lognormal(np.log(10.0) - 0.125, 0.5, count)
+    rtts = rng.uniform(0.04, 1.04, count)
+    return [
+        Flow(route, start=b, stop=b + life, access_delay=rtt / 2.0 - 0.02, packet_size=(800, 1300))
+        for b, life, rtt in zip(begins, lives, rtts, strict=True)
+    ]
+
+
+def active(flows, times):
+    """Number of flows alive at each time."""
+    return np.array([sum(flow.start < time < flow.stop for flow in flows) for time in times])
+
+
+@slow
+@claim
+def test_jx_f14_long_flows_get_what_the_number_of_short_ones_leaves():
+    network = Network(
+        [Link("100 Mb/s", "20 ms")], [Flow([0], access_delay=0.03), Flow([0], start=5.0, access_delay=0.03)]
+    )
+    mice = shorts(np.random.default_rng(1), 500, [0], 15.0)
+    run = simulate(Scenario(network, JetMax(), 125.0, workload=Workload(mice)), sample=0.01)
+    long = run.rate.coarsen(time=100).mean().sel(time=slice(30.0, 120.0))
+    fair = 100e6 / (2.0 + active(mice, long["time"].to_numpy()))
+    assert long.mean("time").to_numpy() == pytest.approx([fair.mean()] * 2, rel=0.1)
+    assert run.rate.coarsen(time=100).mean().sel(time=slice(9.0, 15.0)).to_numpy() == pytest.approx(50e6, rel=0.02)
+    queue = run.queue.sel(time=slice(15.0, None)).to_numpy() / 1050.0
+    assert (queue < 2.0).mean() > 0.5 and (queue < 10.0).mean() > 0.99
+    assert run.drops.sum() == 0
+
+
+@slow
+@claim
+@pytest.mark.parametrize("bottleneck", ["loss", "rate"])
+@pytest.mark.parametrize("lossy", [False, True])
+def test_jx_f15_f16b_the_long_flow_follows_the_load(bottleneck, lossy):
+    count, rng = 50 if lossy else 500, np.random.default_rng(2)
+    links = [Link("400 Mb/s", "20 ms"), Link("100 Mb/s", "20 ms")]
+    first, second = shorts(rng, count, [0], 15.0), shorts(rng, count, [1], 80.0)
+    losses = [RandomLoss(0.1, link=0), RandomLoss(0.1, link=1), RandomLoss(0.5, acks_of="all")] if lossy else []
+    network = Network(links, [Flow([0, 1], access_delay=0.01)])
+    scenario = Scenario(
+        network, JetMax(bottleneck=bottleneck), 160.0, workload=Workload(first + second),
+        intervals=rng.uniform(0.1, 0.3, 2), impairments=losses,
+    )  # fmt: skip
+    run = simulate(scenario, sample=1.0)
+    assert run.queue_max.max() <= 1300 * (200 if lossy else 40)
+    times = run.data["time"].to_numpy()
+    fair = np.minimum(400e6 / (1.0 + active(first, times)), 100e6 / (1.0 + active(second, times)))
+    rate, followed = run.rate.to_numpy()[:, 0], run.bottleneck.to_numpy()[:, 0]
+    for begin, end, link in ((6.0, 15.0, 1), (30.0, 80.0, 0), (100.0, 160.0, 1)):
+        late = (times > begin) & (times <= end)
+        if lossy:  # rates are larger by what is lost before the bottleneck
+            assert 0.9 < rate[late].mean() / fair[late].mean() < 1.3
+        else:
+            assert rate[late].mean() == pytest.approx(fair[late].mean(), rel=0.15)
+            assert (followed[late] == link).mean() > 0.9 and run.drops.sum() == 0
+
+
+@slow
+@claim
+@pytest.mark.parametrize(
+    ("capacity", "rtts"),
+    [
+        (16e6, (0.02, 0.22)),
+        (256e6, (0.02, 0.22)),
+        (1024e6, (0.02, 0.22)),
+        (1024e6, (0.01, 0.01)),
+        (1024e6, (0.64, 0.64)),
+    ],
+)
+def test_jx_f17_utilization_of_fifty_flows_either_way(capacity, rtts):
+    rng = np.random.default_rng(1)
+    delay = rtts[0] / 4.0
+    flows = [
+        Flow([way], reverse=[1 - way], access_delay=rng.uniform(*rtts) / 2.0 - delay, start=rng.uniform(0.0, 1.0))
+        for way in (0, 1)
+        for _ in range(50)
+    ]
+    run = simulate(Scenario(Network([Link(capacity, delay)] * 2, flows), JetMax(), 30.0))
+    used = run.arrival.sel(time=slice(20.0, None)).to_numpy() / capacity
+    assert used.mean() == pytest.approx(1.0, abs=0.01) and used.mean() <= 1.0005
+    assert used.var() < 1e-3
+    assert run.queue_max.max() < 100_000 and run.drops.sum() == 0
+
+
+@claim
+@pytest.mark.parametrize("bottleneck", ["loss", "rate"])
+def test_jx_f21_two_routers_of_the_linux_testbed(bottleneck):
+    """600 and 940 Mb/s: 600; 470 and 470; 300, 640 and 300; 940 and 600 (a tenth of it here, in smaller packets)."""
+    links = [Link("60 Mb/s", "10 ms"), Link("94 Mb/s", "10 ms")]
+    flows = [Flow([0, 1], stop=60.0), Flow([1], start=20.0), Flow([0], start=40.0)]
+    network = Network(links, [Flow(f.route, f.start, f.stop, packet_size=150) for f in flows])
+    run = simulate(Scenario(network, JetMax(interval=0.2, bottleneck=bottleneck), 80.0), sample=1.0)
+    for time, rates in ((19.0, [60, 0, 0]), (39.0, [47, 47, 0]), (59.0, [30, 64, 30]), (79.0, [0, 94, 60])):
+        assert run.rate.sel(time=time).to_numpy() == pytest.approx(1e6 * np.array(rates), rel=0.005)
+    assert (run.arrival / network.capacities).max() < 1.01
+
+
+@claim
+@pytest.mark.parametrize(("switching", "least", "most"), [("managed", 1.9, 2.5), ("naive", 0.9, 1.35)])
+def test_jx_f20_the_linux_testbed_did_not_wait_as_the_paper_says(switching, least, most):
+    """1.2 s to settle after a flow has left: six steps of an interval of 200 ms, not of RTT + (1 + k) Delta."""
+    starts = [15.0 * k for k in range(5)]
+    network = Network.dumbbell("94 Mb/s", [0.02] * 5, starts=starts, stops=[s + 75.0 for s in starts], packet_size=150)
+    run = simulate(Scenario(network, JetMax(interval=0.2, switching=switching), 135.0), sample=0.05)
+    assert run.drops.sum() == 0 and run.arrival.max() < 1.01 * 94e6
+    for gone in (1, 2, 3, 4):
+        late = run.rate.sel(time=slice(60.0 + 15.0 * gone, 75.0 + 15.0 * gone))
+        left = late.to_numpy()[:, gone:]
+        settled = last_change((np.abs(left * (5 - gone) / 94e6 - 1.0) < 0.0105).all(axis=1))
+        assert least <= 0.05 * settled <= most
+
+
+@claim
+@pytest.mark.parametrize("interval", [0.1, 0.01])
+def test_ev_f4_th_f33_three_flows_share_at_either_interval(interval):
+    network = Network.dumbbell("97 Mb/s", [0.05] * 3, starts=[0, 30, 60], stops=[90, 120, 150], packet_size=150)
+    run = simulate(Scenario(network, JetMax(interval=interval), 150.0), sample=1.0)
+    for time, sharing in ((29.0, [0]), (59.0, [0, 1]), (89.0, [0, 1, 2]), (119.0, [1, 2]), (149.0, [2])):
+        rates = run.rate.sel(time=time).to_numpy()
+        assert rates[sharing] == pytest.approx(np.full(len(sharing), 97e6 / len(sharing)), rel=0.01)
+        assert rates.sum() <= 1.005 * 97e6
+    assert run.drops.sum() == 0 and run.queue_max.max() < 40 * 150

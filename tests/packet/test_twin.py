@@ -454,6 +454,10 @@ PROTOCOLS = {
     "RCP-2": partial(ecc.models.RCP, rtt="max", loss="halve"),
     "PIQI-RCP-ACK": partial(ecc.models.PIQIRCP, update="ack", loss="halve"),
     "PIQI-RCP-RTT": partial(ecc.models.PIQIRCP, update="rtt"),
+    "JetMax-rate": partial(ecc.models.JetMax, interval=0.02, bottleneck="rate", mice="desired_rate"),
+    "JetMax-naive": partial(
+        ecc.models.JetMax, interval=0.02, switching="naive", proposed_rate=False, mice="unresponsive", mouse_size=20_000
+    ),
 }
 START_TIMES = st.sampled_from([0.0, 0.0, 0.05, 0.1, 0.123])
 
