@@ -13,7 +13,8 @@ marked, does not do: price and rate then speak of different packets, and with th
 What the papers leave open: a price is stamped on arrival, the moment that it speaks of, so that the time in the queue
 is part of its way back; a link is silent until it has measured a whole interval, and keeps its price through an
 interval without arrivals; a flow starts at what its law makes of rate 0, alpha, and never sends less than `floor`
-packets an RTT; losses of its own packets change no rate.
+packets an RTT; it leaves the first two prices unanswered, of intervals that it joined midway at best (on an idle link
+the price of a single packet, -100 say, would send it far beyond the capacity); losses of its packets change no rate.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ecc.models.base import Hook
 __all__ = ["FlowState", "Header", "LinkState"]
 
 SILENT = -1e300  # the price of a link that has measured nothing
+UNANSWERED = 2  # prices at the start of a flow
 
 
 @dataclass
@@ -60,6 +62,7 @@ class FlowState:
     x_rtt: float = 0.0  # that one RTT ago, to which the price heard last speaks [bit/s]
     rates: float = 0.0  # of the ACKs since then, added up [bit/s]
     acks: int = 0  # how many they were
+    prices: int = 0  # heard
     bottleneck: int = books.NO_LINK  # link that spoke last
     stamp: int = books.NO_LINK  # its interval
     assigned: int = books.NO_LINK  # the only link to listen to; NO_LINK: any
@@ -72,7 +75,7 @@ def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
 
 def flow_at(x: float, R: float, link: int) -> FlowState:
     """The books of a host in the middle of a steady run."""
-    return FlowState(x=x, bottleneck=link, stamp=0)
+    return FlowState(x=x, prices=UNANSWERED, bottleneck=link, stamp=0)
 
 
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -112,17 +115,18 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def listen(flow: Any, header: Any) -> bool:
-    """Gather the rates that ACKs bring back; True for one with a new price, with `x_rtt` the rate that it answers."""
+    """Gather the rates that ACKs bring back; True for a price to answer, `x_rtt` being the rate it speaks of."""
     is_new: bool = header.link != books.NO_LINK and (header.link != flow.bottleneck or header.stamp > flow.stamp)
     if is_new:
         flow.x_rtt = flow.rates / flow.acks if flow.acks > 0 else header.x
         flow.rates = 0.0
         flow.acks = 0
+        flow.prices += 1
         flow.bottleneck = header.link
         flow.stamp = header.stamp
     flow.rates += header.x
     flow.acks += 1
-    return is_new
+    return is_new and flow.prices > UNANSWERED
 
 
 def link_hooks(on_interval: Hook) -> dict[str, Hook]:
