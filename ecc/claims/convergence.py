@@ -53,7 +53,7 @@ def emkc_3(claim: Claim) -> Finding:
     falling = float(np.polyfit(np.log(alphas), np.log(by_alpha), 1)[0])
     holds = abs(exponent - 1.0) <= 0.1 and abs(slope - 1.0) <= 0.1 and abs(falling + 1.0) <= 0.1
     figure = plot.boundary_figure(
-        capacities, {"steps": by_capacity}, {"(C/(N alpha)) log(N/eps)": capacities / 0.4e6 * log(2.0 / EPS)},
+        capacities, {"steps": by_capacity}, {"(C/(N α)) log(N/ε)": capacities / 0.4e6 * log(2.0 / EPS)},
         x_title="capacity [bit/s]", y_title="steps to fairness", log_y=True,
     )  # fmt: skip
     return Finding(
@@ -178,7 +178,7 @@ def _map_steps(capacity: float, flows: int, tau: float) -> tuple[int, int]:
     while y < (1.0 - EPS) * capacity:
         y = flows * JetMax.source_law(y / flows, g, p)
         efficient += 1
-    first, other, fair = capacity, 0.0 if flows > 1 else g, 0
+    first, other, fair = capacity, 0.0 if flows > 1 else g, 0  # nothing to share with alone
     while max(abs(first - g), abs(other - g)) > EPS * g:
         first, other = JetMax.source_law(first, g, p), JetMax.source_law(other, g, p)
         fair += 1
@@ -249,8 +249,10 @@ def jm_th4(claim: Claim) -> Finding:
     """The map by the paper's definition to 10^100 bit/s, and packets over capacities and numbers of flows."""
     tau = JetMax().tau
     expected = ceil(log(EPS) / log(1.0 - tau))
-    capacities, counts = [10.0**k for k in (6, 8, 10, 12, 20, 50, 100)], (1, 2, 3, 4, 16, 64, 1024)
-    efficient = {C: _map_steps(C, 2, tau)[0] for C in capacities} | {n: _map_steps(1e9, n, tau)[0] for n in counts}
+    capacities, counts = [10.0**k for k in (6, 8, 10, 12, 20, 50, 100)], (2, 3, 4, 16, 64, 1024)
+    efficient = {C: _map_steps(C, 2, tau)[0] for C in capacities} | {
+        n: _map_steps(1e9, n, tau)[0] for n in (1, *counts)
+    }
     fair = {n: _map_steps(1e9, n, tau)[1] for n in counts}
     same = {n: len({_map_steps(C, n, tau)[1] for C in capacities}) == 1 for n in counts}
     whole = [n for n in counts if fair[n] <= expected]

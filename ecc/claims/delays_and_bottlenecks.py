@@ -58,8 +58,9 @@ def xcp_1(claim: Claim) -> Finding:
     holds = worst < 1e-9 and defaults and all(alpha in calm for alpha in swings if alpha < edge)
     angles = np.linspace(0.02, pi / 2, 200)
     curve = np.column_stack([angles * np.sin(angles), angles * angles * np.cos(angles)])
+    along = sqrt(2.0) * curve[:, 0] ** 2
     figure = plot.boundary_figure(
-        curve[:, 0], {"exact boundary": curve[:, 1]}, {"beta = √2 alpha²": sqrt(2.0) * curve[:, 0] ** 2},
+        curve[:, 0], {"exact boundary": curve[:, 1]}, {"β = √2 α²": np.where(along < 0.6, along, np.nan)},
         {"default gains": ([XCP().alpha], [XCP().beta], None),
          "end of the claimed range": ([edge], [sqrt(2.0) * edge * edge], None)},
         x_title="α", y_title="β", log_x=False,
@@ -223,9 +224,9 @@ def emkc_1(claim: Claim) -> Finding:
     )  # fmt: skip
     reason = (
         f"Constant delays: {proven} of {len(mixes) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} proven "
-        f"stable; beta = 2 -+ {EDGE:g} is {'proven' if sharp else 'not always'} stable and unstable where RTTs are "
-        f"equal, while the {len(mixes)} mixes lose stability between {edges.min():.4f} and {edges.max():.4f}. Varying "
-        "delays: "
+        f"stable; beta = 2 +- {EDGE:g} is {'proven' if sharp else 'not always'} stable below and unstable above "
+        f"where RTTs are equal, while the {len(mixes)} mixes lose stability between {edges.min():.4f} and "
+        f"{edges.max():.4f}. Varying delays: "
     )
     if unstable:
         reason += (
@@ -242,7 +243,7 @@ def emkc_1(claim: Claim) -> Finding:
         reason,
         [
             Measure("distance of the undelayed eigenvalue from 1 - beta", undelayed),
-            Measure(f"beta = 2 -+ {EDGE:g} proven stable and unstable, equal RTTs", "yes" if sharp else "no",
+            Measure(f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs", "yes" if sharp else "no",
                     note="RTT 0 to 0.7 s, 1 and 3 flows"),
             Measure("mixes proven stable", f"{proven} of {len(mixes) * len(BETAS)}",
                     note=f"{len(mixes)} mixes of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
@@ -469,7 +470,7 @@ def jm_th2(claim: Claim) -> Finding:
     index = np.arange(ASSIGNMENTS)
     thin = slice(None, None, 4)
     figure = plot.boundary_figure(
-        index[thin], {}, {"|1 - tau|": 0.4, "1": 1.0},
+        index[thin], {}, {"|1 − τ|": 0.4, "1": 1.0},
         {"inconsistent, drawn": (np.arange(len(drawn[False]))[thin], drawn[False][thin], None),
          "consistent, by water-filling": (index[thin], filled[thin], None)},
         x_title="assignment", y_title="spectral radius", log_x=False,

@@ -20,11 +20,22 @@ from ecc.claims.ledger import Finding, Measure, Picture, Verdict
 __all__ = ["as_json", "json_text", "number", "write_report"]
 
 _TITLE = "Published claims on explicit congestion control, checked"
-_GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "eps": "ε", "omega": "ω", "tau": "τ", "pi": "π", "rho": "ρ"}
+_GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "eps": "ε",
+    "omega": "ω",
+    "tau": "τ",
+    "pi": "π",
+    "rho": "ρ",
+    "mu": "μ",
+    "Delta": "Δ",
+}
 
 _SIGNS = {
     "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
-    "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
+    "sqrt(": "√(", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
 }  # fmt: skip
 _LABELS = {"value": "found", "value reported": "reported"}
 
@@ -252,12 +263,13 @@ def _typeset(text: str) -> str:
     html = escape(text, quote=False)
     for plain, sign in _SIGNS.items():
         html = html.replace(plain, sign)
+    html = re.sub(r"\b0\.0+e\+00\b", "0", html)
     html = re.sub(r"(\d)e([+-]?)0*(\d+)\b", lambda m: f"{m[1]} × 10^{m[2].strip('+')}{m[3]}", html)
     html = re.sub(
         rf"(?<!\w)(?<!\w-)({'|'.join(_GREEK)})(\d?)(?!\w|-\w)",
         lambda m: _GREEK[m[1]] + (f"<sub>{m[2]}</sub>" if m[2] else ""),
         html,
     )
-    html = re.sub(r"\^(-?)(\w+)", lambda m: f"<sup>{'−' if m[1] else ''}{m[2]}</sup>", html)
+    html = re.sub(r"\^(-?)(\w+(?:\.\d+)?)", lambda m: f"<sup>{'−' if m[1] else ''}{m[2]}</sup>", html)
     html = re.sub(r"(?<![\w.)>-])-(?=\d)", "−", html)
     return re.sub(r"\b([A-Za-z])_(\w{1,3})\b", r"\1<sub>\2</sub>", html)

@@ -31,7 +31,11 @@ def page(tmp_path_factory):
             Measure("never lost", math.inf),
         ],
         pictures=[picture],
-        assumptions=["T & d known", "omega T << tau1: -2 +- 1.2e-16, figs. 4-8, qi-3, -alpha2"],
+        assumptions=[
+            "T & d known",
+            "omega T << tau1: -2 +- 1.2e-16, figs. 4-8, qi-3, -alpha2",
+            "C^0.999, Delta^-0.96. 10^100 within 0.0e+00, sqrt(2) mu C",
+        ],
         seconds=1.25,
     )
     path, data = write_report(
@@ -94,6 +98,7 @@ def test_numbers_and_symbols_are_set(page):
     assert "∞" in text
     assert "α<sub>1</sub> ≤ 2 &lt; π/2" in text
     assert "z<sup>−D<sub>i</sub></sup>" in text
+    assert "C<sup>0.999</sup>, Δ<sup>−0.96</sup>. 10<sup>100</sup> within 0, √(2) μ C" in text
     assert "ω T ≪ τ<sub>1</sub>: −2 ± 1.2 × 10<sup>−16</sup>, figs.&nbsp;4-8, qi-3, -α<sub>2</sub>" in text
 
 

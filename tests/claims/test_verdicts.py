@@ -42,7 +42,7 @@ LONG = {
     "xcp-2": Verdict.CONDITIONAL,
     "emkc-1": Verdict.CONDITIONAL,
     "emkc-3": Verdict.CONFIRMED,
-    "avq-1": Verdict.CONFIRMED,
+    "avq-1": Verdict.CONDITIONAL,
     "mm-2": Verdict.CONFIRMED,
     "jm-3": Verdict.CONFIRMED,
     "jm-th2": Verdict.CONFIRMED,
