@@ -364,21 +364,27 @@ def with_mice(duration=90.0, **variant):
 
 
 @claim
-def test_ev_f7_mice_take_most_of_the_link_and_leave_it_unused():
-    """EVAL reads 10 to 20 % off its plot; here half of the time less than a quarter, and 16 % at times."""
-    used, run = with_mice()
-    assert np.median(used) < 0.3 and np.quantile(used, 0.05) == pytest.approx(0.15, abs=0.03)
+@pytest.mark.parametrize(("interval", "mean", "low", "high"), [(0.1, 0.3, 0.15, 0.6), (0.2, 0.15, 0.1, 0.25)])
+def test_ev_f7_mice_take_most_of_the_link_and_leave_it_unused(interval, mean, low, high):
+    """EVAL: 10 to 20 %. So it is with the 200 ms of JETMAX's Linux routers (sec. 8); with 100 ms mice leave sooner."""
+    used, run = with_mice(interval=interval)
+    assert used.mean() == pytest.approx(mean, abs=0.05)
+    assert np.quantile(used, 0.05) == pytest.approx(low, abs=0.03) and np.quantile(used, 0.9) < high
     assert run.queue_max.sel(time=slice(35.0, None)).max() <= 10 * 1500
-    assert run.flows["completion_time"][1:].median() == pytest.approx(0.7, abs=0.1)
 
 
 @claim
 def test_remedies_for_mice_give_the_link_back():
+    """At 100 ms: 98 % of the link and done in a seventh of the time, but queues; 93 %, no queue, and done no sooner."""
+    _, run = with_mice()
+    before = run.flows["completion_time"][1:].median()
     used, run = with_mice(mice="unresponsive")
     assert used.mean() > 0.97
-    assert run.flows["completion_time"][1:].median() < 0.2
+    assert run.flows["completion_time"][1:].median() < 0.2 * before
+    assert 200 * 1500 < run.queue_max.sel(time=slice(35.0, None)).max() < 2000 * 1500
     used, run = with_mice(mice="desired_rate")
     assert used.mean() > 0.9
+    assert run.flows["completion_time"][1:].median() == pytest.approx(before, rel=0.2)
     assert run.queue_max.sel(time=slice(35.0, None)).max() <= 60 * 1500
 
 
