@@ -1,0 +1,26 @@
+"""What the documentation shows runs as it stands."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "fair_share.py"
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "```python" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    scope = {"__name__": "shown"}
+    monkeypatch.setitem(sys.modules, "shown", type(sys)("shown"))
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), scope)
+
+
+def test_a_protocol_fits_in_sixty_lines():
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
+    assert "your_own_protocol" in [page.stem for page in PAGES]
