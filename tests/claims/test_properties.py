@@ -3,12 +3,15 @@
 from dataclasses import replace
 from math import pi
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ecc.claims.delays_and_bottlenecks import _grows_in_the_laws, _growth, _in_order, _loop
+from ecc.claims.stationary_rates import UNFAIR_DELAY, late_means, packet_run
 from ecc.closed_loop import linearize
-from ecc.models import PIQIRCP, QIRCP
+from ecc.models import EMKC, PIQIRCP, QIRCP, JetMax
 from ecc.network import Network
 from ecc.stability import critical_gain
 
@@ -77,3 +80,62 @@ def test_theorem_9_in_its_limit():
     network = Network.dumbbell("1 Gb/s", rtts=[0.12, 0.12])
     distances = [abs(critical_gain(PIQIRCP(interval=T), network, "alpha").value - pi / 4) for T in (1e-4, 1e-5, 1e-6)]
     assert distances[0] > 5 * distances[1] > 25 * distances[2]
+
+
+# ---- EMKC: constant delays, varying delays --------------------------------------------------------------
+
+
+@MORE
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4), st.floats(0.0, 1.0), st.sampled_from([0.3, 1.0, 1.998]))
+def test_emkc_1_constant_delays_are_proven_stable(times, split, beta):
+    rtts = [0.02 + t for t in times]
+    network = Network.dumbbell("50 Mb/s", rtts=rtts, delay=0.5 * split * min(rtts))
+    assert linearize(EMKC(beta=beta), network, "discrete").certify().stable
+
+
+BACK, AHEAD = st.integers(1, 3), st.integers(0, 2)
+PATTERN = st.lists(st.tuples(BACK, BACK, AHEAD, AHEAD), min_size=1, max_size=8)
+
+
+@MORE
+@given(PATTERN, st.sampled_from([0.2, 1.0, 1.9, 1.998]))
+def test_emkc_1_no_varying_delays_destabilize_two_flows(pattern, beta):
+    """|A| has a spectral radius below 1 for one and two flows, a contraction whatever the delays."""
+    delays = np.array(pattern)
+    own, gain, _, _ = _loop(beta, 2)
+    assert _growth(own, gain, delays[:, :2], delays[:, 2:]) < 1.0
+
+
+def test_emkc_1_counterexample():
+    """Three flows on 100 Mb/s at JETMAX's gains, delays in order that repeat every eight intervals: 0.84 % a step."""
+    back = np.transpose([[1, 1, 1, 2, 2, 2, 2, 1], [1, 2, 2, 2, 1, 2, 2, 2], [3, 2, 3, 2, 3, 3, 2, 2]])
+    ahead = np.transpose([[2, 2, 1, 1, 0, 0, 1, 1], [1, 2, 2, 2, 1, 2, 1, 2], [2, 1, 1, 2, 2, 2, 2, 2]])
+    assert _in_order(back) and _in_order(ahead)
+    own, gain, protocol, network = _loop(EMKC().beta, 3)
+    growth = _growth(own, gain, back, ahead)
+    assert growth == pytest.approx(1.008395, abs=1e-6)
+    assert _grows_in_the_laws(protocol.beta, growth, back, ahead) == pytest.approx(growth, abs=1e-4)
+    still = [_growth(own, gain, np.tile(b, (8, 1)), np.tile(a, (8, 1))) for b, a in zip(back, ahead, strict=True)]
+    assert max(still) < 1.0  # each of its delays, kept
+
+
+# ---- what comes to rest from an equilibrium, but not from an empty network ----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "network"),
+    [
+        (PIQIRCP(), Network.xcp_unfair(2, UNFAIR_DELAY)),
+        (JetMax(), Network.parking_lot(["97 Mb/s", "80 Mb/s"])),
+    ],
+    ids=["PIQI-RCP", "JetMax"],
+)
+def test_bottlenecks_that_keep_changing(protocol, network):
+    """All flows begin at once and go on to change between the two links; from the equilibrium nothing moves."""
+    runs = {start: packet_run(network, protocol, 90.0, start=start) for start in ("empty", "equilibrium")}
+    rates = {start: late_means(run) for start, run in runs.items()}
+    fair = protocol.equilibrium(network).rates
+    assert rates["equilibrium"] == pytest.approx(fair, rel=0.02)
+    assert np.abs(rates["empty"] / fair - 1.0).max() > 0.1
+    followed = runs["empty"].bottleneck.to_numpy()[-100:]
+    assert np.ptp(followed, axis=0).any()
