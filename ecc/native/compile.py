@@ -463,12 +463,14 @@ def _surroundings() -> str:
 class CompiledHooks(Mapping[str, int]):
     """The addresses of compiled hooks by name; the code lives as long as this object does.
 
-    `reasons`: code that a hook may return -> the exception that Python would have raised, in words.
+    `reasons`: code that a hook may return -> the exception that Python would have raised, in words. `source`: a digest
+    of all that the hooks reach in Python.
     """
 
-    def __init__(self, names: Collection[str], stored: bytes) -> None:
+    def __init__(self, names: Collection[str], stored: bytes, source: str) -> None:
         import llvmlite.binding as llvm
 
+        self.source = source
         reasons, _, code = stored.partition(b"\n")
         self.reasons = {int(number): text for number, text in json.loads(reasons).items()}
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
@@ -546,5 +548,5 @@ def compile_hooks(
             if code is None:
                 code = _object_code(functions, layouts, allowed)
                 _write(key, code)
-            _loaded[key] = CompiledHooks(functions, code)
+            _loaded[key] = CompiledHooks(functions, code, _digest(*texts))
         return _loaded[key]

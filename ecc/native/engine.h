@@ -439,6 +439,18 @@ void ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats);
 void ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results);
 void ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results);
 
+/*
+ * Writes all of the engine's state into a buffer that is large enough; NULL: writes nothing. How many bytes, or a code.
+ * Records, samples, trace and histogram, which belong to the caller, are not in it.
+ */
+int64_t ecc_engine_save(ecc_engine_t *self, unsigned char *buffer);
+
+/*
+ * Gives a new engine the state of another one of the same configuration: it goes on as that one would have. After a failure
+ * the engine is of no use.
+ */
+ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size);
+
 /* Checks every invariant: 0 or the code of a broken one. */
 ECC_MUST_CHECK int ecc_engine_verify(const ecc_engine_t *self);
 

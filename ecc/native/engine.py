@@ -324,6 +324,36 @@ class Engine:
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
         return results
 
+    def save(self) -> dict[str, NDArray[Any]]:
+        """Return all that an engine of the same configuration needs to go on as this one would: name -> array.
+
+        Records, which belong to the caller, are not in it.
+        """
+        state = np.zeros(lib.ecc_engine_save(self._engine, ffi.NULL), np.uint8)
+        lib.ecc_engine_save(self._engine, _pointer("unsigned char *", state))
+        stats = self.stats
+        out = {name: array[: stats.samples] for name, array in self._samples.items()}
+        out |= {"state": state, "trace": self.trace, "cpu_seconds": np.array(self._cpu_seconds)}
+        return out if self._histogram is None else out | {"histogram": self.histogram}
+
+    def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `save` returned; the caller's records must be as they were.
+
+        Parameters
+            saved : of an engine of the same configuration. This one must be new.
+        Raises
+            NativeError: it is not, or the bytes are not whole.
+        """
+        state = np.ascontiguousarray(saved["state"], np.uint8)
+        if lib.ecc_engine_load(self._engine, _pointer("const unsigned char *", state), len(state)) != 0:
+            raise self._reported()
+        for name, array in self._samples.items():
+            array[: len(saved[name])] = saved[name]
+        self._trace[: len(saved["trace"])] = saved["trace"]
+        self._cpu_seconds = float(saved["cpu_seconds"])
+        if self._histogram is not None:
+            self._histogram[:] = saved["histogram"]
+
     def _reported(self) -> NativeError:
         report = ffi.new("ecc_report_t *")
         lib.ecc_engine_report(self._engine, report)

@@ -1,5 +1,5 @@
 """Packet-level runs: the face of the C engine, and its twin in plain Python."""
 
-from ecc.packet.simulation import Run, simulate
+from ecc.packet.simulation import Run, resume, simulate
 
-__all__ = ["Run", "simulate"]
+__all__ = ["Run", "resume", "simulate"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,18 @@ from numpy.typing import NDArray
 
 from ecc import __version__
 from ecc.errors import NativeError
+from ecc.models.base import Hook
 from ecc.models.mix import Mix
-from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, addresses, bin_edges
-from ecc.native.compile import compile_hooks
-from ecc.packet.prepare import Setup, prepare
+from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, TRANSFER_RESULT, Engine, addresses, bin_edges
+from ecc.native.compile import CompiledHooks, compile_hooks
+from ecc.packet.prepare import Part, Setup, prepare
 from ecc.packet.rows import FlowsFile, columns, flow_rows
 from ecc.quantity import Quantity, as_count, as_size, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
 from ecc.workload import DRAWN
 
-__all__ = ["Run", "build_engine", "simulate"]
+__all__ = ["Run", "build_engine", "resume", "simulate"]
 
 _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str, ...]]]] = {
     "links": (
@@ -41,6 +44,9 @@ SLICE = 1_000_000
 """Events between looks at the clock and at Ctrl-C; slices never change the result."""
 CHUNK = 1_000
 """Transfers that are drawn ahead of their starts, at least; nor do these."""
+
+FORMAT = 1
+"""Of checkpoints."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -129,8 +135,13 @@ class Run:
         )  # fmt: skip
         self._rows: list[NDArray[np.void]] = []
         self._file = None if flows_to is None else FlowsFile(flows_to)
-        self._streams = flows_to is not None
         self._arriving = self._chunks()
+        self._handed = 0
+        self._options = {
+            "sample": period, "start": start, "perturb": perturb, "trace": trace,
+            "histogram_from": self._histogram_from, "memory_limit": memory_limit,
+        }  # fmt: skip
+        self._flows_to = None if flows_to is None else Path(flows_to)
 
     # ---- going on ----------------------------------------------------------------------------------------
 
@@ -188,12 +199,13 @@ class Run:
                 self.stopped = "canceled"
                 return False
 
-    def _chunks(self) -> Iterator[NDArray[np.void]]:
-        """Drawn transfers, CHUNK or more at a time."""
+    def _chunks(self, skipped: int = 0) -> Iterator[NDArray[np.void]]:
+        """Drawn transfers but for the first, CHUNK or more at a time."""
         waiting: list[NDArray[np.void]] = []
         workload = self.scenario.workload
         for block in workload.blocks(self.scenario.seed, self.scenario.duration) if workload else ():
-            waiting.append(block)
+            waiting.append(block[skipped:])
+            skipped = max(0, skipped - len(block))
             if sum(map(len, waiting)) >= CHUNK:
                 yield np.concatenate(waiting)
                 waiting = []
@@ -202,6 +214,7 @@ class Run:
 
     def _hand_over(self) -> None:
         drawn = next(self._arriving, np.zeros(0, DRAWN))
+        self._handed += len(drawn)
         self._engine.add(self._setup.transfers(drawn), more=len(drawn) > 0)
 
     def _take_rows(self, rows: NDArray[np.void]) -> None:
@@ -216,7 +229,66 @@ class Run:
             self._file.write(self._engine.alive)
             self._file.close()
             self._file = None
-            self.stopped = self.stopped if self._is_over else f"{self.stopped}, closed"
+            self.stopped = self.stopped if self._is_over else f"closed, {self.stopped}"
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write all of the run to a file, from which `resume` goes on to the identical end.
+
+        A file of `flows_to` is closed with the rows until now, and the next ones go to a file "...-1", "...-2".
+
+        Parameters
+            path : file to write; it is complete or not there.
+        Raises
+            ValueError: the run has failed, or was closed. OSError: the file cannot be written.
+        """
+        if self._is_over and self.stopped != "completed":
+            raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
+        if self._file is not None and self._flows_to is not None:
+            self._file.close()
+            self._flows_to = _next_file(self._flows_to)
+            self._file = FlowsFile(self._flows_to)
+        about = {
+            "format": FORMAT, "version": __version__, "scenario": self.scenario.to_toml(), "options": self._options,
+            "stopped": self.stopped, "handed": self._handed, "hooks": _sources(self._setup),
+            "flows_to": None if self._flows_to is None else str(self._flows_to),
+        }  # fmt: skip
+        arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
+        for k, part in enumerate(self._setup.parts):
+            arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
+        whole, target = np.concatenate([np.zeros(0, TRANSFER_RESULT), *self._rows]), Path(path)
+        partial = target.with_name(f"{target.name}.part")
+        with partial.open("wb") as file:
+            np.savez(file, about=np.array(json.dumps(about)), rows=whole, **arrays)
+        partial.replace(target)
+
+    @classmethod
+    def _restored(cls, path: str | Path, scenario: Scenario | None) -> Run:
+        try:
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+                saved = dict(file)
+            about = json.loads(str(saved["about"]))
+            written = (about["format"], about["version"])
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise ValueError(f"{str(path)!r} is no checkpoint, or not a whole one") from None
+        if written != (FORMAT, __version__):
+            raise ValueError(f"checkpoint must be of version {__version__}, got {about['version']} ({str(path)!r})")
+        if scenario is not None and scenario.to_toml() != about["scenario"]:
+            raise ValueError(f"scenario must be that of the checkpoint, got another one ({str(path)!r})")
+        run = cls(scenario or Scenario.from_toml(about["scenario"]), **about["options"])
+        if _sources(run._setup) != about["hooks"]:
+            raise ValueError(f"protocol must have the hooks of the checkpoint, got others ({str(path)!r})")
+        for k, part in enumerate(run._setup.parts):
+            part.link_states[:], part.flow_states[:] = saved[f"links_{k}"], saved[f"flows_{k}"]
+        run._engine.load({name[7:]: array for name, array in saved.items() if name.startswith("engine_")})
+        run._rows = [saved["rows"]]
+        run.stopped, run._handed = about["stopped"], about["handed"]
+        run._arriving = run._chunks(run._handed)
+        if about["flows_to"] is not None:
+            run._flows_to = Path(about["flows_to"])
+            run._file = None if run._is_over else FlowsFile(run._flows_to)
+        return run
 
     # ---- what there is -----------------------------------------------------------------------------------
 
@@ -227,7 +299,7 @@ class Run:
         per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
         rows = np.concatenate([
             flow_rows(setup.flows[: setup.n_flows], engine.flow_results), *self._rows,
-            *([] if self._streams else [engine.alive]),
+            *([] if self._flows_to else [engine.alive]),
         ])  # fmt: skip
         rows = rows[np.argsort(rows["number"])]
         runs = np.empty(len(setup.flows), dtype=object)
@@ -270,6 +342,44 @@ class Run:
         )
 
 
+def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
+    """Return the run of a checkpoint, which goes on (`advance`) as it would have: the digest is the same.
+
+    Parameters
+        path : file that `Run.save` wrote.
+        scenario : Scenario, or None: the one in the file. Given, it must be the same; a protocol that cannot be
+            imported by name needs it.
+    Raises
+        ValueError: no checkpoint, of another version, of another scenario, or of a protocol whose hooks have changed.
+    """
+    return Run._restored(path, scenario)
+
+
+def _next_file(path: Path) -> Path:
+    """flows.parquet -> flows-1.parquet -> flows-2.parquet."""
+    stem, _, number = path.stem.rpartition("-")
+    if stem and number.isdecimal():
+        return path.with_stem(f"{stem}-{int(number) + 1}")
+    return path.with_stem(f"{path.stem}-1")
+
+
+def _sources(setup: Setup) -> list[str]:
+    """A digest of the hooks of each part, and of all that they reach."""
+    return [
+        _compiled(side, states, part, params, hooks).source
+        for part in setup.parts
+        for side, _, states, params, hooks in part.sides()
+        if hooks
+    ]
+
+
+def _compiled(
+    side: str, states: NDArray[np.void], part: Part, params: NDArray[np.void], hooks: Mapping[str, Hook]
+) -> CompiledHooks:
+    _, env, writable = _SIDES[side]
+    return compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
+
+
 def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
     """Return the C engine of a prepared run, hooks compiled.
 
@@ -280,13 +390,13 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
     reasons: dict[int, str] = {}
     for part in setup.parts:
         for side, numbers, states, params, hooks in part.sides():
-            names, env, writable = _SIDES[side]
+            names = _SIDES[side][0]
             for name in hooks:
                 if name not in names:
                     raise ValueError(f"hooks must be among {', '.join(names)}, got {name!r}")
             if not hooks:
                 continue
-            compiled = compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
+            compiled = _compiled(side, states, part, params, hooks)
             keep.append(compiled)
             reasons |= compiled.reasons
             rows = getattr(setup, side)

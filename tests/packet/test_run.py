@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc.errors import EccError
+from ecc.errors import EccError, NativeError
+from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import QIRCP, RCP
 from ecc.network import Flow, Network
-from ecc.packet import Run, simulate, simulation
+from ecc.packet import Run, resume, simulate, simulation
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.scenario import Scenario
@@ -160,3 +161,89 @@ def test_a_trace_is_bounded():
     assert simulate(SCENARIO).trace is None
     with pytest.raises(ValueError, match="trace must be >= 0, got -1"):
         Run(SCENARIO, trace=-1)
+
+
+# Checkpoints ---------------------------------------------------------------------------------------------------------
+
+IMPAIRED = SCENARIO.with_(
+    network=Network(
+        NETWORK.links,
+        [Flow([0], access_delay=0.01, delayed_acks=(2, "40 ms")), Flow([0], access_delay=0.02, packet_size=(500, 1500))],
+    ),
+    impairments=[
+        RandomLoss(0.01, link=0, kind="data"),
+        Jitter((0.0, 0.01), link=0, in_order=False),
+        CapacitySchedule(0, [2.0, 4.0], ["10 Mb/s", "30 Mb/s"]),
+    ],
+)
+
+
+@pytest.mark.parametrize("scenario", [SCENARIO, IMPAIRED], ids=["mice", "impaired"])
+@pytest.mark.parametrize("at", [0.0, 0.7, 4.321])
+def test_a_resumed_run_ends_as_the_other_one(tmp_path, scenario, at):
+    path = tmp_path / "run.ckpt"
+    run = Run(scenario, sample=0.05, trace=5000, histogram_from=0.5).advance(at)
+    run.save(path)
+    there = run.advance().trajectory()
+    again = resume(path)
+    assert again.now == pytest.approx(at) and again.stopped == "paused"
+    here = again.advance().trajectory()
+    assert here.stats["digest"] == there.stats["digest"] and here.is_complete
+    for name in there.data:
+        np.testing.assert_array_equal(here.data[name], there.data[name])
+    pd.testing.assert_frame_equal(here.flows, there.flows)
+    pd.testing.assert_frame_equal(here.trace, there.trace)
+    assert here.queues.equals(there.queues) and here.data.attrs == there.data.attrs
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_checkpoint_of_a_run_whose_rows_go_to_a_file(tmp_path):
+    path, rows = tmp_path / "run.ckpt", tmp_path / "flows.parquet"
+    run = Run(SCENARIO, flows_to=rows).advance(2.0)
+    run.save(path)
+    run.advance(3.0)  # and is heard of no more
+    resume(path).advance()
+    tables = [pd.read_parquet(tmp_path / name) for name in ("flows.parquet", "flows-1.parquet")]
+    whole = pd.concat(tables).set_index("transfer").sort_index()
+    pd.testing.assert_frame_equal(whole, simulate(SCENARIO).flows[2:])
+    assert 0 < len(tables[0]) < len(whole)
+
+
+def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    run = Run(SCENARIO).advance(1.0)
+    run.save(path)
+    assert resume(path, SCENARIO).now == 1.0
+    with pytest.raises(ValueError, match=r"^scenario must be that of the checkpoint, got another one"):
+        resume(path, SCENARIO.with_(seed=9))
+    with pytest.raises(OSError, match="No such file"):
+        resume(tmp_path / "none.ckpt")
+    half = tmp_path / "half.ckpt"
+    half.write_bytes(path.read_bytes()[:5000])
+    bent = tmp_path / "bent.ckpt"
+    bent.write_bytes(path.read_bytes()[:5000] + b"?" + path.read_bytes()[5001:])
+    for broken in (half, bent):
+        with pytest.raises(ValueError, match=r"^'.*\.ckpt' is no checkpoint, or not a whole one$"):
+            resume(broken)
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "_sources", lambda setup: ["other"])
+        with pytest.raises(ValueError, match="protocol must have the hooks of the checkpoint, got others"):
+            resume(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "__version__", "9.9")
+        with pytest.raises(ValueError, match=r"checkpoint must be of version 9\.9, got "):
+            resume(path)
+    with pytest.warns(RuntimeWarning, match="out of memory"):
+        failed = Run(SCENARIO, memory_limit="100 kB").advance()
+    with pytest.raises(ValueError, match="save needs a run that can go on, got one that ended: out of memory"):
+        failed.save(path)
+
+
+def test_an_engine_takes_only_its_own_checkpoint():
+    engine, other = Run(SCENARIO).advance(0.5)._engine, Run(SCENARIO.with_(seed=9))._engine
+    saved = engine.save()
+    with pytest.raises(NativeError, match="a checkpoint must be that of an engine of the same make and configuration"):
+        other.load(saved)
+    for cut in (100, 1000, len(saved["state"]) - 1):
+        with pytest.raises(NativeError, match="a checkpoint must be"):
+            Run(SCENARIO)._engine.load(saved | {"state": saved["state"][:cut]})

@@ -390,14 +390,21 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
 
 
 def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.ndarray]:
-    """Both engines at the end of a case, the C engine in slices and with the transfers in chunks."""
+    """Both engines at the end of a case, the C engine in slices, saved and loaded, and with the transfers in chunks."""
     engine, twin, *states = both_engines(case, compiled)
-    handed = 0
+    handed = slices = 0
     while (stop := engine.advance(case.duration, case.max_events)) in ("max_events", "transfers"):
         engine.verify()
         if stop == "transfers":
             engine.add(case.transfers[handed : handed + case.chunk], more=handed + case.chunk < len(case.transfers))
             handed += case.chunk
+        slices += 1
+        if slices == case.chunk:  # another engine goes on
+            saved, (engine, _, *others) = engine.save(), both_engines(case, compiled)
+            for array, other in zip(states, others, strict=True):
+                other[:] = array
+            engine.load(saved)
+            states = others
     engine.verify()
     twin.add(case.transfers, more=False)
     twin.advance(case.duration)
