@@ -106,7 +106,7 @@
  *
  * RECEIVERS find out what is missing, and each ACK says so: lost ACKs are no lost data. They keep next, front, missing and
  * holes; the sender keeps base and known: all 0 and none at first. A packet from offset on:
- *   if offset >= base > next: next = base, missing = 0, no holes (the sender has given up what was before);
+ *   if offset >= base >= next: next = base, missing = 0, no holes (the sender has given up what was before);
  *   a hole that ends at or before offset has been passed once more; one around offset misses size bytes less;
  *   if offset >= next: if offset > next, there is a hole from next to offset, passed once, all of it missing; and
  *   next = offset + size. (Else, outside of holes, the packet had been given up.)

@@ -55,7 +55,7 @@ note(ecc_receiver_t *self, int64_t begin, int64_t size)
 {
     ecc_hole_t *holes = self->holes;
 
-    if (begin >= self->base && self->next < self->base) {
+    if (begin >= self->base && self->next <= self->base) {
         self->next = self->base;
         self->missing = 0;
         self->n_holes = 0;

@@ -300,7 +300,7 @@ class Receiver:
 
     def note(self, begin: int, size: int, base: int) -> None:
         """A packet has come; the sender has given up what was before `base`."""
-        if begin >= base > self.next:
+        if begin >= base >= self.next:
             self.next, self.missing, self.holes = base, 0, []
         for hole in self.holes:
             hole.passed += hole.end <= begin
