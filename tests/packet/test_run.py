@@ -168,7 +168,10 @@ def test_a_trace_is_bounded():
 IMPAIRED = SCENARIO.with_(
     network=Network(
         NETWORK.links,
-        [Flow([0], access_delay=0.01, delayed_acks=(2, "40 ms")), Flow([0], access_delay=0.02, packet_size=(500, 1500))],
+        [
+            Flow([0], access_delay=0.01, delayed_acks=(2, "40 ms")),
+            Flow([0], access_delay=0.02, packet_size=(500, 1500)),
+        ],
     ),
     impairments=[
         RandomLoss(0.01, link=0, kind="data"),
