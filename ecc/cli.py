@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ecc.claims.ledger import Claim, Finding
     from ecc.models import Protocol
+    from ecc.scenario import Scenario
     from ecc.trajectory import Trajectory
 
 __all__ = ["main"]
@@ -151,6 +152,13 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the run as .nc, .csv or .html (figure).")
     ] = None,
+    flows_to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rows of transfers go to this Parquet file as they end.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ctrl-C saves the run here; if the file is there, go on from it."),
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Run a scenario and print mean rates, queues and drops."""
@@ -161,11 +169,21 @@ def simulate(
 
     if out is not None and out.suffix not in _WRITERS:
         raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
+    if engine != Engine.packet and (flows_to or checkpoint):
+        raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
     case = Scenario.from_toml(scenario)
     with _progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `stopped` says the same
         task = bar.add_task(f"{engine} run", total=1.0)
-        run = _engine(engine)(case, sample=_value(sample), progress=lambda share: bar.update(task, completed=share))
+        options: dict[str, Any] = {"sample": _value(sample), **({"flows_to": flows_to} if flows_to else {})}
+
+        def show(share: float) -> None:
+            bar.update(task, completed=share)
+
+        if checkpoint is None:
+            run = _engine(engine)(case, progress=show, **options)
+        else:
+            run = _from_checkpoint(case, checkpoint, show, options)
     if out is not None:
         _WRITERS[out.suffix](run, out)
     summary = _summary(run)
@@ -265,6 +283,20 @@ def _protocol(name: str, settings: Sequence[str]) -> Protocol:
         values[key] = words[text.lower()] if text.lower() in words else _value(text)
     made: Protocol = from_table(protocol_class(name), values, "--set")
     return made
+
+
+def _from_checkpoint(
+    case: Scenario, path: Path, progress: Callable[[float], None], options: dict[str, Any]
+) -> Trajectory:
+    """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C."""
+    from ecc.packet import Run, resume
+
+    run = resume(path, case) if path.exists() else Run(case, **options)
+    run.advance(progress=progress)
+    if run.stopped == "interrupted":
+        run.save(path)
+    run.close()
+    return run.trajectory()
 
 
 def _engine(engine: Engine) -> Callable[..., Trajectory]:

@@ -67,6 +67,10 @@ def test_help_does_not_wait_for_heavy_imports():
         (["simulate", "{scenario}", "--out", "run.xls"], "out must end in .nc, .csv, .html, got 'run.xls'"),
         (["simulate", "{scenario}", "--sample", "0 s"], "sample must be > 0 s, got '0 s'"),
         (["simulate", "{scenario}", "--engine", "ns3"], "'ns3'"),
+        (
+            ["simulate", "{scenario}", "--engine", "fluid", "--checkpoint", "run.ckpt"],
+            "flows-to and checkpoint need --engine packet, got fluid",
+        ),
         (["crosscheck", "TCP"], "got 'TCP'"),
         (["crosscheck", "--jobs", "-1"], "jobs must be >= 1, got -1"),
         (["stability", "RPC", "--rtt", "0.1"], "got 'RPC'"),
@@ -176,6 +180,30 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert main(["simulate", scenario, "--engine", engine]) == 0
     table = capsys.readouterr().out
     assert "mean rate [Mb/s]" in table and "peak queue [bytes]" in table
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint(scenario, tmp_path, capsys, monkeypatch):
+    path, rows = tmp_path / "run.ckpt", tmp_path / "flows.parquet"
+    assert main(["simulate", scenario, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["stats"]
+    monkeypatch.setattr("ecc.packet.simulation.SLICE", 500)
+    advance = ecc.packet.Run.advance
+
+    def interrupted(run, until=None, progress=None, cancel=None):
+        def stop(share):
+            if share > 0.4:
+                raise KeyboardInterrupt
+
+        return advance(run, until, stop, cancel)
+
+    command = ["simulate", scenario, "--json", "--checkpoint", str(path), "--flows-to", str(rows)]
+    with monkeypatch.context() as patch:
+        patch.setattr(ecc.packet.Run, "advance", interrupted)
+        assert main(command) == 130 and path.exists() and rows.exists()
+    capsys.readouterr()
+    assert main(command) == 0
+    stats = json.loads(capsys.readouterr().out)["stats"]
+    assert (stats["digest"], stats["events"]) == (whole["digest"], whole["events"])
 
 
 def test_simulate_keeps_the_run_in_three_formats(scenario, tmp_path):

@@ -137,6 +137,7 @@ class Run:
         self._file = None if flows_to is None else FlowsFile(flows_to)
         self._arriving = self._chunks()
         self._handed = 0
+        self._closed = False
         self._options = {
             "sample": period, "start": start, "perturb": perturb, "trace": trace,
             "histogram_from": self._histogram_from, "memory_limit": memory_limit,
@@ -179,7 +180,7 @@ class Run:
 
     @property
     def _is_over(self) -> bool:
-        return self.stopped not in ("paused", "canceled", "interrupted")
+        return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
     def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None) -> bool:
         """Run up to a time; False: canceled on the way."""
@@ -224,12 +225,12 @@ class Run:
             self._rows.append(rows)
 
     def close(self) -> None:
-        """End the file of `flows_to`, if there is one; transfers that are not over get their rows as they are."""
+        """End the file of `flows_to`, if there is one, and with it the run; transfers alive get rows as they are."""
         if self._file is not None:
             self._file.write(self._engine.alive)
             self._file.close()
             self._file = None
-            self.stopped = self.stopped if self._is_over else f"closed, {self.stopped}"
+            self._closed = True
 
     # ---- checkpoints -----------------------------------------------------------------------------------------
 
