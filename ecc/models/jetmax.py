@@ -31,8 +31,9 @@ What the paper leaves open, and what it decides here:
   what newcomers add to a full link; the fewer there are, the coarser is N in the interval of a naive switch.
 - A link that nobody follows announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
 - A packet that is lost does not slow its flow.
-Virtual loss counts proposals: flows that a neighbor's refused proposal drives from the link that limits them may take
-turns for good. bottleneck="rate", of THESIS ch. VII, is free of that.
+- A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
+By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives from
+the link that limits them may take turns for good. bottleneck="rate" (THESIS ch. VII) always settled, after detours.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class FlowState:
 
     x: float = 0.0  # sending rate [bit/s]
     proposed: float = 0.0  # rate proposed to the routers [bit/s]
-    g: float = 0.0  # fair rate heard last from the router at R_T [bit/s]
+    g: float = 0.0  # fair rate stepped towards last [bit/s]
     R_T: int = NO_ROUTER
     bottleneck: int = NO_LINK  # link of the router at R_T
     sequence: int = 0  # changes of router or rate so far
@@ -362,17 +363,16 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Follow the most congested router, and step once for each change that it has seen for a full interval."""
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return
-    elsewhere = header.R_S != flow.R_T
-    if flow.R_T == NO_ROUTER or (elsewhere and header.loss > 0.0 and p.by_rate == 0.0):
+    if flow.R_T == NO_ROUTER:
         follow(flow, header, p, env)
         return
     if flow.first < 0:
         flow.first = header.stamp
     if header.stamp <= flow.first + flow.wait:
         return
-    if elsewhere and (p.by_rate != 0.0 or abs(flow.x - flow.g) <= p.tolerance * flow.g):
+    settled = abs(flow.x - flow.g) <= p.tolerance * flow.g
+    if header.R_S != flow.R_T and (settled or header.loss > 0.0 or p.by_rate != 0.0):
         follow(flow, header, p, env)
         return
-    if not elsewhere:
-        flow.g = header.rate
+    flow.g = header.rate
     step(flow, header.loss == 0.0, p, env)

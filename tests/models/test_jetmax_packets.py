@@ -204,6 +204,17 @@ def test_jx_f13_no_loss_little_overload_and_max_min_rates(name, network, duratio
 
 
 @claim
+@pytest.mark.parametrize(("bottleneck", "least"), [("loss", 9.5e6), ("rate", 8.5e6)])
+def test_jx_f13_by_virtual_loss_bottlenecks_change_without_a_detour(bottleneck, least):
+    """x1 of T4 goes from 17 to 10 Mb/s as x2 joins: at once (JETMAX sec. 5.1), or by way of less."""
+    run = simulate(Scenario(Network.T4(), JetMax(bottleneck=bottleneck), 120.0, seed=2))
+    rates = run.rate.to_numpy()
+    assert rates[300:, 0].min() == pytest.approx(least, abs=0.2e6)
+    steps = [np.diff(rates[300 * k : 300 * (k + 1), k]).min() for k in range(4)]  # of each that joins, until the next
+    assert (min(steps) > -0.2e6) == (bottleneck == "loss")
+
+
+@claim
 def test_jx_f13_delay_spikes_of_t3_change_nothing():
     run = simulate(Scenario(Network.T3(), JetMax(), 120.0, impairments=[DelaySpikes(acks_of="all")]), sample=1.0)
     assert run.drops.sum() == 0 and run.arrival.max() <= 1.015 * 10e6
@@ -270,7 +281,7 @@ def test_by_fair_rate_any_network_settles_at_the_equilibrium(seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_by_virtual_loss_networks_settle_at_the_equilibrium_or_not_at_all(seed):
+def test_by_virtual_loss_many_networks_settle_at_the_equilibrium(seed):
     network = drawn(seed)
     rates = simulate(Scenario(network, JetMax(), 60.0, seed=seed), sample=1.0).rate[-15:].mean("time").to_numpy()
     assert rates == pytest.approx(max_min(network), rel=0.02)
@@ -288,7 +299,7 @@ TWO_LINKS = Network(
 )
 
 
-@pytest.mark.parametrize(("phases", "settles"), [((0.1, 0.3), True), ((0.5, 0.5), False)])
+@pytest.mark.parametrize(("phases", "settles"), [((0.1, 0.3), True), ((0.3, 0.3), False)])
 def test_by_virtual_loss_the_clocks_of_two_routers_decide_whether_flows_find_their_bottleneck(phases, settles):
     """A refused proposal shows as loss to all flows of that link, which then leave the link that limits them."""
     expected = max_min(TWO_LINKS)
