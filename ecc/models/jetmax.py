@@ -32,8 +32,8 @@ What the paper leaves open, and what it decides here:
 - A link that nobody follows announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
 - A packet that is lost does not slow its flow.
 - A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
-By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives from
-the link that limits them may take turns for good. bottleneck="rate" (THESIS ch. VII) always settled, after detours.
+By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives
+from the link that limits them may take turns for good. By fair rate (THESIS ch. VII) flows make detours, and settle.
 """
 
 from __future__ import annotations
