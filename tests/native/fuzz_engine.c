@@ -36,6 +36,8 @@ typedef struct {
     ecc_flow_t templates[MOST_TEMPLATES];
     ecc_transfer_t transfers[MOST_TRANSFERS];
     int64_t n_transfers;
+    ecc_impairment_t impairments[2];
+    ecc_change_t changes[3];
     int64_t routes[MOST_ROUTES];
     ecc_event_t trace[16];
     int64_t cells[7][MOST_SAMPLES * MOST_FLOWS];
@@ -172,7 +174,7 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
     uint64_t hooks = take(self, 1);
 
     *link = (ecc_link_t) { .capacity = 1e6 + number(self), .delay = (int64_t) take(self, 1) * MS / 8, .buffer = -1,
-        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1, .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1, .impairment = (int64_t) (take(self, 1) % 3), .header_offset = (int64_t) (take(self, 1) % 2) * 8,
         .state = record };
     link->on_start = hooks & 1 ? link_hook : NULL;
     link->on_arrival = hooks & 2 ? link_hook : NULL;
@@ -194,6 +196,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     *flow = (ecc_flow_t) { .rate = kind & 1 ? 1e6 : 0.0, .window = kind & 2 ? 4000.0 : 0.0,
         .start = (int64_t) take(self, 1) * MS, .stop = -1, .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
         .packet_size = 500 + (int64_t) (kind & 24), .ack_size = 40, .header_bytes = kind & 32,
+        .impairment = (int64_t) (take(self, 1) % 3), .ack_every = (int64_t) (take(self, 1) % 4), .ack_wait = 40 * MS,
         .access_delay = kind & 64 ? MS : 0, .ack_delay = (int64_t) take(self, 1) * MS / 4,
         .n_forward = 1 + (int64_t) (take(self, 1) % 3), .n_reverse = (int64_t) (take(self, 1) % 3),
         .bottleneck = kind & 128 ? 8 : -1, .header_offset = (int64_t) (take(self, 1) % 2) * 8, .state = record };
@@ -238,7 +241,20 @@ set_input(reader_t *self, input_t *input)
     for (int64_t i = 0; i < config->n_templates; i++) {
         set_flow(self, input, &input->templates[i], *record++);
     }
+    config->impairments = input->impairments;
+    config->n_impairments = (int64_t) (take(self, 1) % 3);
+    for (int64_t i = 0; i < config->n_impairments; i++) {
+        input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1, .spike_every_lo = 3, .spike_every_hi = 9,
+            .spike_lo = MS, .spike_hi = 9 * MS, .jitter_hi = i * MS, .reorders = i };
+        spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
+    }
+    config->changes = input->changes;
+    for (int64_t i = 0; i < 3; i++) {
+        input->changes[i] = (ecc_change_t) { .time = (i + 1) * 50 * MS, .capacity = number(self) };
+    }
     kind = take(self, 1);
+    config->n_changes = kind & 4 ? 3 : 0;
+    input->links[0].n_changes = kind & 4 ? 3 : input->links[0].n_changes;
     if (kind & 1) {
         config->samples = (ecc_samples_t) { .period = kind & 2 ? (int64_t) take(self, 1) * MS : whole(self), .n_samples = (int64_t) (take(self, 1) % 8) - 1,
             .n_flows = config->n_flows - (int64_t) (take(self, 1) % 4) / 3, .sent = input->cells[0],
