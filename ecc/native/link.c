@@ -37,7 +37,7 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
-static double
+static ECC_RARE double
 capacity_now(const ecc_engine_t *self, ecc_link_state_t *link)
 {
     while (link->next_change < link->n_changes && link->changes[link->next_change].time <= self->now) {
@@ -309,7 +309,7 @@ put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 }
 
 /* A packet sets out on a wire that does something to it. */
-static int
+static ECC_RARE int
 impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int kind)
 {
     ecc_link_state_t *link = &self->links[index];

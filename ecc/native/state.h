@@ -84,6 +84,9 @@ typedef struct {
     int64_t dropped_bytes;
     int64_t tx_size[2]; /* last size seen of data and of ACKs (0 if the capacity changes) ... */
     ecc_ps_t tx_time[2]; /* ... and what it takes */
+    double next_interval; /* of a router */
+    uint64_t random;      /* of a router */
+    ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
     ecc_impaired_t *impaired; /* or NULL */
     int64_t lost;
     int64_t lost_bytes;
@@ -96,9 +99,6 @@ typedef struct {
         int64_t departed;
         int64_t departed_bytes;
     } count; /* packets and bytes, by debug builds, for ecc_engine_verify */
-    double next_interval; /* of a router */
-    uint64_t random;      /* of a router */
-    ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
 } ecc_link_state_t;
 
 #define ECC_MOST_HOLES 3

@@ -719,7 +719,7 @@ set_up_a_bit_of_everything(void)
     setup.config.impairments = setup.impairments;
     setup.config.n_changes = setup.links[0].n_changes = 2;
     setup.config.changes = setup.changes;
-    setup.links[1].impairment = 1;
+    setup.links[0].impairment = 1;
     setup.flows[2].impairment = 2;
     setup.flows[1].impairment = 3;
     setup.flows[3].ack_every = 3;
@@ -809,7 +809,7 @@ bytes_are_conserved(void)
     for (int i = 0; i < 3; i++) {
         ecc_link_result_t link = link_result_of(engine, i);
         CHECK_EQUAL(link.arrived, link.departed + link.dropped_bytes + link.queue);
-        CHECK(link.departed > 0 && link.lost_bytes <= link.departed && (link.lost > 0) == (i == 1));
+        CHECK(link.departed > 0 && link.lost_bytes <= link.departed && (link.lost > 0) == (i == 0));
         CHECK(link.queue >= 0 && (setup.links[i].buffer < 0 || link.queue <= setup.links[i].buffer));
         dropped += link.dropped;
     }
