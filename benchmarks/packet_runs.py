@@ -22,8 +22,8 @@ def transfers(count: int) -> None:
         count : int, about how many.
     """
     network = ecc.Network.dumbbell("1 Gb/s", rtts=["40 ms"], sizes=[1000])
-    arrivals = ecc.Arrivals([0], "0.4 ms", 3_000, distribution="exponential", count=count)
-    scenario = ecc.Scenario(network, ecc.models.RCP(), 0.00041 * count, workload=ecc.Workload([], [arrivals]))
+    arrivals = ecc.Arrivals([0], "0.8 ms", 3_000, distribution="exponential", count=count)
+    scenario = ecc.Scenario(network, ecc.models.RCP(), 0.00082 * count, workload=ecc.Workload([], [arrivals]))
     run = ecc.packet.Run(scenario, sample=1.0, flows_to="/dev/null").advance()
     stats = run.trajectory().stats
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
