@@ -341,9 +341,9 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """The handshake is over."""
+    """The handshake is over; where an RTT is longer than the first timeout, its packet was sent again."""
     flow.packet = env.packet_size
-    set_window(p.initial * env.packet_size, p, env)
+    set_window(p.initial * env.packet_size + env.in_flight, p, env)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:

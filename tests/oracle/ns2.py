@@ -47,14 +47,15 @@ def run(
     workload: Workload | None = None,
     seed: int = 1,
     tick: float = 1e-5,
-    rto: float = 1.0,
+    rto: float = 10.0,
 ) -> Samples:
     """Return ns-2's run of XCP.
 
     Parameters
         network : Network; ACKs on pure delays. duration, period : float, s. look : float, s, between looks at queues.
         workload : mice beside its flows. seed : of mice and of the routers' first ticks.
-        tick : float, s, the senders' clock (ns-2's default: 10 ms). rto : float, s, least timeout (ns-2's: 0.2 s).
+        tick : float, s, the senders' clock (ns-2's default: 10 ms).
+        rto : float, s, least timeout (ns-2's default, 0.2 s, lets timers expire where an RTT is longer and varies).
     """
     transfers = [*network.flows, *(workload.draw(seed, duration) if workload else ())]
     packet_size = transfers[0].packet_size

@@ -1,8 +1,8 @@
 """XCP here and in ns-2, on the same networks: `python tests/oracle/xcp_against_ns2.py [CASE ...] [--seeds N]`.
 
 Flows start at random within one of the routers' first control intervals, and the routers' first ticks are drawn as
-ns-2 draws them, since start-up peaks depend on either; the numbers are means over seeds. Queues are looked at every
-millisecond in both.
+ns-2 draws them, since start-up peaks depend on either; the numbers are means over seeds. Queues are looked at as often
+in both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ecc.models import XCP
 from ecc.network import Network
 from ecc.workload import Arrivals, Workload
 
-LOOK = 0.001  # s
 STEADY = 0.05  # a load that swings by more than this share of its mean is not stable
 
 
@@ -33,6 +32,7 @@ class Case:
     groups: dict[str, slice]
     workload: Workload | None = None
     period: float = 0.05  # s, over which rates are averaged
+    look: float = 0.001  # s, between looks at queues
 
     def drawn(self, seed: int) -> tuple[Network, tuple[float, ...]]:
         """Return the network with flows that start up to 50 ms later, and the phases of the routers."""
@@ -83,6 +83,8 @@ CASES = {
     "three flows": Case(THREE, 12.0, 8.0, {f"x{k + 1}": slice(k, k + 1) for k in range(3)}),
     "T1 / 4": Case(scaled(Network.T1(), 4.0), 50.0, 25.0, {"x1": slice(0, 1), "x2": slice(1, 2)}),
     "T2 / 4": Case(scaled(Network.T2(), 4.0), 50.0, 12.0, {"x1-x99": slice(0, 99), "x100": slice(99, 100)}),
+    "T1": Case(scaled(Network.T1(), 1.0), 200.0, 100.0, {"x1": slice(0, 1), "x2": slice(1, 2)}, look=0.01),
+    "T2": Case(scaled(Network.T2(), 1.0), 200.0, 100.0, {"x1-x99": slice(0, 99), "x100": slice(99, 100)}, look=0.01),
     **{
         f"xcp_unfair({n}), {'l2, l1' if first else 'l1, l2'}": unfair(n, first)
         for n in range(2, 7)
@@ -100,10 +102,10 @@ def here(case: Case, seed: int, **options: float) -> Outcome:
     """
     network, phases = case.drawn(seed)
     scenario = ecc.Scenario(network, XCP(**options), case.duration, case.workload, seed=seed, phases=phases)
-    run = ecc.packet.simulate(scenario, sample=LOOK)
-    queue, per = run.queue.to_numpy(), round(case.period / LOOK)
+    run = ecc.packet.simulate(scenario, sample=case.look)
+    queue, per = run.queue.to_numpy(), round(case.period / case.look)
     rate, arrival = (x.to_numpy().reshape(-1, per, x.shape[1]).mean(axis=1) for x in (run.rate, run.arrival))
-    return _outcome(case, rate, arrival, queue[round(case.settled / LOOK) :], queue)
+    return _outcome(case, rate, arrival, queue[round(case.settled / case.look) :], queue)
 
 
 def in_ns2(case: Case, seed: int, **options: float) -> Outcome:
@@ -113,7 +115,7 @@ def in_ns2(case: Case, seed: int, **options: float) -> Outcome:
         case : Case. seed : int. options : of ns2.run.
     """
     network, _ = case.drawn(seed)
-    seen = ns2.run(network, case.duration, case.period, LOOK, case.workload, seed, **options)
+    seen = ns2.run(network, case.duration, case.period, case.look, case.workload, seed, **options)
     return _outcome(case, seen.rate, seen.arrival, seen.queue[round(case.settled / case.period) :], seen.peak)
 
 
