@@ -78,7 +78,7 @@ def test_peaks_of_queues(names: list[str], duration: float, seeds: int):
 
 
 def test_means_are_over_all_groups_and_links():
-    one, two = (Outcome({"a": x, "b": 2 * x}, np.array([x, 3 * x]), np.array([x]), x) for x in (1.0, 3.0))
+    one, two = (Outcome({"a": x, "b": 2 * x}, np.array([x, 3 * x]), np.array([x]), x, x / 4, x) for x in (1.0, 3.0))
     both = mean([one, two])
     assert both.rates == {"a": 2.0, "b": 4.0} and list(both.queue) == [2.0, 6.0]
-    assert both.peak == [2.0] and both.swing == 2.0
+    assert both.peak == [2.0] and both.swing == 2.0 and both.load == 0.5 and both.fair_after == 2.0

@@ -46,15 +46,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Means over the settled stretch: rate of each group [bit/s], queue of each link [bytes]; and over the whole run:
+    """What came out of a run, or the mean over several.
 
-    `peak` of each link [bytes]. `swing`: standard deviation of the first link's load over its mean, when settled.
+    When settled: `rates` of each group [bit/s], mean `queue` of each link [bytes], `load` of the first link over its
+    capacity and `swing`, the standard deviation of that load over its mean. Over the whole run: `peak` of each link's
+    queue [bytes]; `fair_after` [s]: how long after the last start the groups' rates, averaged over 4 s, differ by more
+    than 10 %; infinite if they do at the end.
     """
 
     rates: dict[str, float]
     queue: np.ndarray
     peak: np.ndarray
     swing: float
+    load: float
+    fair_after: float
 
     @property
     def is_stable(self) -> bool:
@@ -122,8 +127,21 @@ def in_ns2(case: Case, seed: int, **options: float) -> Outcome:
 def _outcome(case: Case, rate: np.ndarray, arrival: np.ndarray, queue: np.ndarray, peak: np.ndarray) -> Outcome:
     settled = slice(round(case.settled / case.period), None)
     rates = {name: float(rate[settled, flows].mean()) for name, flows in case.groups.items()}
-    load = arrival[settled, 0]
-    return Outcome(rates, queue.mean(axis=0), peak.max(axis=0), float(load.std() / load.mean()))
+    load = arrival[settled, 0] / case.network.links[0].capacity
+    swing = float(load.std() / load.mean())
+    return Outcome(rates, queue.mean(axis=0), peak.max(axis=0), swing, float(load.mean()), _fair_after(case, rate))
+
+
+def _fair_after(case: Case, rate: np.ndarray) -> float:
+    per = round(4.0 / case.period)
+    blocks = rate[: len(rate) // per * per].reshape(-1, per, rate.shape[1]).mean(axis=1)
+    groups = np.array([blocks[:, flows].mean(axis=1) for flows in case.groups.values()])
+    unfair = np.flatnonzero(groups.max(axis=0) > 1.1 * groups.min(axis=0))
+    if len(unfair) == 0:
+        return 0.0
+    if unfair[-1] == len(blocks) - 1:
+        return float("inf")
+    return 4.0 * (float(unfair[-1]) + 1.0) - float(max(flow.start for flow in case.network.flows))
 
 
 def mean(outcomes: list[Outcome]) -> Outcome:
@@ -136,7 +154,7 @@ def mean(outcomes: list[Outcome]) -> Outcome:
         {name: float(np.mean([one.rates[name] for one in outcomes])) for name in outcomes[0].rates},
         np.mean([one.queue for one in outcomes], axis=0),
         np.mean([one.peak for one in outcomes], axis=0),
-        float(np.mean([one.swing for one in outcomes])),
+        *(float(np.mean([getattr(one, name) for one in outcomes])) for name in ("swing", "load", "fair_after")),
     )
 
 
