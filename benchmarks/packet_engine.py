@@ -1,14 +1,17 @@
 """Data packets per CPU second of the packet engine: `python benchmarks/packet_engine.py [CASE ...] [--repeat N]`.
 
 S1: 10 flows over 1 Gb/s, 50 ms. S2: 1,000 flows over 1 Gb/s, 20-220 ms. S3: 100,000 flows over 100 Gb/s, 20-220 ms.
-1500-byte packets, flows at the equilibrium of RCP. Each is run with RCP's compiled hooks, and bare: the same flows at
-fixed rates, without hooks. The best of N runs counts; CPU seconds are those inside the engine, after a first stretch in
-which the pipes fill.
+1500-byte packets, flows at the equilibrium. Each is run with RCP's compiled hooks, and bare: the same flows at fixed
+rates, without hooks; S1 and S2 with XCP's too (windows, sent in bursts) and, where ns-2 is installed, with ns-2's XCP.
+The best of N runs counts; CPU seconds are those inside the engine, after a first stretch in which the pipes fill, and
+for ns-2 those of a long run less those of its first stretch.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -17,27 +20,41 @@ from ecc.native import FLOW_HOOKS, LINK_HOOKS, Engine
 from ecc.packet.prepare import prepare
 from ecc.packet.simulation import build_engine
 
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "oracle"))
+import ns2  # noqa: E402
+
 CASES = {  # capacity [bit/s], RTTs [s], warm-up and measured stretch [s]
     "S1": (1e9, np.full(10, 0.05), 1.0, 20.0),
     "S2": (1e9, np.linspace(0.02, 0.22, 1000), 1.0, 20.0),
     "S3": (1e11, np.linspace(0.02, 0.22, 100_000), 0.3, 0.6),
 }
 GOALS = {"S1": 12.0, "S2": 6.0, "S3": 1.0}  # M data packets per CPU second, with RCP
+XCP_CASES, XCP_GOAL = ("S1", "S2"), 8.0  # times ns-2's XCP
 MOST_BYTES_PER_PACKET, MOST_BYTES_PER_FLOW = 200, 1024
 
 
-def engine_of(case: str, hooks: bool) -> Engine:
+def network_of(case: str) -> ecc.Network:
+    """Return the network of a case.
+
+    Parameters
+        case : "S1", "S2" or "S3".
+    """
+    capacity, rtts, _, _ = CASES[case]
+    return ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500)
+
+
+def engine_of(case: str, hooks: str) -> Engine:
     """Return the engine of a case, ready to run.
 
     Parameters
-        case : "S1", "S2" or "S3". hooks : RCP's, or none: flows keep the rates of the equilibrium.
+        case : "S1", "S2" or "S3". hooks : "RCP", "XCP" or "none": flows keep the rates of the equilibrium.
     """
     capacity, rtts, warm_up, measured = CASES[case]
-    network = ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500)
-    scenario = ecc.Scenario(network=network, protocol=ecc.models.RCP(), duration=warm_up + measured, seed=1)
+    protocol = ecc.models.XCP() if hooks == "XCP" else ecc.models.RCP()
+    scenario = ecc.Scenario(network=network_of(case), protocol=protocol, duration=warm_up + measured, seed=1)
     setup = prepare(scenario, start="equilibrium")
     setup.flows["opening_size"] = 0  # whole packets from the start
-    if hooks:
+    if hooks != "none":
         return build_engine(setup, scenario)
     for table, names in ((setup.links, LINK_HOOKS), (setup.flows, FLOW_HOOKS)):
         for name in names:
@@ -48,7 +65,7 @@ def engine_of(case: str, hooks: bool) -> Engine:
     return Engine(setup.links, setup.flows, setup.routes)
 
 
-def measure(case: str, hooks: bool) -> tuple[float, float, float]:
+def measure(case: str, hooks: str) -> tuple[float, float, float]:
     """Return M data packets per CPU second, events per data packet, and bytes of memory beyond 1 KiB a flow per packet.
 
     Parameters
@@ -70,6 +87,18 @@ def measure(case: str, hooks: bool) -> tuple[float, float, float]:
     )
 
 
+def measure_ns2(case: str) -> float:
+    """Return M data packets per CPU second of ns-2's XCP.
+
+    Parameters
+        case : "S1" or "S2".
+    """
+    _, _, warm_up, measured = CASES[case]
+    short, long = (ns2.run(network_of(case), end, end, look=end) for end in (warm_up, warm_up + measured))
+    packets = long.rate.sum() * (warm_up + measured) - short.rate.sum() * warm_up
+    return float(packets / 12_000.0 / (long.cpu_seconds - short.cpu_seconds) / 1e6)
+
+
 def main() -> None:
     """Print one row a case: the figure, the goal and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -80,11 +109,16 @@ def main() -> None:
         parser.error(f"CASE must be one of {', '.join(CASES)}, got {', '.join(sorted(unknown))}")
     print("case  hooks  M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
     for case in arguments.cases or CASES:
-        for hooks in (True, False):
+        goals = {"RCP": GOALS[case]}
+        if case in XCP_CASES and ns2.installed:
+            peer = max(measure_ns2(case) for _ in range(arguments.repeat))
+            print(f"{case:4}  ns-2's XCP {peer:10.2f}")
+            goals["XCP"] = XCP_GOAL * peer
+        for hooks in ("RCP", "XCP", "none") if case in XCP_CASES else ("RCP", "none"):
             runs = [measure(case, hooks) for _ in range(arguments.repeat)]
             speed, events, beyond = max(runs)
-            goal = f"{GOALS[case]:4.0f}  {speed / GOALS[case]:5.2f}" if hooks else "   -      -"
-            print(f"{case:4}  {'RCP' if hooks else 'none':5}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
+            goal = f"{goals[hooks]:4.1f}  {speed / goals[hooks]:5.2f}" if hooks in goals else "   -      -"
+            print(f"{case:4}  {hooks:5}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
             assert beyond <= MOST_BYTES_PER_PACKET
 
 

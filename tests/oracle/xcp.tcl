@@ -16,6 +16,7 @@ Agent/TCP set tcpTick_ $tick
 Agent/TCP set minrto_ $rto
 
 set ns [new Simulator]
+$ns rtproto Manual ;# ns-2 would look for the shortest way between any two of the hosts
 ns-random $seed ;# of the routers' first ticks
 set wide 1e13
 
@@ -33,19 +34,29 @@ foreach link $links {
     lappend monitors $monitor
     lappend integrals $integral
 }
+proc way {from to delay target} {
+    # Sends packets for `target` from one node to the next, over a wide link if there is none yet.
+    global ns wide
+    if {[catch {$ns link $from $to} link] || $link eq ""} {
+        $ns simplex-link $from $to $wide ${delay}s DropTail
+        set link [$ns link $from $to]
+    }
+    $from add-route [$target id] [$link head]
+}
 foreach route $routes {
     set path [lassign $route access_delay ack_delay]
     set sender [$ns node]
     set receiver [$ns node]
-    $ns simplex-link $sender [lindex $entry [lindex $path 0]] $wide ${access_delay}s DropTail
-    foreach here [lrange $path 0 end-1] next [lrange $path 1 end] {
-        if {$next ne "" && ![info exists joined($here,$next)]} {
-            $ns simplex-link [lindex $exit $here] [lindex $entry $next] $wide 0s DropTail
-            set joined($here,$next) 1
-        }
+    set at $sender
+    set delay $access_delay
+    foreach link $path {
+        way $at [lindex $entry $link] $delay $receiver
+        way [lindex $entry $link] [lindex $exit $link] 0 $receiver
+        set at [lindex $exit $link]
+        set delay 0
     }
-    $ns simplex-link [lindex $exit [lindex $path end]] $receiver $wide 0s DropTail
-    $ns simplex-link $receiver $sender $wide ${ack_delay}s DropTail
+    way $at $receiver 0 $receiver
+    way $receiver $sender $ack_delay $sender
     lappend hosts [list $sender $receiver]
 }
 foreach flow $flows {
