@@ -176,6 +176,7 @@ class XCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
+    header_bytes = (20, 20)  # EVAL sec. 3.4
     header_bytes = (20, 20)  # EVAL sec. 3
     Header = Header
     LinkState = LinkState

@@ -33,11 +33,12 @@ def test_law_by_hand():
 
 
 @pytest.mark.parametrize("rtts", [[0.1], [0.1, 0.1, 0.1], [0.05, 0.17, 0.4, 0.41]])
-def test_free_queue_model(rtts):
+@pytest.mark.parametrize(("rtt", "over"), [("mean", np.mean), ("max", np.max)])
+def test_free_queue_model(rtts, rtt, over):
     s = np.array([0.3 + 1j, 2j, -1 + 5j, 30j])
-    d = np.mean(rtts)
+    d = over(rtts)
     loop = (0.4 * s / d + 0.226 / d**2) * np.exp(-np.outer(s, rtts)).mean(axis=1)
-    system = linearize(XCP(), Network.dumbbell("1 Gb/s", rtts))
+    system = linearize(XCP(rtt=rtt), Network.dumbbell("1 Gb/s", rtts))
     assert system.characteristic(s) == pytest.approx(s * s + loop, rel=1e-12)
     assert system.open_loop(s) == pytest.approx(loop / s**2, rel=1e-12)
 
