@@ -251,6 +251,8 @@ def test_a_host_opens_follows_feedback_and_halves_once_an_rtt():
     assert opened.window == 2000.0 and opened.rate == pytest.approx(8 * 2000 / 0.1)
     at_host(flow, "on_send", packet)
     assert packet.rtt == 0.1 and packet.spacing == pytest.approx(0.1 / 8) and packet.feedback > 1e100
+    at_host(flow, "on_send", packet, window=2750.0)
+    assert packet.spacing == pytest.approx(0.05)  # of the whole packets that a window holds
     again = at_host(XCP.FlowState(), "on_timer", in_flight=40)
     assert again.window == 2040.0  # a handshake sent twice leaves room for both packets
     packet.link, packet.feedback = 3, 16_000.0
