@@ -115,13 +115,32 @@ def _edge(network: Network, beta: float = 2.0, width: float = 0.1) -> tuple[floa
     return low, high
 
 
-def _loop(beta: float, flows: int) -> tuple[float, float, EMKC, Network]:
-    """Weights a, k of x_i <- a x_i - k sum x_j, from the laws of EMKC on 100 Mb/s."""
+def _loop(beta: float, flows: int, capacity: float = 100e6) -> tuple[float, float, EMKC, Network]:
+    """Weights a, k of x_i <- a x_i - k sum x_j, from the laws of EMKC on one link."""
     protocol = EMKC(beta=beta)
-    network = Network.dumbbell("100 Mb/s", rtts=[0.1] * flows)
+    network = Network.dumbbell(capacity, rtts=[0.1] * flows)
     laws = linearize_laws(protocol, network, protocol.interval, discrete=True)
     gain = -laws.source["R"][0] * laws.router["y"][0]
     return float(laws.source["x_rtt"][0]), float(gain), protocol, network
+
+
+def _contraction(beta: float, flows: int, capacity: float = 100e6) -> float:
+    """Spectral radius of |A|: below 1 the loop contracts in a weighted largest norm, however delays vary."""
+    own, gain, _, _ = _loop(beta, flows, capacity)
+    return float(np.abs(np.linalg.eigvals(np.abs(own * np.eye(flows) - gain))).max())
+
+
+def _harmless_loss(beta: float, flows: int) -> float:
+    """Least stationary loss, to 1e-4, at which no varying delays can destabilize so many flows."""
+    added = flows * EMKC().alpha / beta
+    low, high = 1e-3, 1.0 - 1e-3
+    while high - low > 1e-4:
+        loss = 0.5 * (low + high)
+        if _contraction(beta, flows, added * (1.0 - loss) / loss) < 1.0:
+            high = loss
+        else:
+            low = loss
+    return high
 
 
 def _growth(own: float, gain: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
@@ -201,12 +220,8 @@ def emkc_1(claim: Claim) -> Finding:
     edges = np.array([_edge(net) for net in mixes])
     lo, hi = edges[int(edges[:, 1].argmax())]
     constant = proven == len(mixes) * len(BETAS) and sharp and undelayed < 1e-9
-    # For any delays that vary, |A| with a spectral radius below 1 is a contraction in a weighted largest norm.
-    contracts = max(
-        float(np.abs(np.linalg.eigvals(np.abs(own * np.eye(n) - gain))).max())
-        for n in (1, 2)
-        for own, gain, _, _ in (_loop(b, n) for b in BETAS)
-    )
+    contracts = max(_contraction(b, n) for n in (1, 2) for b in BETAS)
+    harmless = {n: _harmless_loss(0.5, n) for n in (3, 10, 100)}
     chance, worst = {}, {}
     for b in BETAS:
         own, gain, _, _ = _loop(b, 3)
@@ -251,6 +266,8 @@ def emkc_1(claim: Claim) -> Finding:
             Measure("boundary over mixes, largest", float(edges.mean(axis=1).max()), reported=2.0,
                     note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
             Measure("one and two flows, any varying delays: spectral radius of |A|", contracts, note="< 1 is stable"),
+            *(Measure(f"{n} flows, beta = 0.5: loss beyond which any varying delays are harmless", loss,
+                      note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}") for n, loss in harmless.items()),
             Measure("three flows, delays drawn at every step: largest growth", max(chance.values()), note="3 seeds"),
             Measure("three flows, worst delays found: largest growth", varying,
                     note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
