@@ -34,7 +34,7 @@ def _emkc_steps(capacity: float, flows: int, protocol: EMKC) -> int:
     return steps
 
 
-@check("emkc-3", cost=4)
+@check("emkc-3", cost=3)
 def emkc_3(claim: Claim) -> Finding:
     """Steps of the undelayed laws to fairness over four decades of C and three of N, and their exponents."""
     protocol = EMKC()
@@ -84,7 +84,7 @@ def _path(tau: float, steps: int = 60) -> NDArray[np.float64]:
     return np.array(x)
 
 
-@check("jm-mono", cost=2)
+@check("jm-mono", cost=1)
 def jm_mono(claim: Claim) -> Finding:
     """Overshoot of the law over tau, and of packets with and without it."""
     taus = np.concatenate([np.linspace(0.05, 1.95, 39), [0.999, 1.001]])
@@ -137,7 +137,7 @@ def _counted(rng: np.random.Generator, flows: int, interval: float) -> float:
     return total / interval
 
 
-@check("jm-n", cost=2)
+@check("jm-n", cost=1)
 def jm_n(claim: Claim) -> Finding:
     """Error of N from (23) over the length of the interval, for packets of random sizes that are delayed at random."""
     intervals = np.array([0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
@@ -244,7 +244,7 @@ WINDOW = (1.92, 2.52)
 """Six steps of RTT + (1 + k) Delta, 0 <= k <= 1 (JETMAX sec. 7.5) [s]."""
 
 
-@check("jm-th4", cost=15)
+@check("jm-th4", cost=3)
 def jm_th4(claim: Claim) -> Finding:
     """The map by the paper's definition to 10^100 bit/s, and packets over capacities and numbers of flows."""
     tau = JetMax().tau

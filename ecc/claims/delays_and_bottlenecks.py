@@ -204,7 +204,7 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
     return float(np.exp(logs / steps))
 
 
-@check("emkc-1", cost=12)
+@check("emkc-1", cost=13)
 def emkc_1(claim: Claim) -> Finding:
     """Constant delays by certificate, varying ones by contraction, by chance and by search."""
     still = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
@@ -317,7 +317,7 @@ def _delayed(network: Network, rng: np.random.Generator) -> Network:
     return Network(links, [Flow(flow.route, access_delay=float(rng.uniform(0.0, 0.2))) for flow in network.flows])
 
 
-@check("mm-1", cost=10)
+@check("mm-1", cost=1)
 def mm_1(claim: Claim) -> Finding:
     """Lemmas 1 and 2 by enumeration; Theorem 1 by eigenvalues of each link, without and with delays."""
     rng = np.random.default_rng(1)
@@ -418,7 +418,7 @@ def _monotone(prices: NDArray[np.float64]) -> bool:
     return bool(np.all(one_way & (np.abs(moves[:, -1]) < 1e-7)))
 
 
-@check("mm-2", cost=14)
+@check("mm-2", cost=10)
 def mm_2(claim: Claim) -> Finding:
     """Networks in which every link's feedback is monotone under every assignment, and whether they settle."""
     measures, kept, broke, otherwise = [], 0, 0, []
@@ -460,7 +460,7 @@ def mm_2(claim: Claim) -> Finding:
 ASSIGNMENTS = 2000
 
 
-@check("jm-th2", cost=25)
+@check("jm-th2", cost=10)
 def jm_th2(claim: Claim) -> Finding:
     """Fig. 9: 2000 random assignments; and tau around 2 with random delays, constant and varying."""
     rng = np.random.default_rng(1)
