@@ -42,12 +42,15 @@ _HOME = {
     "linearize": "closed_loop",
     "sweep": "sweeps",
 }
-_PACKAGES = ("allocation", "fluid", "headers", "linear", "models", "native", "packet", "plot", "stability")
+_PACKAGES = (
+    "allocation", "fluid", "headers", "impairments", "linear", "models", "native", "packet", "plot", "stability",
+)  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
     "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "compare",
-    "fluid", "headers", "linear", "linearize", "models", "native", "packet", "plot", "stability", "sweep",
+    "fluid", "headers", "impairments", "linear", "linearize", "models", "native", "packet", "plot", "stability",
+    "sweep",
 ]  # fmt: skip
 
 

@@ -157,7 +157,9 @@ def simulate(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ctrl-C saves the run here; if the file is there, go on from it."),
+        typer.Option(
+            metavar="FILE", help="Ctrl-C saves the run here; if the file is there, go on from it, with its options."
+        ),
     ] = None,
     json: AsJson = False,
 ) -> int:
@@ -171,6 +173,9 @@ def simulate(
         raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
     if engine != Engine.packet and (flows_to or checkpoint):
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
+    for name, path in (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint)):
+        if path is not None and not path.parent.is_dir():  # refused now rather than after the work
+            raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     case = Scenario.from_toml(scenario)
     with _progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `stopped` says the same

@@ -160,17 +160,27 @@ class Network:
         object.__setattr__(self, "links", _instances(self.links, Link, "links"))
         object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
         for index, flow in enumerate(self.flows):
-            for name in ("route", "reverse"):
-                for link in getattr(flow, name) or ():
-                    if link >= len(self.links):
-                        raise ValueError(f"{name} must use links 0 to {len(self.links) - 1}, got {link} (flow {index})")
-            for link in flow.route:
-                buffer = self.links[link].buffer
-                if buffer is not None and buffer < flow.largest_packet:
-                    raise ValueError(
-                        f"buffer must be >= a packet of flow {index} ({flow.largest_packet} bytes), "
-                        f"got {buffer} bytes (link {link})"
-                    )
+            self.check_flow(flow, f"flow {index}")
+
+    def check_flow(self, flow: Flow, name: str) -> None:
+        """Refuse a flow that does not fit: that uses unknown links, or has packets larger than a buffer.
+
+        Parameters
+            flow : Flow. name : what to call it in the message.
+        Raises
+            ValueError: it does not fit.
+        """
+        for way in ("route", "reverse"):
+            for link in getattr(flow, way) or ():
+                if link >= len(self.links):
+                    raise ValueError(f"{way} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
+        for link in flow.route:
+            buffer = self.links[link].buffer
+            if buffer is not None and buffer < flow.largest_packet:
+                raise ValueError(
+                    f"buffer must be >= a packet of {name} ({flow.largest_packet} bytes), "
+                    f"got {buffer} bytes (link {link})"
+                )
 
     # ---- delays and routes -------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class Scenario:
             routers of all protocols whose flows cross them.
         duration : float, s, > 0.
         workload : Workload of transfers beside the network's flows, or None.
-        seed : int, >= 0. Of everything random.
+        seed : int, from 0 to 2^64 - 1. Of everything random.
         assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
         phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
             where in its interval each link's routers tick. Of packet runs.
@@ -65,26 +65,29 @@ class Scenario:
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
             raise TypeError(f"network must be a Network, got {self.network!r}")
+        self._check_workload()
         self._check_protocol()
         if not isinstance(self.header_bytes, bool):
             raise TypeError(f"header_bytes must be True or False, got {self.header_bytes!r}")
-        if self.workload is not None and not isinstance(self.workload, Workload):
-            raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
         object.__setattr__(self, "impairments", check_impairments(self.impairments, self.network))
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
         object.__setattr__(self, "seed", as_count(self.seed, "seed"))
+        if self.seed >= 2**64:
+            raise ValueError(f"seed must be < 2^64, got {self.seed}")
         if self.assignment is not None:
             links = check_assignment(self.network, np.asarray(self.assignment))
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
-        work = self.workload or Workload()
+
+    def _check_workload(self) -> None:
+        if self.workload is None:
+            return
+        if not isinstance(self.workload, Workload):
+            raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
         for name in ("transfers", "arrivals", "on_off"):
-            for index, item in enumerate(getattr(work, name)):
-                last = max(*item.route, *(item.reverse or ()), 0)
-                if last >= self.network.n_links:
-                    raise ValueError(
-                        f"route must use links 0 to {self.network.n_links - 1}, got {last} (workload.{name}[{index}])"
-                    )
+            for index, item in enumerate(getattr(self.workload, name)):
+                flow = item if isinstance(item, Flow) else item.template
+                self.network.check_flow(flow, f"workload.{name}[{index}]")
 
     def _check_protocol(self) -> None:
         given = self.protocol
@@ -96,8 +99,9 @@ class Scenario:
         if not isinstance(given, Protocol | Mix):
             raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {given!r}")
         if isinstance(given, Mix):
-            runs = given.of_flows(self.network.n_flows, int(self.workload is not None))
-            given.of_links(self.network, list(zip(self.network.flows, runs, strict=False)))
+            templates = self.workload.templates if self.workload else []
+            runs = given.of_flows(self.network.n_flows, len(templates))
+            given.of_links(self.network, list(zip([*self.network.flows, *templates], runs, strict=True)))
 
     def _check_clocks(self) -> None:
         n = self.network.n_links

@@ -277,9 +277,10 @@ class Workload:
 
     def __post_init__(self) -> None:
         for name, kind in (("transfers", Flow), ("arrivals", Arrivals), ("on_off", OnOff)):
-            items = tuple(getattr(self, name))
-            if any(not isinstance(item, kind) for item in items):
-                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {items!r}")
+            given = getattr(self, name)
+            items = tuple(given) if isinstance(given, Iterable) else None
+            if items is None or not all(isinstance(item, kind) for item in items):
+                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {given!r}")
             object.__setattr__(self, name, items)
 
     @property

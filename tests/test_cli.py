@@ -65,6 +65,10 @@ def test_help_does_not_wait_for_heavy_imports():
         (["simulate"], "Missing argument 'SCENARIO.toml'"),
         (["simulate", "no/such.toml"], "No such file or directory: 'no/such.toml'"),
         (["simulate", "{scenario}", "--out", "run.xls"], "out must end in .nc, .csv, .html, got 'run.xls'"),
+        (
+            ["simulate", "{scenario}", "--checkpoint", "none/run.ckpt"],
+            "checkpoint must be in a directory that exists, got 'none/run.ckpt'",
+        ),
         (["simulate", "{scenario}", "--sample", "0 s"], "sample must be > 0 s, got '0 s'"),
         (["simulate", "{scenario}", "--engine", "ns3"], "'ns3'"),
         (

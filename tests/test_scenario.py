@@ -74,6 +74,7 @@ def test_toml_takes_units_and_spellings():
         ("route = [0]", "route = [3]", r"route must use links 0 to 0, got 3 \(flow 0\)"),
         ('duration = "10 s"', "", "scenario lacks the key 'duration'"),
         ('duration = "10 s"', "duration = 0", "duration must be > 0 s, got 0"),
+        ('duration = "10 s"', "duration = 1\nseed = 18446744073709551616", r"seed must be < 2\^64, got 184467"),
         ('duration = "10 s"', "duration = 1\nspeed = 3", "scenario has no key 'speed'"),
         ('duration = "10 s"', "duration = ", "scenario is not valid TOML"),
     ],

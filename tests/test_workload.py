@@ -143,6 +143,13 @@ def test_other_refusals():
         Arrivals.lifetimes([0], delay="50 ms")
     with pytest.raises(TypeError, match="on_off must be a sequence of OnOff"):
         Workload(on_off=[Arrivals([0], 1.0, 1)])
+    with pytest.raises(TypeError, match=r"arrivals must be a sequence of Arrivals, got Arrivals\("):
+        Workload(arrivals=Arrivals([0], 1.0, 1))
+    small = Network.dumbbell("10 Mb/s", rtts=[0.1], buffer=1000)
+    with pytest.raises(
+        ValueError, match=r"buffer must be >= a packet of workload.arrivals\[0\] \(1500 bytes\), got 1000"
+    ):
+        Scenario(small, RCP(), 1.0, workload=Workload([], [Arrivals([0], 1.0, 1, packet_size=(40, 1500))]))
     network = Network.dumbbell("10 Mb/s", rtts=[0.1])
     with pytest.raises(ValueError, match=r"route must use links 0 to 0, got 3 \(workload.on_off\[0\]\)"):
         Scenario(network, RCP(), 1.0, workload=Workload(on_off=[OnOff([3], 1.0, 1.0)]))

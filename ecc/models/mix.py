@@ -43,7 +43,8 @@ class Mix:
                 raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {given!r}")
             table: dict[str, Any] = {}
             for key, value in given.items():
-                single = (value,) if isinstance(value, Protocol) or name == "flows" else tuple(value)
+                several = name == "links" and not isinstance(value, Protocol) and isinstance(value, Iterable)
+                single = tuple(value) if several else (value,)
                 for protocol in single:
                     if not isinstance(protocol, Protocol):
                         raise TypeError(f"protocol of {name} {key!r} must be a Protocol, got {protocol!r}")

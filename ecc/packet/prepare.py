@@ -115,8 +115,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     Returns
         Setup.
     Raises
-        ValueError: an unknown start, the equilibrium of several protocols, or a fixed assignment for a protocol whose
-            flows cannot hold one.
+        ValueError: an unknown start, the equilibrium of several protocols or of links without their routers, or a
+            fixed assignment for a protocol whose flows cannot hold one.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {start!r}")
@@ -175,7 +175,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
             held_to = part.flows < network.n_flows
             part.flow_states["assigned"][held_to] = np.array(scenario.assignment)[part.flows[held_to]]
 
-    held = _place(scenario, flows, parts[0], perturb, rng) if start == "equilibrium" else 0.0
+    held = _place(scenario, links["at"], flows, parts[0], perturb, rng) if start == "equilibrium" else 0.0
     _set_clocks(scenario, links, parts, held, rng)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
@@ -230,7 +230,7 @@ def _set_clocks(
                 part.link_params["interval"] = np.array(scenario.intervals)[links["at"][part.routers]]
             wait = part.link_params["interval"] * phases[part.routers]
             links["first_interval"][part.routers] = picoseconds(held + wait)
-        elif scenario.intervals is not None:
+        elif scenario.intervals is not None and (part.protocol.link_hooks() or len(parts) == 1):
             raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} have no interval")
 
 
@@ -284,13 +284,26 @@ def _impair(scenario: Scenario, links: NDArray[np.void], flows: NDArray[np.void]
     return np.concatenate([np.zeros(0, IMPAIRMENT), *ways.values()])
 
 
-def _place(scenario: Scenario, flows: NDArray[np.void], part: Part, perturb: float, rng: np.random.Generator) -> float:
+def _place(
+    scenario: Scenario,
+    at: NDArray[np.int64],
+    flows: NDArray[np.void],
+    part: Part,
+    perturb: float,
+    rng: np.random.Generator,
+) -> float:
     """Put links and flows at the (disturbed) equilibrium; the time until which the routers' clocks wait."""
     network, protocol = scenario.network, part.protocol
     point = protocol.equilibrium(network, scenario.assigned)
     factor = 1.0 + perturb
     crosses = network.incidence
-    for link in range(network.n_links):
+    lacking = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())
+    if lacking:
+        name = type(protocol).__name__
+        raise ValueError(
+            f"start must be 'empty' where a link has no router of {name}, got 'equilibrium' (link {min(lacking)})"
+        )
+    for place, link in enumerate(at[part.routers]):
         through = crosses[:, link]
         if not through.any():
             continue
@@ -299,7 +312,7 @@ def _place(scenario: Scenario, flows: NDArray[np.void], part: Part, perturb: flo
         state = protocol.link_at(
             factor * fair, factor * float(weight.sum()), float(weight @ rtts / weight.sum()), float(rtts.max())
         )
-        part.link_states[link] = _tuple(state)
+        part.link_states[place] = _tuple(state)
     flows["opening_size"][: network.n_flows] = 0  # these flows are under way
     gaps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (factor * point.rates)
     flows["start"][: network.n_flows] = picoseconds(gaps * rng.random(network.n_flows))

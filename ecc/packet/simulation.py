@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +99,7 @@ class Run:
         flows_to : path of a Parquet file that gets the rows of transfers as they end, or None: `Trajectory.flows` has
             them all. Needs pyarrow.
         trace : int, >= 0. How many events to keep, from the first on: `Trajectory.trace`.
-        histogram_from : float, s, or None. From when on the queues are counted by length, for
+        histogram_from : float, s, below the duration, or None. From when on the queues are counted by length, for
             `Trajectory.queue_quantiles`; None: never.
         memory_limit : int, bytes, or None. What the engine may take.
     Raises
@@ -128,20 +131,24 @@ class Run:
         self.stopped = "paused"
         self._setup = prepare(scenario, start, perturb)
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
+        if self._histogram_from is not None and self._histogram_from >= scenario.duration:
+            limit = f"{scenario.duration:g} s"
+            raise ValueError(f"histogram_from must be < the duration ({limit}), got {self._histogram_from:g} s")
+        self._options = {
+            "sample": period, "start": start, "perturb": float(perturb), "trace": as_count(trace, "trace"),
+            "histogram_from": self._histogram_from,
+            "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
+        }  # fmt: skip
         self._engine = build_engine(
             self._setup, scenario, sample=period, n_samples=int(scenario.duration / period + 1e-9),
-            trace=as_count(trace, "trace"), histogram=histogram_from is not None,
-            memory_limit=0 if memory_limit is None else as_size(memory_limit, "memory_limit"),
+            trace=self._options["trace"], histogram=histogram_from is not None,
+            memory_limit=self._options["memory_limit"] or 0,
         )  # fmt: skip
         self._rows: list[NDArray[np.void]] = []
         self._file = None if flows_to is None else FlowsFile(flows_to)
         self._arriving = self._chunks()
         self._handed = 0
         self._closed = False
-        self._options = {
-            "sample": period, "start": start, "perturb": perturb, "trace": trace,
-            "histogram_from": self._histogram_from, "memory_limit": memory_limit,
-        }  # fmt: skip
         self._flows_to = None if flows_to is None else Path(flows_to)
 
     # ---- going on ----------------------------------------------------------------------------------------
@@ -166,11 +173,13 @@ class Run:
             return self
         begin, self.stopped = self._histogram_from, "paused"
         try:
-            if begin is not None and self.now < begin <= end and self._goes_on(begin, progress, cancel):
-                self._engine.histogram[:] = 0
-            if end > self.now and self._goes_on(end, progress, cancel) and end == duration:
-                self.stopped = "completed"
-                self.close()
+            with _interrupts_noted() as interrupted:
+                ends = (progress, cancel, interrupted)
+                if begin is not None and self.now < begin <= end and self._goes_on(begin, *ends):
+                    self._engine.histogram[:] = 0
+                if (end >= self.now or end == duration) and self._goes_on(end, *ends) and end == duration:
+                    self.stopped = "completed"
+                    self.close()
         except KeyboardInterrupt:
             self.stopped = "interrupted"
         except NativeError as error:
@@ -179,24 +188,31 @@ class Run:
         return self
 
     @property
+    def _counts(self) -> bool:
+        """Whether queues have been counted for a while."""
+        return self._histogram_from is not None and self.now > self._histogram_from
+
+    @property
     def _is_over(self) -> bool:
         return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
-    def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None) -> bool:
-        """Run up to a time; False: canceled on the way."""
-        if self.stopped == "canceled":
+    def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupted: Cancel) -> bool:
+        """Run up to a time; False: canceled or interrupted on the way."""
+        if self.stopped != "paused":
             return False
         while True:
             reason = self._engine.advance(until, SLICE)
             self._take_rows(self._engine.take_over())
             if reason == "transfers":
                 self._hand_over()
-                continue
-            if progress is not None:
+            elif progress is not None:
                 progress(self.now / self.scenario.duration)
-            if reason != "max_events":
+            if interrupted():
+                self.stopped = "interrupted"
+                return False
+            if reason not in ("max_events", "transfers"):
                 return True
-            if cancel is not None and cancel():
+            if reason == "max_events" and cancel is not None and cancel():
                 self.stopped = "canceled"
                 return False
 
@@ -338,7 +354,7 @@ class Run:
                 "seed": scenario.seed,
                 "version": __version__,
             },
-            histogram=None if self._histogram_from is None else (bin_edges(), engine.histogram * [[[1e-12], [1.0]]]),
+            histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if self._counts else None,
             trace=engine.trace if len(engine.trace) else None,
         )
 
@@ -354,6 +370,30 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
         ValueError: no checkpoint, of another version, of another scenario, or of a protocol whose hooks have changed.
     """
     return Run._restored(path, scenario)
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[Cancel]:
+    """Note Ctrl-C instead of raising it: it must not fall between a step of the engine and the books of the run.
+
+    A second one is raised. In other threads, and where somebody else handles it, nothing changes.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(number)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    mine = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if mine:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(noted)
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _next_file(path: Path) -> Path:

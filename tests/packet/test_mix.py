@@ -110,6 +110,7 @@ def test_flows_are_named_by_index_range_or_default(flows, expected):
         ({"flows": [RCP()]}, r"protocol flows must be a mapping of flows to protocols, got \[RCP"),
         ({"flows": {0: "RCP", 1: RCP()}}, "protocol of flows 0 must be a Protocol, got 'RCP'"),
         ({"flows": {"default": RCP()}, "links": {0: [RCP(), 3]}}, "protocol of links 0 must be a Protocol, got 3"),
+        ({"flows": {"default": RCP()}, "links": {0: 3}}, "protocol of links 0 must be a Protocol, got 3"),
         ({"flows": {"default": RCP()}, "links": {5: RCP()}}, "protocol links must be from 0 to 0, got 5"),
         ({"links": {0: RCP()}}, "protocol must be a mapping with 'flows' and maybe 'links', got"),
         ({0: RCP()}, "protocol must be a mapping with 'flows' and maybe 'links', got"),
@@ -145,6 +146,8 @@ def test_only_packets_run_several_protocols():
         ValueError, match="protocol flows must name the transfers of the workload or 'default', got 0, 1"
     ):
         scenario.with_(workload=load)
+    with pytest.raises(ValueError, match="protocol links must name one router of each protocol for link 0, got RCP"):
+        scenario.with_(protocol={"flows": {"0-1": RCP(), "default": RCP(alpha=0.1)}}, workload=load)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +212,20 @@ def test_what_a_run_cannot_honor_is_refused():
         ecc.fluid.simulate(Scenario(TWO, QIRCP(), 5.0, header_bytes=True))
     with pytest.raises(ValueError, match="intervals must be None: routers of ConstantRate have no interval"):
         prepare(Scenario(TWO, ConstantRate(1e6), 5.0, intervals=[0.02]))
+
+
+def test_links_may_have_intervals_beside_unresponsive_traffic():
+    mix = {"flows": {0: ConstantRate(1e6), 1: QIRCP()}}
+    parts = prepare(Scenario(TWO, mix, 5.0, phases="equal", intervals=[0.02])).parts
+    assert [part.link_params["interval"].tolist() for part in parts if part.protocol == QIRCP()] == [[0.02]]
+
+
+def test_an_equilibrium_wants_routers_wherever_flows_are():
+    aside = Network([Link("10 Mb/s", 0.01), *LOT.links], [Flow([1, 2])])
+    run = simulate(Scenario(aside, {"flows": {0: QIRCP()}}, 3.0), start="equilibrium", sample=0.5)
+    assert run.rate[:, 0].to_numpy() == pytest.approx(9.5e6, rel=0.01)
+    with pytest.raises(ValueError, match=r"start must be 'empty' where a link has no router of RCP, .* \(link 0\)"):
+        prepare(Scenario(LOT, {"flows": {"default": RCP()}, "links": {0: []}}, 3.0), "equilibrium")
 
 
 # Header bytes --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 
@@ -123,6 +124,33 @@ def test_cancel_ends_a_run_that_can_go_on(monkeypatch):
     assert simulate(SCENARIO, cancel=lambda: True).stopped == "canceled"
 
 
+def test_an_interrupt_waits_until_the_books_are_right(monkeypatch):
+    # one that falls into the drawing of transfers would end it for good
+    whole, blocks = simulate(SCENARIO), Workload.blocks
+
+    def interrupted(*arguments):
+        for k, block in enumerate(blocks(*arguments)):
+            if k == 1:
+                signal.raise_signal(signal.SIGINT)
+            yield block
+
+    monkeypatch.setattr(Workload, "blocks", interrupted)
+    monkeypatch.setattr(simulation, "CHUNK", 1)
+    run = Run(SCENARIO).advance()
+    assert run.stopped == "interrupted" and run.now < 6.0
+    assert run.advance().trajectory().stats["digest"] == whole.stats["digest"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_interrupt_does_not_wait():
+    def twice(share):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("not reached")
+
+    assert simulate(SCENARIO, progress=twice).stopped == "interrupted"
+
+
 def test_a_run_out_of_memory_keeps_what_it_has():
     with pytest.warns(RuntimeWarning, match=r"the run ended at [0-9.]+ s: out of memory"):
         run = simulate(SCENARIO, memory_limit="100 kB")
@@ -151,8 +179,12 @@ def test_queues_by_time_and_by_arrivals_of_a_deterministic_queue():
     ):
         with pytest.raises(ValueError, match=message):
             run.queue_quantiles(*arguments)
-    with pytest.raises(ValueError, match="queues were not counted in this run"):
-        simulate(Scenario(network, ConstantRate(rate="4 Mb/s"), 1.0)).queue_quantiles(0.5)
+    scenario = Scenario(network, ConstantRate(rate="4 Mb/s"), 1.0)
+    for early in (simulate(scenario), Run(scenario, histogram_from=0.5).advance(0.4).trajectory()):
+        with pytest.raises(ValueError, match="queues were not counted in this run"):
+            early.queue_quantiles(0.5)
+    with pytest.raises(ValueError, match=r"histogram_from must be < the duration \(1 s\), got 2 s"):
+        Run(scenario, histogram_from=2.0)
 
 
 def test_a_trace_is_bounded():
@@ -185,7 +217,7 @@ IMPAIRED = SCENARIO.with_(
 @pytest.mark.parametrize("at", [0.0, 0.7, 4.321])
 def test_a_resumed_run_ends_as_the_other_one(tmp_path, scenario, at):
     path = tmp_path / "run.ckpt"
-    run = Run(scenario, sample=0.05, trace=5000, histogram_from=0.5).advance(at)
+    run = Run(scenario, sample=0.05, trace=np.int64(5000), histogram_from=0.5, memory_limit="1 GB").advance(at)
     run.save(path)
     there = run.advance().trajectory()
     again = resume(path)
