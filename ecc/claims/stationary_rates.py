@@ -187,7 +187,7 @@ def xcp_3(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"With one flow of its own among many held elsewhere a link is loaded to {loads[-1]:.4f}; the limit is "
-        f"alpha/(alpha + gamma) = {floor:g}, and the least over {tried} random networks is {least:.4f}. Packets load it "
+        f"alpha/(alpha + gamma) = {floor:g}, and the least of {tried} random networks is {least:.4f}. Packets load it "
         + " and ".join(f"to {y:.3f} ({model[n]:.3f} in the equilibrium) with {n} others" for n, y in seen.items())
         + ".",
         [
