@@ -17,6 +17,7 @@ from ecc.stability import critical_gain
 
 pytestmark = pytest.mark.property
 MORE = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=15, deadline=None)
 
 rtts = st.floats(0.005, 3.0)
 capacities = st.floats(1e6, 1e12)
@@ -48,7 +49,7 @@ def test_bounds_of_qi_rcp_with_equal_rtts_are_sharp(rtt, flows, capacity, time):
     assert not stable(QIRCP(), network, time, 1.001 * edge)
 
 
-@MORE
+@FEW
 @given(rtts)
 def test_averaging_and_holding_cost_stability_where_rtts_are_equal(rtt):
     """They add an interval of delay to the integral loop."""

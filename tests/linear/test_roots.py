@@ -105,7 +105,7 @@ def test_badly_scaled_states_change_nothing():
 
 
 @pytest.mark.property
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 4),
     st.lists(st.integers(0, 40), min_size=1, max_size=8),
