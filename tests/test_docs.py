@@ -23,4 +23,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
 
 def test_a_protocol_fits_in_sixty_lines():
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
-    assert "your_own_protocol" in [page.stem for page in PAGES]
+
+
+def test_the_pages_that_show_code_are_there():
+    assert {"packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
