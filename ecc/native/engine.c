@@ -391,7 +391,8 @@ start_links(ecc_engine_t *self)
 int
 ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
-    int64_t last_event = max_events < 0 ? INT64_MAX : self->n_events + max_events;
+    bool limited = max_events >= 0 && max_events < INT64_MAX - self->n_events;
+    int64_t last_event = limited ? self->n_events + max_events : INT64_MAX;
     ecc_ps_t limit;
     int ret = 0;
 
@@ -519,87 +520,4 @@ ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
             .lost_bytes = link->lost_bytes,
         };
     }
-}
-
-/* Packets on a way where they may overtake each other, whose first arrives at `time`. */
-static uint32_t
-heap_size(const ecc_engine_t *self, const ecc_impaired_t *impaired, ecc_ps_t time, bool *in_order)
-{
-    *in_order = *in_order && (impaired->n_late == 0) == (time == ECC_IDLE);
-    *in_order = *in_order && (impaired->n_late == 0 || (impaired->late[0].time == time && time >= self->now));
-    for (uint32_t k = 1; k < impaired->n_late; k++) {
-        *in_order = *in_order && impaired->late[(k - 1) / 2].time <= impaired->late[k].time;
-    }
-    return impaired->n_late;
-}
-
-/* Packets in a list whose first leaves at `time`; clears in_order where one leaves before its predecessor. */
-static uint32_t
-length(const ecc_engine_t *self, const ecc_fifo_t *fifo, ecc_ps_t time, bool *in_order)
-{
-    uint32_t n = 0;
-
-    *in_order = *in_order && (fifo->head == ECC_NO_PACKET) == (time == ECC_IDLE);
-    for (uint32_t id = fifo->head; id != ECC_NO_PACKET; n++) {
-        const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-        *in_order = *in_order && time >= self->now && (packet->next == ECC_NO_PACKET || packet->next_time >= time);
-        time = packet->next_time;
-        id = packet->next;
-    }
-    return n;
-}
-
-/* Nothing is lost or made at a link: what came in has gone, was dropped, or waits in its order and within the buffer. */
-static bool
-link_is_fine(const ecc_engine_t *self, const ecc_link_state_t *link)
-{
-    const ecc_ring_t *ring = &link->ring;
-    bool fine = ecc_ring_verify(ring) == 0;
-    ecc_bytes_t queue = 0;
-    ecc_ps_t last = 0;
-
-    for (uint32_t k = 0; k < ring->count; k++) {
-        const ecc_queued_t *item = ecc_ring_at(ring, k);
-        fine = fine && item->size > 0 && item->leaves >= last;
-        last = item->leaves;
-        queue += item->size;
-    }
-    fine = fine && queue == link->queue && queue <= link->queue_peak && queue <= link->most_bytes
-        && (int64_t) ring->count <= link->most_packets && (ring->count == 0 || last == link->free_at)
-        && link->lost_bytes <= link->arrived - link->dropped_bytes - queue && link->queue_low <= queue;
-    for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
-        fine = fine && self->links[i].queue_low <= queue;
-    }
-    ECC_DEBUG(fine = fine && link->arrived == link->count.departed_bytes + link->dropped_bytes + queue
-            && link->count.arrived == link->count.departed + link->dropped + (int64_t) ring->count);
-    return fine;
-}
-
-int
-ecc_engine_verify(const ecc_engine_t *self)
-{
-    const ecc_node_t *nodes = self->fast.nodes;
-    uint32_t n_packets = 0;
-    bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0
-        && ecc_pool_verify(self) == 0;
-
-    for (uint32_t i = 0; i < self->n_links; i++) {
-        const ecc_link_state_t *link = &self->links[i];
-        ecc_ps_t time = nodes[self->base[ECC_HOP] + i].time;
-        fine = fine && link_is_fine(self, link);
-        n_packets += link->impaired != NULL && link->impaired->is.reorders != 0
-            ? heap_size(self, link->impaired, time, &fine)
-            : length(self, &link->wire, time, &fine);
-        n_packets += link->departs ? link->ring.count : 0;
-    }
-    for (uint32_t i = 0; i < self->n_flows + self->pool.n_slots; i++) {
-        const ecc_flow_state_t *flow = &self->flows[i];
-        ecc_ps_t time = nodes[self->base[ECC_ACK] + i].time;
-        n_packets += flow->late ? heap_size(self, &self->receivers[i].impaired, time, &fine) : length(self, &flow->acks, time, &fine);
-        n_packets += flow->counts && self->receivers[i].kept != ECC_NO_PACKET;
-        n_packets += length(self, &flow->access, nodes[self->base[ECC_ACCESS] + i].time, &fine);
-        fine = fine && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
-        fine = fine && flow->received <= flow->sent;
-    }
-    return fine && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;
 }

@@ -26,12 +26,12 @@
  *   7 STOP      flow  (only if stop >= 0)
  *   8 TIMER     flow
  *   9 TIMEOUT   flow  a look at the retransmission timer
- *  13 FLUSH     flow  the receiver waits no longer with its ACK (only if ack_every > 1)
+ *  10 FLUSH     flow  the receiver waits no longer with its ACK (only if ack_every > 1)
  *   Each event is counted, hashed and, if asked for, traced as (time, kind, entity, value). Value, as found when the event
  *   begins: ACK: offset of the packet; HOP, ACCESS, DEPARTURE: offset of the packet; SEND: bytes sent so far;
  *   INTERVAL: queue; START, STOP, TIMER, TIMEOUT, FLUSH: bytes in flight. What is gone is traced too (never counted or
- *   hashed), with the offset as value, after the event in which it happens and before any other record: as kind 10 a drop at a
- *   link, 11 a loss on the wire of a link, 12 the loss of an ACK of a flow on its pure delay.
+ *   hashed), with the offset as value, after the event in which it happens and before any other record: as kind 11 a drop at a
+ *   link, 12 a loss on the wire of a link, 13 the loss of an ACK of a flow on its pure delay.
  *   The digest starts at 0; for each event
  *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
  *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
@@ -100,8 +100,8 @@
  *   the whole run) has a start, a stop, a size, delays, and a template that says the rest. Its START comes after those of
  *   the flows of that instant, in the order of k. It takes the slot that was freed last, or, if none is free, the next new
  *   one; in slot s it is flow n_flows + s until it is over. Its record is a copy of its template's; its streams of random
- *   numbers are those of a flow n_flows + k. It is over once it is not active and none of its packets and ACKs is in the network: at the
- *   end of ACK and STOP, or right after on_drop. Then lost += in_flight, expected = sent, a pending TIMEOUT is cancelled,
+ *   numbers are those of a flow n_flows + k, its number. It is over once it is not active and none of its packets and ACKs is in
+ *   the network: at the end of ACK and STOP, or as soon as one is gone (after on_drop). Then lost += in_flight, expected = sent, a pending TIMEOUT is cancelled,
  *   its result is written, and its slot is free.
  *
  * RECEIVERS find out what is missing, and each ACK says so: lost ACKs are no lost data. They keep next, front, missing and
@@ -343,7 +343,7 @@ typedef struct {
 typedef struct {
     int64_t code;
     int64_t of;     /* 0 nobody, 1 a link, 2 a flow, 3 a transfer */
-    int64_t index;  /* of the link, flow or transfer */
+    int64_t index;  /* of the link (routers count on), the flow (templates count on); number of the transfer */
     int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
     ecc_ps_t time;
     double value;   /* the offending value, or what the hook returned */

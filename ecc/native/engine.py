@@ -421,7 +421,7 @@ class Engine:
         reason = self._reasons.get(int(report.value)) if report.failed else None
         where = []
         if report.of:
-            entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", ()))[report.of - 1]
+            entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", FLOW_HOOKS))[report.of - 1]
             further = entity == "link" and report.index >= self._links
             where.append(
                 f"router {report.index} at link {self._at[report.index]}" if further else f"{entity} {report.index}"

@@ -11,7 +11,7 @@
     X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
     X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
-    X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                                             \
+    X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                \
     X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
     X(ROUTER, "a further router must be at a link that exists")                                                        \
     X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \
@@ -19,10 +19,12 @@
     X(FLOW_TIMES, "start must be from 0 to 4e18 ps, and stop later than start, or -1 for never")                       \
     X(FLOW_SIZE, "size must be > 0 bytes, or -1 for unlimited")                                                        \
     X(PACKET_SIZE, "packets and ACKs must be from 1 to 2^30 bytes")                                                    \
-    X(ACKS, "ACKs must be sent every >= 0 packets and wait for them from 0 to 1e18 ps")                                 \
-    X(CHANGES, "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there") \
-    X(IMPAIRMENT, "impairments are numbered from 1, and need probabilities from 0 to 1, spikes every 1 to 2^53 packets, " \
-                  "delays from 0 to 1e18 ps, and no upper end below the lower one")                                     \
+    X(ACKS, "ACKs must be sent every >= 0 packets and wait for them from 0 to 1e18 ps")                                \
+    X(CHANGES,                                                                                                         \
+        "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")      \
+    X(IMPAIRMENT,                                                                                                      \
+        "impairments are numbered from 1, and need probabilities from 0 to 1, spikes every 1 to 2^53 packets, "        \
+        "delays from 0 to 1e18 ps, and no upper end below the lower one")                                              \
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \

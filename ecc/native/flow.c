@@ -79,6 +79,14 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
     };
 }
 
+int
+ecc_flow_fail(ecc_engine_t *self, int code, uint32_t index, int hook, double value)
+{
+    int64_t of = index < self->n_flows ? ECC_OF_FLOW : ECC_OF_TRANSFER;
+
+    return ecc_state_fail(self, code, of, self->flows[index].number, hook, value);
+}
+
 /* A transfer that neither sends nor has anything in the network is over. */
 static void
 leave_if_over(ecc_engine_t *self, uint32_t index)
@@ -121,7 +129,6 @@ timeout(const ecc_flow_state_t *flow)
     return wait < MOST_TIMEOUT ? wait : MOST_TIMEOUT;
 }
 
-/* Calls a hook; header: the whole of a packet's. */
 /* What hooks without a packet see as its size. */
 static int64_t
 largest_size(const ecc_flow_state_t *flow)
@@ -131,6 +138,7 @@ largest_size(const ecc_flow_state_t *flow)
     return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
 }
 
+/* Calls a hook; header: the whole of a packet's. */
 static int
 call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
     int64_t kind)
@@ -157,7 +165,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
     ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
-        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_FLOW, index, hook_number, ret);
+        (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, ret);
         self->report.failed = 1;
         return ECC_ERR_HOOK_FAILED;
     }
@@ -182,7 +190,7 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
     }
     if (env->rate != flow->rate) {
         if (!(env->rate >= 0.0 && isfinite(env->rate))) {
-            return ecc_state_fail(self, ECC_ERR_RATE, ECC_OF_FLOW, index, hook_number, env->rate);
+            return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, env->rate);
         }
         flow->rate = env->rate;
         flow->gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
@@ -190,7 +198,7 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
     }
     if (env->window != flow->window) {
         if (!(env->window >= 0.0 && isfinite(env->window))) {
-            return ecc_state_fail(self, ECC_ERR_WINDOW, ECC_OF_FLOW, index, hook_number, env->window);
+            return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, env->window);
         }
         flow->window = env->window;
         flow->changed = true;
@@ -198,7 +206,7 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
     if (!(env->timer < 0.0)) {
         ecc_ps_t wait;
         if (isnan(env->timer)) {
-            return ecc_state_fail(self, ECC_ERR_TIMER, ECC_OF_FLOW, index, hook_number, env->timer);
+            return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
         }
         wait = ecc_state_ps(env->timer);
         ecc_calendar_move(
@@ -238,7 +246,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
     int ret = ecc_packets_take(&self->packets, &self->memory, &id);
 
     if (ret != 0) {
-        return ecc_state_fail(self, ret, ECC_OF_FLOW, index, ECC_NO_HOOK, self->packets.n_used);
+        return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
     }
     packet = ecc_packets_at(&self->packets, id);
     if (index >= self->n_flows) {

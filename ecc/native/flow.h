@@ -30,4 +30,7 @@ ecc_flow_result_t ecc_flow_result(const ecc_engine_t *self, uint32_t flow);
 /* Counts what has silently reached the receiver by now. */
 void ecc_flow_catch_up(ecc_engine_t *self, uint32_t flow);
 
+/* Notes what went wrong at a flow, or at a transfer in its slot, and hands the code on. */
+int ecc_flow_fail(ecc_engine_t *self, int code, uint32_t flow, int hook, double value);
+
 #endif

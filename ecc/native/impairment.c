@@ -108,7 +108,7 @@ int
 ecc_impairment_append(ecc_impaired_t *self, ecc_memory_t *memory, ecc_packets_t *packets, ecc_fifo_t *fifo,
     ecc_calendar_t *calendar, uint32_t node, uint32_t packet, ecc_ps_t time)
 {
-    if (self == NULL || self->is.reorders == 0) {
+    if (self->is.reorders == 0) {
         if (ecc_packets_append(packets, fifo, packet, time)) {
             ecc_calendar_insert(calendar, node, time);
         }

@@ -40,8 +40,8 @@ bool ecc_impairment_loses(ecc_impaired_t *self, int kind);
 ecc_ps_t ecc_impairment_passes(ecc_impaired_t *self, ecc_ps_t now, ecc_ps_t delay);
 
 /*
- * Lists of packets on a way, which a node of the calendar waits for: in the fifo, or, if packets may overtake each other
- * (self is not NULL and reorders), in the heap.
+ * Lists of packets on a way, which a node of the calendar waits for: in the fifo, or, if packets may overtake each
+ * other, in the heap.
  */
 ECC_MUST_CHECK int ecc_impairment_append(ecc_impaired_t *self, ecc_memory_t *memory, ecc_packets_t *packets,
     ecc_fifo_t *fifo, ecc_calendar_t *calendar, uint32_t node, uint32_t packet, ecc_ps_t time);

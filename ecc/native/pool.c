@@ -303,7 +303,7 @@ check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
 
     for (int64_t i = 0; i < n; i++) {
         const ecc_transfer_t *transfer = &transfers[i];
-        int64_t number = pool->n_started + (int64_t) (pool->n_waiting - pool->n_taken) + i;
+        int64_t number = self->n_flows + pool->n_started + (int64_t) (pool->n_waiting - pool->n_taken) + i;
         ecc_flow_t flow;
         double value;
         int ret;

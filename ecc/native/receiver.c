@@ -101,7 +101,7 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
     time = ecc_impairment_passes(impaired, self->now, flow->ack_delay);
     ret = ecc_impairment_append(impaired, &self->memory, &self->packets, &flow->acks, &self->fast,
         self->base[ECC_ACK] + packet->flow, id, time);
-    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_FLOW, packet->flow, ECC_NO_HOOK, impaired->n_late);
+    return ret == 0 ? 0 : ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, impaired->n_late);
 }
 
 static int
@@ -109,7 +109,6 @@ acknowledge(ecc_engine_t *self, uint32_t id)
 {
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
-
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
     *news_of(self, packet) = (ecc_news_t) { receiver->front, receiver->missing };

@@ -61,9 +61,9 @@ enum ecc_flow_hook {
     ECC_FLOW_ON_STOP
 };
 
-/* A link and its first router; of a further router, only what is marked so is used. */
 __extension__ typedef __int128 ecc_wide_t;
 
+/* A link and its first router; of a further router, only what is marked so is used. */
 typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;

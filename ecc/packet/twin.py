@@ -940,8 +940,9 @@ class Twin:
             raise self.error(entity, name, f"a hook failed: {reason}") from error
 
     def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float | None = None) -> NativeError:
-        of = f"flow {entity.index}"
-        if isinstance(entity, TwinRouter):
+        if isinstance(entity, TwinFlow):
+            of = f"{'flow' if entity.index < self.n_flows else 'transfer'} {entity.number}"
+        else:
             link = f"link {entity.link.index}"
             of = link if entity is entity.link.routers[0] else f"router {entity.index} at {link}"
         got = "" if value is None else f", got {value:.12g}"

@@ -161,6 +161,30 @@ def test_a_run_out_of_memory_keeps_what_it_has():
     np.testing.assert_array_equal(run.rate, same.rate[: len(run.rate)])
 
 
+class Strict(RCP):
+    def flow_hooks(self):
+        return super().flow_hooks() | {"on_stop": divide}
+
+
+def divide(flow, header, p, env):
+    flow.x = 1.0 / (env.delivered - env.size)
+
+
+def test_a_failing_transfer_is_called_by_its_row():
+    load = Workload([Flow([0], start=0.5), Flow([0], start=0.6, size=3000)])
+    scenario = Scenario(NETWORK, Strict(), 3.0, workload=load)
+    setup = prepare(scenario)
+    twin = build_twin(setup, seed=scenario.seed)
+    twin.add(setup.transfers(np.concatenate(list(load.blocks(1, 3.0)))), more=False)
+    expected = r"^a hook failed: ZeroDivisionError: .*division by zero \(transfer 3, on_stop, t = [0-9.]+ s\)$"
+    with pytest.raises(NativeError, match=expected) as caught:
+        twin.advance(3.0)
+    with pytest.warns(RuntimeWarning, match="transfer 3"):
+        run = simulate(scenario)
+    assert run.stopped.partition("(")[2] == str(caught.value).partition("(")[2]
+    assert (run.flows.loc[3, "delivered"], run.flows.loc[3, "size"]) == (3000, 3000)
+
+
 def test_queues_by_time_and_by_arrivals_of_a_deterministic_queue():
     # 1000-byte packets every 2 ms over a link that takes 1 ms for each: half of the time empty, found empty by all
     from ecc.models import ConstantRate
