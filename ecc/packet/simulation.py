@@ -184,6 +184,7 @@ class Run:
             self.stopped = "interrupted"
         except NativeError as error:
             self.stopped = str(error)
+            self._take_rows(self._engine.take_over())
             warnings.warn(f"the run ended at {self.now:g} s: {error}", RuntimeWarning, stacklevel=2)
         return self
 
