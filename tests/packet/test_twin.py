@@ -38,7 +38,8 @@ from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.network import Flow, Link, Network
 from ecc.packet.prepare import prepare, record_dtype
 from ecc.packet.simulation import build_engine
-from ecc.packet.twin import NEVER, Agent, Kind, Record, Twin, build_twin, to_ps, transmission
+from ecc.packet.twin import Kind, Twin, build_twin
+from ecc.packet.twin_state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario
 
 CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))

@@ -1,0 +1,385 @@
+"""What the twin of the packet engine holds: its numbers, packets, links, routers, receivers and flows.
+
+The text at the top of ecc/native/engine.h says the same in words; `ecc.packet.twin` lets it happen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ecc.models.base import Hook
+
+__all__ = [
+    "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record", "Template", "TwinFlow",
+    "TwinLink", "TwinRouter", "Way", "to_ps", "to_seconds", "transmission",
+]  # fmt: skip
+
+NEVER = 4 * 10**18  # ps; nothing happens then or later
+LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
+WORD = 2**64 - 1
+STEP = 0x9E3779B97F4A7C15
+
+# Numbers -----------------------------------------------------------------------------------------------------------
+
+
+def to_ps(seconds: float) -> int:
+    """A time in ps, to the nearest; NEVER where that is too far."""
+    ps = seconds * 1e12 + 0.5
+    return math.floor(ps) if ps < 4e18 else NEVER
+
+
+def to_seconds(ps: int) -> float:
+    """A time in s."""
+    return ps * 1e-12
+
+
+def transmission(size: int, rate: float) -> int:
+    """How long a packet of `size` bytes takes at a rate > 0 bit/s, in ps, at least 1."""
+    ps = size * 8.0 / rate * 1e12 + 0.5
+    return max(1, math.floor(ps)) if ps < 4e18 else NEVER
+
+
+class Random:
+    """Uniform numbers in [0, 1): SplitMix64, one stream an entity."""
+
+    def __init__(self, seed: int, stream: int) -> None:
+        self.state = self.mix(seed ^ self.mix((stream + STEP) & WORD))
+
+    @staticmethod
+    def mix(z: int) -> int:
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+        return z ^ (z >> 31)
+
+    def next(self) -> float:
+        self.state = (self.state + STEP) & WORD
+        return (self.mix(self.state) >> 11) * 2.0**-53
+
+    def between(self, lo: int, hi: int) -> int:
+        """A whole number from lo to hi."""
+        return lo + min(math.floor(self.next() * float(hi - lo + 1)), hi - lo)
+
+
+# What there is -----------------------------------------------------------------------------------------------------
+
+
+class Record:
+    """A plain object with the float and int fields of a dtype, zero unless given."""
+
+    _kinds: Mapping[str, type]
+
+    def __init__(self, dtype: np.dtype[Any], values: Mapping[str, float] | None = None) -> None:
+        kinds = {name: float if dtype[name].kind == "f" else int for name in dtype.names or ()}
+        object.__setattr__(self, "_kinds", kinds)
+        for name in kinds:
+            setattr(self, name, values[name] if values else 0)
+
+    @classmethod
+    def of(cls, record: np.void) -> Any:
+        """The same values in a plain object."""
+        return cls(record.dtype, {name: record[name].item() for name in record.dtype.names or ()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = self._kinds.get(name)
+        if kind is None:
+            raise AttributeError(f"there is no field {name!r}")
+        if kind is int and not isinstance(value, int):
+            raise TypeError(f"field {name} is an int, got {value!r}")
+        self.__dict__[name] = kind(value)
+
+    def values(self) -> tuple[Any, ...]:
+        return tuple(self.__dict__[name] for name in self._kinds)
+
+
+@dataclass(slots=True)
+class Packet:
+    flow: TwinFlow
+    size: int  # of the data, also once it is an ACK
+    offset: int  # bytes that its flow had sent before it
+    sent: int  # ps, when it left the sender
+    headers: Mapping[int, Record]  # the regions of the header, by offset
+    route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
+    is_ack: bool = False
+    front: int = 0  # what the ACK says: all offsets below are settled ...
+    missing: int = 0  # ... and so many of these bytes, since the last timeout, are lost
+    place: int = 0  # index in route of the link it is at
+
+    @property
+    def link(self) -> TwinLink:
+        return self.route[self.place]
+
+    @property
+    def wire_size(self) -> int:
+        given = self.flow.given
+        return int(given.ack_size if self.is_ack else self.size + given.header_bytes)
+
+    @property
+    def is_at_last_link(self) -> bool:
+        return self.place == len(self.route) - 1
+
+
+class Way:
+    """What a way does to the packets on it: an impairment at work."""
+
+    def __init__(self, given: Any, random: Random) -> None:
+        self.given, self.random = given, random  # the fields of IMPAIRMENT
+        self.free = self.last_out = 0  # ps
+        self.until_spike = self.draw_until_spike()
+
+    def draw_until_spike(self) -> int:
+        given = self.given
+        return self.random.between(given.spike_every_lo, given.spike_every_hi) if given.spike_every_hi > 0 else 0
+
+    def loses(self, is_ack: bool) -> bool:
+        loss = self.given.ack_loss if is_ack else self.given.data_loss
+        return bool(loss > 0.0 and self.random.next() < loss)
+
+    def out(self, now: int, delay: int) -> int:
+        """When a packet that sets out now gets to the end."""
+        given, out = self.given, now
+        if given.spike_every_hi > 0:
+            takes = given.spike_between
+            self.until_spike -= 1
+            if self.until_spike == 0:
+                takes = self.random.between(given.spike_lo, given.spike_hi)
+                self.until_spike = self.draw_until_spike()
+            out = self.free = min(NEVER, max(now, self.free) + takes)
+        out += delay
+        if given.jitter_hi > 0:
+            out += self.random.between(given.jitter_lo, given.jitter_hi)
+        self.last_out = min(NEVER, out if given.reorders else max(out, self.last_out))
+        return self.last_out
+
+
+@dataclass(eq=False)
+class TwinRouter:
+    index: int
+    link: TwinLink
+    given: Any  # first_interval, header_offset, ...: the fields of LINK
+    state: Record
+    params: Record
+    hooks: Mapping[str, Hook]
+    random: Random
+    queue_low: int = 0  # of the link, since the router's last tick
+    next_interval: float = 0.0  # s
+
+    @property
+    def queue(self) -> int:
+        return self.link.queue
+
+
+@dataclass(eq=False)
+class TwinLink:
+    index: int
+    given: Any  # capacity, delay, buffer, ...: the fields of LINK
+    changes: list[tuple[int, float]]  # of its capacity: when [ps] and to what
+    way: Way | None  # what its wire does to packets
+    routers: list[TwinRouter] = field(default_factory=list)
+    queue: int = 0  # bytes
+    n_queued: int = 0  # packets
+    queue_peak: int = 0  # since the last sample
+    flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow, data and ACKs apart
+    free_at: int = 0  # ps, when the last bit in the queue leaves it
+    arrived: int = 0  # bytes
+    departed: int = 0  # bytes
+    dropped: int = 0  # packets
+    dropped_bytes: int = 0
+    lost: int = 0  # packets
+    lost_bytes: int = 0
+
+    area: int = 0  # sum of queue * ps since the last sample, up to ...
+    measured: int = 0  # ... this time, ps
+    held: Counter[int] = field(default_factory=Counter)  # ps by bin of the queue
+    found: Counter[int] = field(default_factory=Counter)  # arrivals by bin
+
+    @property
+    def bin(self) -> int:
+        """The bin of a histogram that the queue is in."""
+        shift = max(0, self.queue.bit_length() - 8)
+        return (shift << 7) + (self.queue >> shift)
+
+    def measure(self, time: int) -> None:
+        self.area += self.queue * (time - self.measured)
+        self.held[self.bin] += time - self.measured
+        self.measured = time
+
+    @property
+    def reorders(self) -> bool:
+        return self.way is not None and self.way.given.reorders != 0
+
+    def capacity_at(self, now: int) -> tuple[float, int]:
+        """The capacity, and until when it stays so."""
+        capacity = float(self.given.capacity)
+        for time, changed in self.changes:
+            if time > now:
+                return capacity, time
+            capacity = changed
+        return capacity, NEVER
+
+    def serve(self, begin: int, size: int) -> int:
+        """When the last bit of a packet leaves, whose first is served at `begin`."""
+        if not self.changes:
+            return min(NEVER, begin + transmission(size, self.given.capacity))
+        bits = size * 8.0
+        while begin < NEVER:
+            capacity, end = self.capacity_at(begin)
+            if capacity > 0.0:
+                ps = bits / capacity * 1e12 + 0.5
+                wait = max(1, math.floor(ps)) if ps < 4e18 else NEVER
+                if begin + wait <= end:
+                    return begin + wait
+                bits = max(bits - capacity * to_seconds(end - begin), 0.0)
+            begin = end
+        return NEVER
+
+
+@dataclass
+class Hole:
+    """A gap in what a receiver got."""
+
+    begin: int
+    end: int
+    missing: int
+    passed: int = 1  # packets from beyond it
+
+
+@dataclass
+class Receiver:
+    """What a receiver knows of its flow's data, to say in ACKs what is missing."""
+
+    patience: int  # packets from beyond a hole that prove a loss
+    next: int = 0
+    front: int = 0
+    missing: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    kept: Packet | None = None  # that waits for more, with delayed ACKs
+    n_kept: int = 0
+    acks_lost: int = 0
+
+    def note(self, begin: int, size: int, base: int) -> None:
+        """A packet has come; the sender has given up what was before `base`."""
+        if begin >= base >= self.next:
+            self.next, self.missing, self.holes = base, 0, []
+        for hole in self.holes:
+            hole.passed += hole.end <= begin
+            hole.missing -= size if hole.begin <= begin < hole.end else 0
+        if begin >= self.next:
+            if begin > self.next:
+                self.holes.append(Hole(self.next, begin, begin - self.next))
+            self.next = begin + size
+        while self.holes and (self.holes[0].missing == 0 or self.holes[0].passed >= self.patience):
+            self.missing += self.holes.pop(0).missing
+        self.front = self.holes[0].begin if self.holes else self.next
+
+
+@dataclass(eq=False)
+class TwinFlow:
+    index: int
+    number: int  # its index; of a transfer: all flows and the transfers before it
+    given: Any  # start, stop, size, packet_size, ...: the fields of FLOW
+    state: Record
+    params: Record
+    hooks: Mapping[str, Hook]
+    random: Random
+    forward: Sequence[TwinLink]
+    reverse: Sequence[TwinLink]
+    rate: float  # bit/s
+    window: float  # bytes, 0: not window-clocked
+    sizes: Random  # of packets, where they are drawn
+    way: Way | None  # what the pure delay does to ACKs
+    receiver: Receiver
+    full_size: int = 0  # of the next packet once the opening is over
+    started: bool = False
+    active: bool = False
+    completed: bool = False
+    finish: int = -1  # ps
+    sent: int = 0  # bytes
+    expected: int = 0  # all offsets below are settled
+    lost: int = 0  # bytes
+    base: int = 0  # sent, at the last timeout
+    known: int = 0  # bytes missing since then, as the last ACK said
+    received: int = 0  # bytes
+    last_time: int = 0  # ps, of the last packet sent ...
+    last_size: int = 0  # ... and its size with header_bytes, 0 before any
+    heard: int = 0  # ps, when an ACK came last, or waiting for one began
+    n_timeouts: int = 0  # since the last ACK
+    rtt: float = 0.0  # s
+    srtt: float = 0.0
+    min_rtt: float = 0.0
+    packets: int = 0  # in the network
+    kind: int = 0  # of a transfer: its template
+
+    @property
+    def needs_receiver(self) -> bool:
+        """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
+        reordered = any(link.reorders for link in self.forward)
+        return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
+
+    @property
+    def in_flight(self) -> int:
+        return self.sent - self.expected
+
+    @property
+    def delivered(self) -> int:
+        return self.expected - self.lost
+
+    @property
+    def next_size(self) -> int:
+        """Size of the next packet; 0 when nothing is owed."""
+        owed = self.given.size - self.delivered - self.in_flight
+        return min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size
+
+    @property
+    def packet_size(self) -> int:
+        """Size of a full packet: smaller ones may open the flow, until the first ACK."""
+        opening = self.srtt == 0.0 and self.given.opening_size > 0
+        return int(self.given.opening_size) if opening else self.full_size
+
+    @property
+    def largest_size(self) -> int:
+        """What hooks without a packet see as its size."""
+        opening = self.srtt == 0.0 and self.given.opening_size > 0
+        return self.packet_size if opening else int(max(self.given.packet_size, self.given.packet_size_max))
+
+    def draw_size(self) -> None:
+        lo, hi = self.given.packet_size, self.given.packet_size_max
+        self.full_size = self.sizes.between(lo, hi) if hi > lo else lo
+
+    @property
+    def timeout(self) -> int:
+        least = max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+        return min(least << min(self.n_timeouts, 6), max(MOST_TIMEOUT, least))  # 64 s: six doublings at most
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What runs at a router or a flow: its records as they begin, which are not written, and its hooks by name."""
+
+    state: np.void
+    params: np.void
+    hooks: Mapping[str, Hook]
+
+    @property
+    def records(self) -> tuple[Any, Any]:
+        return Record.of(self.state), Record.of(self.params)
+
+    def field_at(self, offset: int) -> str | None:
+        """The field at an offset in the state."""
+        fields: Mapping[str, Any] = self.state.dtype.fields or {}
+        return next((name for name, (_, at, *_) in fields.items() if at == offset), None)
+
+
+@dataclass(frozen=True)
+class Template:
+    """What transfers have in common."""
+
+    given: Mapping[str, float]  # the fields of FLOW
+    agent: Agent
+    forward: Sequence[TwinLink]
+    reverse: Sequence[TwinLink]
