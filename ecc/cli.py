@@ -409,10 +409,15 @@ def _summary(run: Trajectory) -> dict[str, Any]:
         }
         for k in range(data.sizes.get("link", 0))
     ]
+    rows = run.flows["completion_time"][data.sizes["flow"] :]
+    transfers = {
+        "rows": len(rows), "completed": int(rows.notna().sum()),
+        "mean_completion_time": float(rows.mean()) if rows.notna().any() else None,
+    }  # fmt: skip
     simulated = float(data["time"][-1]) if data.sizes["time"] else 0.0
     return {
         "engine": data.attrs.get("engine", ""), "protocol": data.attrs.get("protocol", ""), "stopped": run.stopped,
-        "simulated": simulated, "flows": flows, "links": links, "stats": dict(run.stats),
+        "simulated": simulated, "flows": flows, "links": links, "transfers": transfers, "stats": dict(run.stats),
     }  # fmt: skip
 
 
@@ -432,10 +437,16 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
         for row in summary["links"]
     ]
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
-    return [
+    tables = [
         _table(title, ("flow", "mean rate [Mb/s]", "in the last tenth [Mb/s]"), rows),
         _table("", ("link", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]"), queues),
     ]
+    transfers = summary["transfers"]
+    if transfers["rows"]:
+        mean = transfers["mean_completion_time"]
+        row = [transfers["rows"], transfers["completed"], "" if mean is None else f"{mean:.4g}"]
+        tables.append(_table("", ("transfers", "completed", "mean completion time [s]"), [row]))
+    return tables
 
 
 _SHOWN = 20  # rows of flows

@@ -184,6 +184,17 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert main(["simulate", scenario, "--engine", engine]) == 0
     table = capsys.readouterr().out
     assert "mean rate [Mb/s]" in table and "peak queue [bytes]" in table
+    assert summary["transfers"]["rows"] == 0 and "transfers" not in table
+
+
+def test_simulate_says_what_became_of_transfers(tmp_path, capsys):
+    path = tmp_path / "mice.toml"
+    path.write_text(SCENARIO + "[[workload.transfers]]\nroute = [0]\nsize = 3000\nstart = 0.5\n")
+    assert main(["simulate", str(path), "--json"]) == 0
+    transfers = json.loads(capsys.readouterr().out)["transfers"]
+    assert (transfers["rows"], transfers["completed"]) == (1, 1) and 0.05 < transfers["mean_completion_time"] < 0.5
+    assert main(["simulate", str(path)]) == 0
+    assert "mean completion time [s]" in capsys.readouterr().out
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint(scenario, tmp_path, capsys, monkeypatch):
