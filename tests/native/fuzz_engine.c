@@ -1,7 +1,7 @@
 /*
  * libFuzzer on the engine's input: networks, transfers and hooks read from arbitrary bytes. Whatever they say, the engine
- * refuses it, stops with a code, or runs the same events in slices as at once, with every invariant intact (debug builds
- * check them after each slice).
+ * refuses it, stops with a code, or runs the same events in slices as at once, saved and loaded after the first, with
+ * every invariant intact (debug builds check them after each slice).
  */
 
 #include <math.h>
@@ -305,7 +305,23 @@ resize(void *context, void *block, size_t size)
     return realloc(block, size);
 }
 
-/* Runs the input in slices of so many events; what it did: digest and code. */
+/* Another engine goes on from what the first one saved. */
+static void
+change_over(const ecc_config_t *config, ecc_engine_t **engine)
+{
+    ecc_report_t report;
+    int64_t size = ecc_engine_save(*engine, NULL);
+    unsigned char *bytes = malloc((size_t) size);
+
+    CHECK(bytes != NULL);
+    CHECK_EQUAL(ecc_engine_save(*engine, bytes), size);
+    ecc_engine_free(*engine);
+    CHECK_EQUAL(ecc_engine_new(config, engine, &report), 0);
+    CHECK_EQUAL(ecc_engine_load(*engine, bytes, size), 0);
+    free(bytes);
+}
+
+/* Runs the input in slices of so many events, by two engines if there are several; what it did: digest and code. */
 static uint64_t
 run(const uint8_t *data, size_t size, int64_t slice, int64_t fails_at)
 {
@@ -329,6 +345,9 @@ run(const uint8_t *data, size_t size, int64_t slice, int64_t fails_at)
         ret = ecc_engine_advance(engine, 2 * SECOND, slice < left ? slice : left);
         ecc_engine_stats(engine, &stats);
         left -= stats.events - before;
+        if (ret == 0 && before == 0 && slice < MOST_EVENTS) {
+            change_over(&input.config, &engine);
+        }
         if (ret == 0 && stats.stop == ECC_STOP_TRANSFERS) {
             int64_t n = n_added < input.n_transfers;
             ret = ecc_engine_add(engine, &input.transfers[n_added], n, n_added + n < input.n_transfers);
