@@ -130,7 +130,7 @@ class CapacitySchedule:
         ValueError, TypeError: as RandomLoss; times that do not increase, lists of different lengths.
     Notes
         A packet in service is served at the new capacity from the instant of the change on. Routers are told the
-        capacity of the moment; a law that divides by it fails in an outage, but not at 1 bit/s.
+        capacity of the moment, and in an outage the one before it: they see the queue grow.
     Example
         >>> CapacitySchedule(0, [10.0, 20.0], ["5 Mb/s", "10 Mb/s"]).capacities
         (5000000.0, 10000000.0)

@@ -52,8 +52,8 @@
  *   buffer >= 0 and queue + size > buffer, or if buffer_packets > 0 and as many packets are in the queue: on_drop, and the
  *   packet is gone; (4) else queue += size, and its last bit leaves the queue at
  *   leaves = max(now, leaves of the packet before it) + tx(size, capacity).
- *   A link whose capacity changes has that of a change from its time on; env.capacity is that of now, and leaves =
- *   serve(max(...), size): bits = (double) size * 8.0; then, in each stretch of one capacity c from t on, which ends at e
+ *   A link whose capacity changes has that of a change from its time on; env.capacity is that of now, or, if that is 0, the last
+ *   that was not; leaves = serve(max(...), size): bits = (double) size * 8.0; then, in each stretch of one capacity c from t on, which ends at e
  *   (NEVER, if it is the last): if c > 0, wait = floor(bits / c * 1e12 + 0.5), at least 1; if t + wait <= e, that is it; else
  *   bits = max(bits - c * seconds(e - t), 0.0). With c = 0 nothing is served. NEVER, if there is no further stretch.
  *   At `leaves` the packet departs: queue -= size, queue_low = min(queue_low, queue), then on_departure (a DEPARTURE event),

@@ -27,6 +27,7 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t
         link->is.at = index;
         link->departs = link->departs || is->impairment > 0;
     }
+    link->told = is->capacity;
     link->most_bytes = is->buffer >= 0 ? is->buffer : INT64_MAX;
     link->most_packets = is->buffer_packets > 0 ? is->buffer_packets : INT64_MAX;
 }
@@ -37,13 +38,16 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
+/* The capacity that routers are told. */
 static ECC_RARE double
 capacity_now(const ecc_engine_t *self, ecc_link_state_t *link)
 {
     while (link->next_change < link->n_changes && link->changes[link->next_change].time <= self->now) {
+        double capacity = link->changes[link->next_change].capacity;
+        link->told = capacity > 0.0 ? capacity : link->told;
         link->next_change++;
     }
-    return link->next_change == 0 ? link->is.capacity : link->changes[link->next_change - 1].capacity;
+    return link->told;
 }
 
 /* serve(from, size) of the text, where capacity changes. */

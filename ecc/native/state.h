@@ -91,6 +91,7 @@ typedef struct {
     int64_t lost;
     int64_t lost_bytes;
     const ecc_change_t *changes; /* of the capacity, or NULL */
+    double told;                 /* the last of them that was > 0, up to next_change */
     uint32_t n_changes;
     uint32_t next_change; /* the first after now ... */
     uint32_t next_served; /* ... and the first after free_at */

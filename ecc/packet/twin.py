@@ -538,7 +538,7 @@ class Twin:
             return False
         link, given = router.link, router.given
         env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": link.capacity_at(self.now)[0], "buffer": link.given.buffer,
+            "now": to_seconds(self.now), "capacity": link.told(self.now), "buffer": link.given.buffer,
             "queue": link.queue, "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,

@@ -222,6 +222,11 @@ class TwinLink:
             capacity = changed
         return capacity, NEVER
 
+    def told(self, now: int) -> float:
+        """The capacity that routers are told: in an outage, the one before it."""
+        past = [float(self.given.capacity), *(capacity for time, capacity in self.changes if time <= now)]
+        return next(capacity for capacity in reversed(past) if capacity > 0.0)
+
     def serve(self, begin: int, size: int) -> int:
         """When the last bit of a packet leaves, whose first is served at `begin`."""
         if not self.changes:

@@ -5,6 +5,7 @@ import pytest
 
 import ecc
 from ecc.allocation import max_min, proportional
+from ecc.impairments import CapacitySchedule
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, all_protocols
 from ecc.network import Network
 from ecc.packet.operations import Operations, count_operations
@@ -48,6 +49,18 @@ def test_the_equilibrium_is_a_fixed_point_of_fluid_runs(protocol, network, time)
         assert 0.001 < off < 0.005  # what the first link is beyond its capacity does not come to the second
     else:
         assert off < 1e-6
+
+
+@every_protocol
+def test_an_outage_is_survived(protocol):
+    """Routers are told the capacity before it; what the queue took in comes out, and rates come back."""
+    network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.1])
+    outage = CapacitySchedule(link=0, times=[10.0, 11.0], capacities=[0.0, 20e6])
+    run = ecc.packet.simulate(Scenario(network, protocol, 40.0, impairments=[outage]), sample=1.0)
+    goodput = run.goodput.sum("flow").to_numpy()
+    assert run.is_complete
+    assert goodput[10] < 0.05 * 20e6  # what was on the wire
+    assert goodput[-5:].mean() == pytest.approx(goodput[5:10].mean(), rel=0.02)
 
 
 SPENT = {

@@ -120,7 +120,7 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     link.mix = seen_by_link(link, env) + header.hops
     link.ticks += 1
     y = 8.0 * link.arrived / env.now if env.now > 0.0 else 0.0
-    C = max(env.capacity, 1e4)  # there may be an outage
+    C = env.capacity
     link.R = min(max(link.R * (1.0 + p.gain * (C - y) / C), 8e3), C)
     if link.ticks % 5 == 0:
         env.next_interval = p.interval * math.exp(-env.random)
