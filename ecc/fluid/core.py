@@ -5,13 +5,16 @@ change the result. A step
 
 - ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
 - may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
+- reads a delay that is not constant from one side of the breaking points, and is shortened to end where it passes one;
 - keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
   the step is shortened to end where a component is caught or released;
 - may slide: where the derivative switches to and fro without end (a flow between two bottlenecks), steps no longer than
   `SLIDE` are taken whatever their error, and counted.
 
 Interpolants are quartic, of order 4 with error O(h^5), which keeps order 5 for the whole (Shampine 1986; the free
-interpolant of SciPy's RK45).
+interpolant of SciPy's RK45). Neutral equations need the derivative as exactly: it is the quartic through its values at
+five places of a step, of which three are computed at the interpolant, where the derivative of the interpolant itself
+would be off by O(h^4).
 """
 
 from __future__ import annotations
@@ -26,21 +29,24 @@ __all__ = ["Fields", "advance", "fields_at", "segment_at", "slope_at", "value_at
 
 # status of `advance`
 DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
-TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER = -1, -2, -3, -4, -5
+TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
 
 # places in Fields.clock
 START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDE, SLIDES_UNTIL = range(12)
 CLOCKS = 12
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
-DERIVATIVE, DELAY_OF, HISTORY = range(3)
+DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... sizes ...
-SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, LARGEST, KEEP = range(3, 16)
+(
+    SIZE, STORED, DELAYS, BOUNDED, MEASURED, BREAKS, SAMPLES, PEAKED, WATCHED, CAPACITY, HINTS, LARGEST, KEEP,
+    NEUTRAL,
+) = range(4, 18)  # fmt: skip
 # ... and counters
 (
     SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
-    SLID,
-) = range(16, 30)  # fmt: skip
-COUNTS = 30
+    SLID, FAILING,
+) = range(18, 33)  # fmt: skip
+COUNTS = 33
 
 
 class Fields(NamedTuple):
@@ -55,20 +61,19 @@ class Fields(NamedTuple):
     breaks: Any  # increasing
     samples: Any  # increasing: times at which y is written out
     y: Any  # (n,)
-    rates: Any  # (7, n): the stages
+    rates: Any  # (7, n): the stages; neutral (10, n): then the derivative at three places of the step
     stage: Any  # (n,): argument of a stage
     trial: Any  # (n,): end of the step that is tried
-    last: Any  # (n,): `trial` of the iteration before
+    last: Any  # (n,): `trial` of the iteration before; y where a function failed
     raw: Any  # (n,): derivative before components were held
     ends: Any  # (n,): `raw` at the end of the trial step
-    lag: Any  # (n_lags,)
+    lag: Any  # (n_lags,); neutral (2, n_lags): then the derivatives there
     delays: Any  # (n_delays,)
-    behind: Any  # (n_delays,): where delays that are not constant look to at the end of the last step
     points: Any  # breaking points that such delays pass
     at: Any  # (1,)
     begun: Any  # (capacity,): where a segment begins
     width: Any  # (capacity,)
-    curve: Any  # (capacity, n_stored, 5): coefficients in (t - begun)/width
+    curve: Any  # (capacity, n_stored, 5): coefficients in (t - begun)/width; neutral: of y, then of its derivative
     sums: Any  # (n - n_stored, 5): the same for components that nothing looks back to, last segment only
     peak: Any  # (n_peaked,): largest values since the last sample
     sampled: Any  # (n_samples, n)
@@ -85,6 +90,8 @@ class Fields(NamedTuple):
     watched: Any  # numbers written out with each sample, as the derivative left them
     held: Any  # (n,): -1 or 1 at a bound
     order: Any  # of the derivative that jumps in each of `points`
+    below: Any  # (n_delays,): which of `points` is the next one below where such a delay looks to, -1 for none
+    above: Any  # (n_delays,)
     hint: Any  # (n_hints,): segment where a delay, or a function that looks back by itself, was last
 
 
@@ -113,10 +120,19 @@ _P = np.array([
     [0, -282668133 / 205662961, 2019193451 / 616988883, -1453857185 / 822651844],
     [0, 40617522 / 29380423, -110615467 / 29380423, 69997945 / 29380423],
 ])  # fmt: skip
+# coefficients of the quartic through values at 0, 1/4, 1/2, 3/4, 1
+_QUARTIC = np.array([
+    [1, -25 / 3, 70 / 3, -80 / 3, 32 / 3],
+    [0, 16, -208 / 3, 96, -128 / 3],
+    [0, -12, 76, -128, 64],
+    [0, 16 / 3, -112 / 3, 224 / 3, -128 / 3],
+    [0, -1, 22 / 3, -16, 32 / 3],
+])  # fmt: skip
 
 _EPS = 2.220446049250313e-16
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _ITERATIONS = 10
+_SETTLING = 200  # iterations of a derivative that depends on itself
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
 MOST_POINTS = 1000
@@ -134,6 +150,14 @@ def _value(w: Any, j: int, i: int, theta: float) -> Any:
         k = (i - stored) * 5
         c = w.sums
     return c[k] + theta * (c[k + 1] + theta * (c[k + 2] + theta * (c[k + 3] + theta * c[k + 4])))
+
+
+@compiled
+def _incline(w: Any, j: int, i: int, theta: float) -> Any:
+    """Derivative of `_value` in theta, of a component that is stored."""
+    k = (j * w.count[STORED] + i) * 5
+    c = w.curve
+    return c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
 
 
 @compiled
@@ -197,56 +221,109 @@ def slope_at(w: Any, i: int, s: float, slot: int) -> Any:
         if w.count[USABLE] == 0:
             return w.rates[i]
     j = segment_at(w, s, slot)
-    theta = (s - w.begun[j]) / w.width[j]
-    k = (j * w.count[STORED] + i) * 5
-    c = w.curve
-    slope = c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
-    return slope / w.width[j]
+    return _incline(w, j, i, (s - w.begun[j]) / w.width[j]) / w.width[j]
+
+
+@compiled
+def _failed(w: Any, which: int, y: Any) -> Any:
+    """Note that a function failed, when and where, and return the status of that."""
+    w.clock[FAILED_AT] = w.at[0]
+    w.count[FAILING] = which
+    for i in range(w.count[SIZE]):
+        w.last[i] = y[i]
+    return FAILED
+
+
+@compiled
+def _look(w: Any, t: float, y: Any) -> Any:
+    """Write the delays at (t, y) that are not constant; 0 or a status."""
+    w.at[0] = t
+    if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
+        return _failed(w, DELAY_OF, y)
+    rounding = min(100.0 * w.clock[RELATIVE], 0.01) * (t - w.clock[START]) + 4.0 * _EPS * abs(t)
+    for k in range(w.count[DELAYS]):
+        if -rounding <= w.delays[k] < 0.0:
+            w.delays[k] = 0.0
+        if not (w.delays[k] >= 0.0 and w.delays[k] < np.inf):
+            w.count[COMPONENT] = k
+            return BAD_DELAY
+    return 0
+
+
+@compiled
+def _remember(w: Any, s: float, k: int, y: Any) -> Any:
+    """Fill the lags of delay k from the history at s; 0 or a status."""
+    a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
+    t = w.at[0]
+    w.at[0] = s
+    for i in range(a, b):
+        w.lag[i] = w.past[w.component[i]]
+    if w.count[HISTORY] != 0:
+        if call(w.count[HISTORY], (w.at, y, w.lag, w.raw, w.numbers, w.indices, w.held)) != 0:
+            return _failed(w, HISTORY, y)
+        for i in range(a, b):
+            w.lag[i] = w.raw[w.component[i]]
+    if w.count[NEUTRAL] != 0:
+        for i in range(a, b):
+            w.lag[slopes + i] = 0.0
+        if w.count[HISTORY_SLOPE] != 0:
+            if call(w.count[HISTORY_SLOPE], (w.at, y, w.lag, w.raw, w.numbers, w.indices, w.held)) != 0:
+                return _failed(w, HISTORY_SLOPE, y)
+            for i in range(a, b):
+                w.lag[slopes + i] = w.raw[w.component[i]]
+    w.at[0] = t
+    return 0
 
 
 @compiled
 def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
     """Fill the lags at t from the first `segments` segments; 0 or a status."""
     start, now = w.clock[START], w.clock[NOW]
+    n, slopes = w.count[SIZE], w.first[w.count[DELAYS]]
     w.at[0] = t
     w.count[USABLE] = segments
     if w.count[DELAY_OF] != 0:
-        if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
-            return FAILED
-        for k in range(w.count[DELAYS]):
-            if not (w.delays[k] >= 0.0 and w.delays[k] < np.inf):
-                w.count[COMPONENT] = k
-                return BAD_DELAY
+        status = _look(w, t, y)
+        if status != 0:
+            return status
     for k in range(w.count[DELAYS]):
         a, b = w.first[k], w.first[k + 1]
-        if w.delays[k] == 0.0:
+        if w.delays[k] == 0.0 and w.count[NEUTRAL] == 0:
             for i in range(a, b):
                 w.lag[i] = y[w.component[i]]
             continue
         s = t - w.delays[k]
-        if s <= start:
-            if w.count[HISTORY] != 0:
-                w.at[0] = s
-                if call(w.count[HISTORY], (w.at, y, w.lag, w.raw, w.numbers, w.indices, w.held)) != 0:
-                    return FAILED
-                for i in range(a, b):
-                    w.lag[i] = w.raw[w.component[i]]
-                w.at[0] = t
-            else:
-                for i in range(a, b):
-                    w.lag[i] = w.past[w.component[i]]
+        if w.count[DELAY_OF] != 0:  # on its side of the breaking points
+            if w.below[k] >= 0:
+                edge = w.points[w.below[k]]
+                s = max(s, edge + 4.0 * _EPS * max(abs(edge), w.clock[REACH]))
+            if w.above[k] >= 0:
+                edge = w.points[w.above[k]]
+                s = min(s, edge - 4.0 * _EPS * max(abs(edge), w.clock[REACH]))
+        if s <= start and w.delays[k] > 0.0:
+            status = _remember(w, s, k, y)
+            if status != 0:
+                return status
             continue
         if s > now:
             w.count[INSIDE] = 1
-            if segments == 0:
-                for i in range(a, b):
-                    c = w.component[i]
-                    w.lag[i] = w.y[c] + (s - now) * w.rates[c]
-                continue
-        j = segment_at(w, s, k)
-        theta = (s - w.begun[j]) / w.width[j]
+        if s > now and segments == 0:
+            for i in range(a, b):
+                c = w.component[i]
+                w.lag[i] = w.y[c] + (s - now) * w.rates[c]
+        else:
+            j = segment_at(w, s, k)
+            theta = (s - w.begun[j]) / w.width[j]
+            for i in range(a, b):
+                w.lag[i] = _value(w, j, w.component[i], theta)
+        if w.count[NEUTRAL] == 0:
+            continue
+        known = s <= now or segments > w.count[SEGMENTS]
         for i in range(a, b):
-            w.lag[i] = _value(w, j, w.component[i], theta)
+            c = w.component[i]
+            w.lag[slopes + i] = _value(w, j, n + c, theta) if known else w.rates[c]
+            if w.delays[k] == 0.0:
+                w.lag[i] = y[c]
     return 0
 
 
@@ -259,8 +336,7 @@ def _derive(w: Any, t: float, y: Any, out: Any, segments: int) -> Any:
     code = call(w.count[DERIVATIVE], (w.at, y, w.lag, out, w.numbers, w.indices, w.held))
     w.count[CALLS] += 1
     if code != 0:
-        w.clock[FAILED_AT] = t
-        return FAILED
+        return _failed(w, DERIVATIVE, y)
     for b in range(w.count[BOUNDED]):
         i = w.bounded[b]
         w.raw[i] = out[i]
@@ -270,11 +346,32 @@ def _derive(w: Any, t: float, y: Any, out: Any, segments: int) -> Any:
 
 
 @compiled
+def _consistent(w: Any, t: float) -> Any:
+    """Write the derivative at t, the beginning of a step, by iteration where it depends on itself; 0 or a status."""
+    for _ in range(_SETTLING):
+        w.count[INSIDE] = 0
+        for i in range(w.count[SIZE]):
+            w.trial[i] = w.rates[i]
+        status = _derive(w, t, w.y, w.rates, w.count[SEGMENTS])
+        if status != 0:
+            return status
+        settled = True
+        if w.count[NEUTRAL] != 0 and w.count[INSIDE] != 0:
+            relative = max(1e-3 * w.clock[RELATIVE], 1e-14)
+            for i in range(w.count[SIZE]):
+                change = abs(w.rates[i] - w.trial[i])
+                settled = settled and change <= relative * abs(w.rates[i]) + 1e-3 * w.absolute[i]
+        if settled:
+            return 0
+    return UNSETTLED
+
+
+@compiled
 def _settle(w: Any) -> Any:
     """Write the derivative at the beginning of a step, catching and releasing components that are at a bound."""
     tiny = 4.0 * _EPS * max(abs(w.clock[NOW]), w.clock[REACH])
     for _ in range(3):
-        status = _derive(w, w.clock[NOW] + tiny, w.y, w.rates, w.count[SEGMENTS])
+        status = _consistent(w, w.clock[NOW] + tiny)
         if status != 0:
             return status
         changed = False
@@ -315,6 +412,38 @@ def _draw(w: Any, j: int, t: float, h: float, last: int) -> None:
             for s in range(7):
                 total += w.rates[s * n + i] * _P[s, m]
             c[k + m + 1] = h * total
+
+
+@compiled
+def _draw_slopes(w: Any, j: int, anew: bool) -> Any:
+    """Write the derivative along segment j, the step that is tried. (status, error norm of the interpolant's own).
+
+    It may depend on itself: then on what was written before, or, anew, on the derivative of the interpolant.
+    """
+    n, t, h = w.count[SIZE], w.begun[j], w.width[j]
+    if anew:
+        for i in range(n):
+            curve, slope = (2 * j * n + i) * 5, ((2 * j + 1) * n + i) * 5
+            for m in range(4):
+                w.curve[slope + m] = (m + 1) / h * w.curve[curve + m + 1]
+            w.curve[slope + 4] = 0.0
+    for place in range(1, 4):
+        for i in range(n):
+            w.stage[i] = _value(w, j, i, 0.25 * place)
+        status = _derive(w, t + 0.25 * place * h, w.stage, shifted(w.rates, (6 + place) * n), j + 1)
+        if status != 0:
+            return status, np.inf
+    for i in range(n):
+        for m in range(5):
+            total = w.rates[i] * _QUARTIC[0, m] + w.rates[6 * n + i] * _QUARTIC[4, m]
+            for place in range(1, 4):
+                total += w.rates[(6 + place) * n + i] * _QUARTIC[place, m]
+            w.curve[((2 * j + 1) * n + i) * 5 + m] = total
+        w.stage[i] = 0.0
+        for place in range(1, 4):
+            off = h * w.rates[(6 + place) * n + i] - _incline(w, j, i, 0.25 * place)
+            w.stage[i] = max(w.stage[i], abs(off))
+    return 0, _norm(w, w.y, w.trial, w.stage)
 
 
 @compiled
@@ -365,7 +494,11 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
         turn += 1
         for i in range(n):
             w.last[i] = w.trial[i]
-        _draw(w, j, w.clock[NOW], h, w.count[STORED])
+        _draw(w, j, w.clock[NOW], h, min(n, w.count[STORED]))
+        if w.count[NEUTRAL] != 0:
+            status, _ = _draw_slopes(w, j, turn == 1)
+            if status != 0:
+                return status, np.inf
         status = _stages(w, h, j + 1, tiny)
         if status != 0:
             return status, np.inf
@@ -376,9 +509,12 @@ def _attempt(w: Any, h: float, tiny: float) -> Any:
         if turn > 1:
             w.clock[CONTRACTION] = change / previous
         rate = w.clock[CONTRACTION]
-        if change * rate <= _CONTRACTED * (1.0 - rate) or change <= 1e-3 * _CONTRACTED:
+        left, most = _CONTRACTED, _ITERATIONS
+        if w.count[NEUTRAL] != 0:  # what is left comes back undamped
+            left, most = 0.03 * _CONTRACTED, 3 * _ITERATIONS
+        if change * rate <= left * (1.0 - rate) or change <= 1e-3 * _CONTRACTED:
             break
-        if turn == _ITERATIONS or not change < 1e6 or (turn > 2 and rate >= 1.0):
+        if turn == most or not change < 1e6 or (turn > 2 and rate >= 1.0):
             return 0, np.inf
     for i in range(n):
         total = 0.0
@@ -468,50 +604,86 @@ def _first_event(w: Any) -> Any:
 
 
 @compiled
-def _look(w: Any, t: float, y: Any) -> Any:
-    """Write the delays at (t, y) that are not constant; 0 or a status."""
-    w.at[0] = t
-    if call(w.count[DELAY_OF], (w.at, y, w.lag, w.delays, w.numbers, w.indices, w.held)) != 0:
-        return FAILED
-    return 0
+def _passed(w: Any, k: int, theta: float) -> Any:
+    """(status, how far delay k looks past the next breaking point at a place of the trial step, +1 above, -1 below)."""
+    j = w.count[SEGMENTS]
+    for c in range(w.count[SIZE]):
+        w.stage[c] = _value(w, j, c, theta)
+    t = w.begun[j] + theta * w.width[j]
+    status = _look(w, t, w.stage)
+    s = t - w.delays[k]
+    if w.above[k] >= 0 and s > w.points[w.above[k]]:
+        return status, s - w.points[w.above[k]], 1
+    if w.below[k] >= 0 and s < w.points[w.below[k]]:
+        return status, w.points[w.below[k]] - s, -1
+    return status, 0.0, 0
 
 
 @compiled
 def _first_passage(w: Any, best: float, which: int) -> Any:
-    """Like `_first_event`, of delays that pass a breaking point: which is n + the number of the point."""
-    now, h = w.begun[w.count[SEGMENTS]], w.width[w.count[SEGMENTS]]
-    n = w.count[SIZE]
+    """Like `_first_event`, of delays that pass a breaking point: which is n + 2k, and 1 more upward."""
     for k in range(w.count[DELAYS]):
-        for point in range(w.count[POINTS]):
-            if w.order[point] >= _ORDERS:
-                continue
-            status = _look(w, now + h, w.trial)
+        if w.above[k] < 0 and w.below[k] < 0:
+            continue
+        low = 0.0
+        for quarter in range(1, 5):
+            high = 0.25 * quarter
+            if low >= best:
+                break
+            status, past, way = _passed(w, k, high)
             if status != 0:
                 return status, best, which
-            before = w.behind[k] - w.points[point]
-            after = now + h - w.delays[k] - w.points[point]
-            if before * after >= 0.0 or abs(before) < 1e-8 * abs(after):
-                continue
-            low, high = 0.0, 1.0
-            for _ in range(60):
-                middle = low - before * (high - low) / (after - before)
-                width = high - low
-                middle = min(max(middle, low + 0.02 * width), high - 0.02 * width)
-                for c in range(n):
-                    w.stage[c] = _value(w, w.count[SEGMENTS], c, middle)
-                status = _look(w, now + middle * h, w.stage)
-                if status != 0:
-                    return status, best, which
-                value = now + middle * h - w.delays[k] - w.points[point]
-                if value * before > 0.0:
-                    low, before = middle, value
-                else:
-                    high, after = middle, value
-                if high - low < 1e-12:
-                    break
-            if high < best and high > 1e-9:
-                best, which = high, n + point
+            if way != 0:
+                for _ in range(48):
+                    middle = 0.5 * (low + high)
+                    status, past, there = _passed(w, k, middle)
+                    if status != 0:
+                        return status, best, which
+                    if there == 0:
+                        low = middle
+                    else:
+                        high, way = middle, there
+                if high < best:
+                    best, which = high, w.count[SIZE] + 2 * k + (1 if way > 0 else 0)
+                break
+            low = high
     return 0, best, which
+
+
+@compiled
+def _next_point(w: Any, s: float, above: bool) -> Any:
+    """Return which breaking point is the next one above or below s, -1 for none."""
+    found = -1
+    margin = 4.0 * _EPS * max(abs(s), w.clock[REACH])
+    for point in range(w.count[POINTS]):
+        if w.order[point] >= _ORDERS:
+            continue
+        away = w.points[point] - s if above else s - w.points[point]
+        if away > margin and (found < 0 or (w.points[point] < w.points[found]) == above):
+            found = point
+    return found
+
+
+@compiled
+def _pass(w: Any, k: int, up: bool) -> Any:
+    """Take delay k past a breaking point: what jumps there jumps now, one derivative later; 0 or a status."""
+    point = w.above[k] if up else w.below[k]
+    now, fresh = w.clock[NOW], w.count[POINTS]
+    if up:
+        w.below[k], w.above[k] = point, _next_point(w, w.points[point], True)
+    else:
+        w.below[k], w.above[k] = _next_point(w, w.points[point], False), point
+    order = w.order[point] + (1 if w.count[NEUTRAL] == 0 else 0)
+    if fresh == MOST_POINTS or order >= _ORDERS:
+        return 0
+    w.points[fresh] = now
+    w.order[fresh] = order
+    w.count[POINTS] += 1
+    status = _look(w, now, w.y)
+    for m in range(w.count[DELAYS]):
+        if now - w.delays[m] < now and (w.above[m] < 0 or w.points[w.above[m]] > now):
+            w.above[m] = fresh
+    return status
 
 
 @compiled
@@ -604,6 +776,9 @@ def _forget(w: Any) -> None:
 def _first_step(w: Any) -> Any:
     """Hairer, Norsett, Wanner (1993), sec. II.4, as SciPy has it. (status, step)."""
     n = w.count[SIZE]
+    for i in range(n):
+        if not np.isfinite(w.rates[i]):
+            return NOT_FINITE, 0.0
     d0 = _norm(w, w.y, w.y, w.y)
     d1 = _norm(w, w.y, w.y, w.rates)
     h = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
@@ -616,7 +791,8 @@ def _first_step(w: Any) -> Any:
     d2 = _norm(w, w.y, w.y, w.trial) / h
     if d1 <= 1e-15 and d2 <= 1e-15:
         return status, max(1e-6, h * 1e-3)
-    return status, min(100.0 * h, (0.01 / max(d1, d2)) ** 0.2)
+    step = min(100.0 * h, (0.01 / max(d1, d2)) ** 0.2)
+    return status if status != BAD_DELAY else 0, step if step > 0.0 else h
 
 
 @entry
@@ -656,7 +832,7 @@ def advance(table: Any, steps: int) -> Any:
             stop = min(stop, w.breaks[count[BREAK]])
         least = 10.0 * _EPS * max(abs(now), abs(stop) * 1e-3)
         rejected = False
-        finite = True
+        trouble = TOO_SMALL
         landing = -1
         limit = np.inf
         while True:
@@ -669,34 +845,42 @@ def advance(table: Any, steps: int) -> Any:
                 h = 0.5 * (stop - now)
                 reached = now + h
             if landing < 0 and h < least and reached < stop:
-                if not finite or clock[SLIDE] == 0.0:
-                    return TOO_SMALL if finite else NOT_FINITE
+                if trouble != TOO_SMALL or clock[SLIDE] == 0.0:
+                    return trouble
                 clock[STEP] = clock[SLIDE]
                 clock[SLIDES_UNTIL] = now + _SLIDING * clock[SLIDE]
                 continue
             status, error = _attempt(w, h, tiny if reached == stop else 0.0)
-            if status != 0:
-                return status
-            finite = True
+            trouble = TOO_SMALL
             for i in range(n):
-                finite = finite and np.isfinite(w.trial[i])
-            if finite and error > 1.0 and h <= clock[SLIDE] and now < clock[SLIDES_UNTIL]:
+                if not (np.isfinite(w.trial[i]) and np.isfinite(w.rates[6 * n + i])):
+                    trouble = NOT_FINITE
+                    error = np.inf
+            slides = h <= clock[SLIDE] and now < clock[SLIDES_UNTIL]
+            if status == 0 and trouble == TOO_SMALL and error > 1.0 and slides:
                 count[SLID] += 1
                 error = 1.0
-            if not (error <= 1.0 and finite):
+            theta, which = 2.0, -1
+            if status == 0 and error <= 1.0:
+                anew = count[INSIDE] == 0
+                _draw(w, count[SEGMENTS], now, h, n)
+                if count[NEUTRAL] != 0:
+                    status, off = _draw_slopes(w, count[SEGMENTS], anew)
+                    error = max(error, off)
+                if status == 0 and error <= 1.0:
+                    status, theta, which = _first_event(w)
+            if status == BAD_DELAY:  # perhaps this step alone looks so far
+                trouble = BAD_DELAY
+                error = np.inf
+            elif status != 0:
+                return status
+            if not error <= 1.0:
                 count[REJECTED] += 1
                 rejected = True
-                factor = _SHRINK
-                if finite and error < np.inf:
-                    factor = max(_SHRINK, _SAFETY * error**-0.2)
-                clock[STEP] = h * factor
+                clock[STEP] = h * (max(_SHRINK, _SAFETY * error**-0.2) if error < np.inf else _SHRINK)
                 landing = -1
                 limit = np.inf
                 continue
-            _draw(w, count[SEGMENTS], now, h, n)
-            status, theta, which = _first_event(w)
-            if status != 0:
-                return status
             if which >= 0 and theta < 1.0 - 1e-9 and not (landing >= 0 and theta > 0.9):
                 limit = theta * h
                 landing = which
@@ -729,21 +913,14 @@ def advance(table: Any, steps: int) -> Any:
             instant = 0
             if reached == stop:
                 count[FRESH] = 1
-            if count[DELAY_OF] != 0:
-                status = _look(w, reached, w.y)
-                if status != 0:
-                    return status
-                for k in range(count[DELAYS]):
-                    w.behind[k] = reached - w.delays[k]
             break
         if instant > 100:
             return CHATTER
         if landing >= n:
             count[FRESH] = 1
-            if count[POINTS] < MOST_POINTS:
-                w.points[count[POINTS]] = clock[NOW]
-                w.order[count[POINTS]] = w.order[landing - n] + 1
-                count[POINTS] += 1
+            status = _pass(w, (landing - n) // 2, (landing - n) % 2 == 1)
+            if status != 0:
+                return status
         elif landing >= 0:
             count[EVENTS] += 1
             released = w.held[landing] == 0

@@ -18,6 +18,8 @@ __all__ = ["DdeResult", "DdeSolution", "solve_dde"]
 
 FloatArray = NDArray[np.float64]
 
+_MOST_JUMPS = 5000  # breaking points of a neutral equation
+
 
 class DdeSolution:
     """A continuous solution: call it with a time or an array of times; before the start it is the history."""
@@ -92,20 +94,24 @@ def solve_dde(
     y0: ArrayLike | None = None,
     breaks: ArrayLike = (),
     jit: bool = True,
+    neutral: bool = False,
+    history_slope: Callable[[float], Any] | None = None,
 ) -> DdeResult:
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
 
     Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does. Steps end
     on the breaking points, where a jump at the start or at one of `breaks` comes back through the delays, until it is
-    in the sixth derivative; they may be longer than a delay.
+    in the sixth derivative; they may be longer than a delay. In a neutral equation, y'(t) = f(t, y, ylag, dylag), the
+    jumps come back undamped: steps end on all of them.
 
     Parameters
         f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It
             is compiled where Numba can (a plain function of numbers and arrays); give it fixed values by closure.
+            Where `neutral`: (t, y, ylag, dylag), dylag[k] is y'(t - delays[k]).
         t_span : (start, end), start < end.
         history : callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
-        delays : shape (n_delays,), >= 0; or a callable (t, y) -> shape (n_delays,), which may vanish but not be
-            negative.
+        delays : shape (n_delays,), >= 0 (> 0 where `neutral`); or a callable (t, y) -> shape (n_delays,), which may
+            vanish but not be negative: down to -100 rtol (1 % at most) of the time since the start counts as 0.
         t_eval : increasing, within t_span: where to return y; None: at the ends of the steps.
         dense_output : return `sol`.
         events : callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and
@@ -116,11 +122,14 @@ def solve_dde(
         y0 : shape (n,): value at the start where it differs from the history's.
         breaks : times at which f itself or one of its derivatives jumps in t.
         jit : False: f is called as it is, which is slower and allows anything.
+        neutral : f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
+        history_slope : callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
     Returns
         DdeResult; status -1 with the reason in `message`, and what was reached, where it could not go on.
     Raises
         ValueError: a bad span, delay, tolerance or shape. Whatever f raises.
-    Notes: Compiling f takes about a second the first time; equal functions are compiled once a process.
+    Notes: Compiling f takes about a second the first time; equal functions are compiled once a process. Breaking
+    points beyond the first 200 (5000 where `neutral`, 1000 of delays that are not constant) are left to error control.
     Example
         >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
         >>> round(float(r.y[0, -1]), 6)
@@ -157,30 +166,47 @@ def solve_dde(
     def before(t: float) -> FloatArray:
         return _vector(past(t), "history", n) if past else initial
 
+    slope = _slope(history_slope, past is not None, neutral, start, n)
+    if neutral and not callable(delays) and not np.all(lag_values > 0.0):
+        raise ValueError(f"delays must be > 0 where neutral, got {float(lag_values.min())!r}")
     lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
-    example = np.asarray(f(start, first.copy(), lagged), dtype=float)
+    arguments = [first.copy(), lagged]
+    if neutral:
+        ahead = [history_slope(start - d) if history_slope else slope for d in lag_values]
+        arguments.append(np.array([_vector(value, "history_slope", n) for value in ahead]).reshape(count, n))
+    example = np.asarray(f(start, *arguments), dtype=float)
     if example.shape != (n,) and not (n == 1 and example.shape == ()):
         raise ValueError(f"f must return {n} numbers, got shape {example.shape}")
-    callbacks = {"f": callback(f, ((n,), (count, n)), n, example.shape == (), jit)}
-    if past:
-        callbacks["history"] = callback(past, (), n, np.ndim(past(start)) == 0, jit)
-    if callable(delays):
-        scalar = np.ndim(delays(start, first)) == 0
-        callbacks["delays"] = callback(delays, ((n,),), count, scalar, jit)
+    functions: dict[int, tuple[str, Callable[..., Any], int]] = {core.DERIVATIVE: ("f", f, n)}
+    callbacks = {core.DERIVATIVE: callback(f, tuple(a.shape for a in arguments), n, example.shape == (), jit)}
+    for place, name, function, shapes, size in (
+        (core.HISTORY, "history", past, (), n),
+        (core.HISTORY_SLOPE, "history_slope", history_slope, (), n),
+        (core.DELAY_OF, "delays", delays if callable(delays) else None, ((n,),), count),
+    ):
+        if function is not None:
+            functions[place] = (name, function, size)
+            scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
+            callbacks[place] = callback(function, shapes, size, scalar, jit)
     given = np.asarray(breaks, dtype=float)
     roots = np.concatenate([[start], given[(given > start) & (given < end)]])
-    points = roots if callable(delays) else breaking_points(roots, lag_values, end, generations=5 + jumps)
+    if callable(delays):
+        points = roots
+    elif neutral:
+        points = breaking_points(roots, lag_values, end, generations=_MOST_JUMPS, most=_MOST_JUMPS)
+    else:
+        points = breaking_points(roots, lag_values, end, generations=5 + jumps)
     watch = _events(events)
     run = Integration(
         first,
         (start, end),
-        callbacks["f"].address,
+        callbacks[core.DERIVATIVE].address,
         lag_values,
         [np.arange(n)] * count,
         rtol,
         np.maximum(absolute, np.finfo(float).tiny),
-        delay_of=_address(callbacks, "delays"),
-        history=_address(callbacks, "history"),
+        delay_of=_address(callbacks, core.DELAY_OF),
+        history=_address(callbacks, core.HISTORY),
         past=initial,
         breaks=np.sort(points),
         samples=grid[grid > start] if grid is not None else None,
@@ -189,13 +215,20 @@ def solve_dde(
         reach=np.inf if callable(delays) else float(lag_values.max(initial=0.0)),
         keep=grid is None or dense_output,
         first_jump=1 - jumps,
+        neutral=neutral,
+        history_slope=_address(callbacks, core.HISTORY_SLOPE),
+        slope=slope,
     )
     status, message, found = _integrate(run, watch, first)
     for made in callbacks.values():
         if made.error is not None:
             raise made.error
-    if status == core.FAILED and callbacks["f"].is_compiled:
-        f(float(run.work.clock[core.FAILED_AT]), run.work.stage.copy(), run.work.lag.reshape(count, n).copy())
+    if status == core.FAILED:  # once more in Python, which raises what compiled code cannot
+        name, function, size = functions[run.counted(core.FAILING)]
+        at = float(run.work.clock[core.FAILED_AT])
+        state = [run.work.last.copy(), *run.work.lag.reshape(-1, count, n).copy()]
+        value = function(at, *state[: {"f": 2 + neutral, "delays": 1}.get(name, 0)])
+        _vector(value, f"{name} at t = {at:.9g}, y = {run.work.last}", size)
     reached = found[0] if status == 1 and found else run.now
     whole = grid is None or dense_output
     sol = DdeSolution(run.segments(), before) if whole and run.counted(core.SEGMENTS) else None
@@ -212,7 +245,7 @@ def solve_dde(
         success=status >= 0,
         steps=run.counted(core.STEPS),
         rejected=run.counted(core.REJECTED),
-        compiled=callbacks["f"].is_compiled,
+        compiled=callbacks[core.DERIVATIVE].is_compiled,
     )
 
 
@@ -310,8 +343,17 @@ def _points(
     return t, y.T.copy()
 
 
-def _address(callbacks: dict[str, Callback], name: str) -> int:
-    return callbacks[name].address if name in callbacks else 0
+def _address(callbacks: dict[int, Callback], place: int) -> int:
+    return callbacks[place].address if place in callbacks else 0
+
+
+def _slope(given: Callable[[float], Any] | None, moves: bool, neutral: bool, start: float, size: int) -> FloatArray:
+    """Derivative of the history at the start."""
+    if given is None and moves and neutral:
+        raise ValueError("history_slope must be given where neutral and history is a callable")
+    if given is not None and not (moves and neutral):
+        raise ValueError("history_slope must be None unless neutral and history is a callable")
+    return np.zeros(size) if given is None else _vector(given(start), "history_slope", size)
 
 
 def _span(t_span: Sequence[float]) -> tuple[float, float]:

@@ -29,11 +29,11 @@ class Callback:
 def callback(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, jit: bool = True
 ) -> Callback:
-    """Return a C callback for a function of t and arrays.
+    """Return a C callback for a function of t and arrays; one that returns another number of numbers fails.
 
     Parameters
-        function : (t, y[, ylag]) -> `size` numbers, or one number where `scalar`.
-        shapes : shapes of its arrays, of the first len(shapes) of (y, ylag). size : int. scalar : bool.
+        function : (t, y[, ylag[, dylag]]) -> `size` numbers, or one number where `scalar`.
+        shapes : shapes of its arrays, of the first len(shapes) of (y, ylag, dylag). size : int. scalar : bool.
         jit : compile it; functions that Numba cannot compile are called back.
     Returns
         Callback. Keep it for as long as the address is used.
@@ -48,7 +48,7 @@ def callback(
 def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool) -> Any:
     import numba
 
-    from ecc.fluid.compiled import SIGNATURE
+    from ecc.fluid.compiled import SIGNATURE, shifted
     from ecc.native.compile import jitable
 
     try:
@@ -73,11 +73,18 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
         def evaluate(at: Any, y: Any, lag: Any) -> Any:
             return inner(at[0], carray(y, own))
 
-    else:
+    elif len(shapes) == 2:
         own, lagged = shapes
 
         def evaluate(at: Any, y: Any, lag: Any) -> Any:
             return inner(at[0], carray(y, own), carray(lag, lagged))
+
+    else:
+        own, lagged, _ = shapes
+        lags = lagged[0] * lagged[1]
+
+        def evaluate(at: Any, y: Any, lag: Any) -> Any:
+            return inner(at[0], carray(y, own), carray(lag, lagged), carray(shifted(lag, lags), lagged))
 
     value = numba.njit(evaluate)
     if scalar:
@@ -94,6 +101,8 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
         def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
             try:
                 found = value(at, y, lag)
+                if len(found) != size:
+                    return 1
                 for i in range(size):
                     out[i] = found[i]
             except Exception:
@@ -111,6 +120,7 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
 
 def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int) -> Callback:
     views: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
+    slopes = 8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0  # bytes: they follow as many lags
 
     def view(address: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
         key = (address, shape)
@@ -123,8 +133,12 @@ def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ..
 
     def entry(at: int, y: int, lag: int, out: int, numbers: int, indices: int, held: int) -> int:
         try:
-            arrays = [view(address, shape) for address, shape in zip((y, lag), shapes, strict=False)]
-            view(out, (size,))[:] = function(float(view(at, (1,))[0]), *arrays)
+            addresses = (y, lag, lag + slopes)
+            arrays = [view(address, shape) for address, shape in zip(addresses, shapes, strict=False)]
+            found = np.asarray(function(float(view(at, (1,))[0]), *arrays), dtype=float)
+            if found.size != size:
+                return 1
+            view(out, (size,))[:] = found
         except BaseException as error:  # handed on by the solver: nothing may leave a C callback
             made.error = error
             return 1

@@ -40,6 +40,8 @@ def breaking_points(
     for _ in range(generations):
         if len(frontier) * len(steps) > 100 * most:
             break
+        if len(frontier) == 0:
+            break
         frontier = _apart((frontier[:, None] + steps).ravel(), end)
         if len(found) + len(frontier) > most:
             break
@@ -82,6 +84,8 @@ class Integration:
         stored : how many components, the first, are looked back to; None: all.
         first_jump : order of the derivative that jumps at the start. largest : control the largest error of a
         component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up there.
+        neutral : the lags are followed by the derivatives there, before the start those of `history_slope` (an
+        address, 0: zero); slope : shape (n,), the derivative before the start, a first guess of that after it.
         Others as in `core.Fields`.
     """
 
@@ -116,6 +120,9 @@ class Integration:
         first_jump: int = 1,
         largest: bool = False,
         slide: float = 0.0,
+        neutral: bool = False,
+        history_slope: int = 0,
+        slope: FloatArray | None = None,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -133,15 +140,14 @@ class Integration:
             "samples": grid,
             "y": initial,
             **{name: np.zeros(n) for name in ("stage", "trial", "last", "raw", "ends")},
-            "rates": np.zeros((7, n)),
-            "lag": np.zeros(sum(map(len, wanted))),
+            "rates": np.zeros((10 if neutral else 7, n)),
+            "lag": np.zeros((2 if neutral else 1, sum(map(len, wanted)))),
             "delays": delays,
-            "behind": span[0] - np.asarray(delays, dtype=float),
             "points": np.zeros(core.MOST_POINTS),
             "at": np.zeros(1),
             "begun": np.zeros(_SEGMENTS),
             "width": np.ones(_SEGMENTS),
-            "curve": np.zeros((_SEGMENTS, n if stored is None else stored, 5)),
+            "curve": np.zeros((_SEGMENTS, (2 * n if neutral else n) if stored is None else stored, 5)),
             "sums": np.zeros((0 if stored is None else n - stored, 5)),
             "peak": initial[np.asarray(peaked, dtype=np.int64)],
             "sampled": np.zeros((len(grid), n)),
@@ -160,6 +166,8 @@ class Integration:
             "watched": watched,
             "held": np.zeros(n),
             "order": np.zeros(core.MOST_POINTS),
+            "below": np.full(len(delays), -1),
+            "above": np.full(len(delays), -1),
             "hint": np.zeros(max(hints, len(delays))),
         }
         self.work = core.Fields(
@@ -175,7 +183,11 @@ class Integration:
         w.clock[core.RELATIVE] = relative
         w.clock[core.CONTRACTION] = 0.5
         w.clock[[core.SLIDE, core.SLIDES_UNTIL]] = slide, -np.inf
-        w.count[[core.DERIVATIVE, core.DELAY_OF, core.HISTORY]] = derivative, delay_of, history
+        callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
+        w.count[callbacks] = derivative, delay_of, history, history_slope
+        w.count[core.NEUTRAL] = neutral
+        if slope is not None:
+            w.rates[0] = slope
         sizes = {
             core.SIZE: n, core.STORED: w.curve.shape[1], core.DELAYS: len(w.delays), core.BOUNDED: len(w.bounded),
             core.MEASURED: len(w.measured),
@@ -191,6 +203,13 @@ class Integration:
             w.points[: len(passed)] = passed
             w.order[0] = first_jump
             w.count[core.POINTS] = len(passed)
+            for k, s in enumerate(span[0] - w.delays):
+                away = np.array(passed) - s
+                away[np.abs(away) <= 1e-15 * max(abs(s), float(w.clock[core.REACH]))] = np.nan
+                if np.any(away < 0.0):
+                    w.below[k] = np.nanargmax(np.where(away < 0.0, away, np.nan))
+                if np.any(away > 0.0):
+                    w.above[k] = np.nanargmin(np.where(away > 0.0, away, np.nan))
         self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:
@@ -235,7 +254,7 @@ class Integration:
     def segments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (begun, width, curve) of the interpolants that are kept."""
         j = self.counted(core.SEGMENTS)
-        return self.work.begun[:j], self.work.width[:j], self.work.curve[:j]
+        return self.work.begun[:j], self.work.width[:j], self.work.curve[:j, : len(self.work.y)]
 
     def trouble(self, status: int) -> str:
         """Return one line on why the core could not go on.
@@ -250,6 +269,8 @@ class Integration:
             return f"delay {k} became {float(self.work.delays[k])!r} {at}, y = {y}: delays must be finite and >= 0"
         if status == core.FAILED:
             return f"the derivative failed at t = {float(self.work.clock[core.FAILED_AT]):.9g}, y = {y}"
+        if status == core.UNSETTLED:
+            return f"a delay is zero, and iterating the derivative on itself does not settle it, {at}, y = {y}"
         reasons = {
             core.TOO_SMALL: "the step size that the tolerances ask for is below the spacing of numbers",
             core.NOT_FINITE: "the derivative is not finite",
