@@ -126,6 +126,8 @@ odd(uint64_t draw)
     return values[draw % (sizeof(values) / sizeof(values[0]))];
 }
 
+static bool has_headers; /* room for what the hooks write into them */
+
 static int32_t
 link_hook(void *state, void *header, void *params, void *env)
 {
@@ -134,7 +136,9 @@ link_hook(void *state, void *header, void *params, void *env)
     uint64_t draw = stir(record);
 
     (void) params;
-    *(int64_t *) header += 1;
+    if (has_headers) {
+        *(int64_t *) header += 1;
+    }
     seen->drop = draw % 16 == 0;
     if (draw % 4 == 1) {
         seen->next_interval = (double) (draw / 4 % 64) * 1e-3;
@@ -152,7 +156,9 @@ flow_hook(void *state, void *header, void *params, void *env)
     uint64_t draw = stir(record);
 
     (void) params;
-    *(int64_t *) header ^= (int64_t) draw;
+    if (has_headers) {
+        *(int64_t *) header ^= (int64_t) draw;
+    }
     if (draw % 4 == 0) {
         seen->rate = (double) (draw / 4 % 100) * 1e5;
     } else if (draw % 4 == 1) {
@@ -263,6 +269,16 @@ set_input(reader_t *self, input_t *input)
     }
     if (take(self, 1) % 16 == 0) {
         config->header_size = whole(self);
+    }
+    has_headers = true;
+    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+        has_headers = has_headers && input->links[i].header_offset < config->header_size;
+    }
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        has_headers = has_headers && input->flows[i].header_offset < config->header_size;
+    }
+    for (int64_t i = 0; i < config->n_templates; i++) {
+        has_headers = has_headers && input->templates[i].header_offset < config->header_size;
     }
     if (config->n_templates > 0) {
         ecc_ps_t start = 0;
