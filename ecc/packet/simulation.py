@@ -103,7 +103,8 @@ class Run:
             `Trajectory.queue_quantiles`; None: never.
         memory_limit : int, bytes, or None. What the engine may take.
     Raises
-        ValueError: a value out of range. NativeError: the engine refuses the network. EccError: pyarrow is missing.
+        ValueError, TypeError: a value out of range, or no path. NativeError: the engine refuses the network. EccError:
+            pyarrow is missing.
     Example
         >>> run = Run(ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.QIRCP(), duration=5.0))
         >>> run.advance(2.0).now
@@ -129,6 +130,7 @@ class Run:
             raise ValueError(f"sample must be <= the duration ({scenario.duration:g} s), got {period:g} s")
         self.scenario = scenario
         self.stopped = "paused"
+        self._flows_to = None if flows_to is None else _path(flows_to, "flows_to")
         self._setup = prepare(scenario, start, perturb)
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
         if self._histogram_from is not None and self._histogram_from >= scenario.duration:
@@ -145,11 +147,10 @@ class Run:
             memory_limit=self._options["memory_limit"] or 0,
         )  # fmt: skip
         self._rows: list[NDArray[np.void]] = []
-        self._file = None if flows_to is None else FlowsFile(flows_to)
+        self._file = None if self._flows_to is None else FlowsFile(self._flows_to)
         self._arriving = self._chunks()
         self._handed = 0
         self._closed = False
-        self._flows_to = None if flows_to is None else Path(flows_to)
 
     # ---- going on ----------------------------------------------------------------------------------------
 
@@ -395,6 +396,12 @@ def _interrupts_noted() -> Iterator[Cancel]:
     finally:
         if mine:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _path(given: object, name: str) -> Path:
+    if not isinstance(given, str | Path):
+        raise TypeError(f"{name} must be a path, got {given!r}")
+    return Path(given)
 
 
 def _next_file(path: Path) -> Path:
