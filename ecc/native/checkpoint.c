@@ -64,7 +64,7 @@ static void
 move_layout(tape_t *tape, const ecc_engine_t *self)
 {
     const uint64_t ours[] = { UINT64_C(0x31706b6363636565), sizeof(*self), sizeof(ecc_link_state_t),
-        sizeof(ecc_flow_state_t), sizeof(ecc_receiver_t), sizeof(ecc_packet_t), sizeof(ecc_transfer_result_t),
+        sizeof(ecc_flow_state_t), sizeof(ecc_receiver_t), sizeof(ecc_packet_t), sizeof(ecc_transfer_result_t), sizeof(ecc_waiting_t),
         self->packets.stride, self->n_links, self->n_routers, self->n_flows, self->pool.n_templates,
         self->pool.record_size, self->pool.first_hop, self->pool.longest, self->n_impairments, self->n_changes,
         self->wants_flow_queues, self->wants_receivers, self->seed, (uint64_t) self->samples.period,
@@ -170,11 +170,17 @@ move_pool(tape_t *tape, ecc_engine_t *self)
     MOVE(tape, pool->n_waiting);
     MOVE(tape, pool->n_taken);
     MOVE(tape, pool->n_over);
+    MOVE(tape, pool->n_handed);
     MOVE(tape, pool->n_started);
+    MOVE(tape, pool->n_followers);
+    MOVE(tape, pool->unused_follower);
     MOVE(tape, pool->last_start);
     MOVE(tape, pool->more);
     move_block(tape, self, sizeof(*pool->waiting), pool->n_waiting, &pool->room_waiting, &block);
     pool->waiting = block;
+    block = pool->followers;
+    move_block(tape, self, sizeof(*pool->followers), pool->n_followers, &pool->room_followers, &block);
+    pool->followers = block;
     block = pool->over;
     /* each of those alive has a place among those over */
     move_block(tape, self, sizeof(*pool->over), pool->n_over + pool->n_alive, &pool->room_over, &block);

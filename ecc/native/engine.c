@@ -333,19 +333,24 @@ run_fast(ecc_engine_t *self)
     return ecc_flow_access(self, id - base[ECC_ACCESS]);
 }
 
-/* START of a flow, or, at the place of the first slot, of the next transfer. */
+/* START of a flow, of the next transfer, or of what follows the one in a slot. */
 static int
-start(ecc_engine_t *self, uint32_t index)
+start(ecc_engine_t *self, uint32_t place)
 {
-    bool is_transfer = index >= self->n_flows;
-    int ret = is_transfer ? ecc_pool_take(self, &index) : 0;
+    uint32_t index = place;
+    int ret = place > self->n_flows ? ecc_pool_follow(self, place - 1, &index)
+        : place == self->n_flows    ? ecc_pool_take(self, &index)
+                                    : 0;
 
     if (ret != 0) {
         return ret;
     }
     hash(self, ECC_START, index);
     ret = ecc_flow_start(self, index);
-    return ret == 0 && is_transfer && ecc_pool_is_hungry(&self->pool) ? ECC_PAUSE : ret;
+    if (ret == 0 && place > self->n_flows) {
+        ecc_flow_leave_if_over(self, place - 1);
+    }
+    return ret == 0 && place == self->n_flows && ecc_pool_is_hungry(&self->pool) ? ECC_PAUSE : ret;
 }
 
 static int

@@ -60,7 +60,7 @@
  *   and the packet is on the wire until leaves + delay. Without on_departure and impairment this happens silently, before
  *   every event of that instant. Packets leave the wire in order, but see IMPAIRMENTS. There:
  *     - another link follows on this leg of the route: HOP; the packet arrives at it in the same event;
- *     - the receiver: HOP if the flow has on_receive or needs its receiver (see RECEIVERS). received += size; the packet
+ *     - the receiver: HOP if the flow has on_receive, is followed, or needs its receiver (see RECEIVERS). received += size; the packet
  *       becomes an ACK (kind 1); on_receive; then it, or a later one, arrives at the first reverse link, or reaches the sender
  *       ack_delay later (ACK). Without either, received += size happens silently and the ACK event is at
  *       leaves + delay + ack_delay;
@@ -96,13 +96,17 @@
  *     in_flight = 0: heard = now; sent += size; a new size is drawn (see packet_size); if no TIMEOUT is pending: one at
  *     now + rto. The packet reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
- * TRANSFERS are flows that come and go; the caller hands them over in the order of their starts. Transfer k (0, 1, ... over
- *   the whole run) has a start, a stop, a size, delays, and a template that says the rest. Its START comes after those of
- *   the flows of that instant, in the order of k. It takes the slot that was freed last, or, if none is free, the next new
+ * TRANSFERS are flows that come and go; the caller hands them over in the order of their starts. Transfer k (0, 1, ... as
+ *   they are handed over) has a start, a stop, a size, delays, and a template that says the rest. Its START comes after
+ *   those of the flows of that instant, in the order of k. It takes the slot that was freed last, or, if none is free, the next new
  *   one; in slot s it is flow n_flows + s until it is over. Its record is a copy of its template's; its streams of random
  *   numbers are those of a flow n_flows + k, its number. It is over once it is not active and none of its packets and ACKs is in
  *   the network: at the end of ACK and STOP, or as soon as one is gone (after on_drop). Then lost += in_flight, expected = sent, a pending TIMEOUT is cancelled,
  *   its result is written, and its slot is free.
+ *   A transfer may follow the one before it, of finite size: its start is then how long it waits. Once the other's
+ *   received >= size, its START comes that much later, after those of that instant that do not follow, in the order of the
+ *   slots of the others. Until then the other is not over; it may be at the end of that START. A transfer that is over
+ *   has no follower any more: those that have not begun to wait never start.
  *
  * RECEIVERS find out what is missing, and each ACK says so: lost ACKs are no lost data. They keep next, front, missing and
  * holes; the sender keeps base and known: all 0 and none at first. A packet from offset on:
@@ -245,6 +249,7 @@ typedef struct {
     int64_t bottleneck;       /* offset of an int64 in state that samples show, -1 none */
     int64_t wants_random;     /* non-zero: env.random is drawn */
     int64_t header_offset;    /* as of a router */
+    int64_t followed;         /* of a template, non-zero: others may follow its transfers */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -264,6 +269,7 @@ typedef struct {
     ecc_ps_t access_delay;
     ecc_ps_t ack_delay;
     int64_t kind;          /* index of the template */
+    int64_t follows;       /* non-zero: the transfer before it; start is how long it waits once that has been received */
 } ecc_transfer_t;
 
 /* From a time on a link has another capacity. */
@@ -423,7 +429,7 @@ ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_
 
 /*
  * Hands over n transfers, which are copied: none may start before the present or before the one before it. more = 0: they
- * are the last. An engine with templates stops (ECC_STOP_TRANSFERS) whenever it has none left and more may come. 0 or a
+ * are the last; those that follow come in the same call. An engine with templates stops (ECC_STOP_TRANSFERS) whenever it has none left and more may come. 0 or a
  * code, and then none was taken; the report has the number of the one that is wrong.
  */
 ECC_MUST_CHECK int ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more);

@@ -32,6 +32,9 @@
     X(HOOK_FAILED, "a hook failed")                                                                                    \
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                       \
     X(TRANSFER, "transfers must come in the order of their starts, none before the present, of kinds that exist")      \
+    X(FOLLOWS,                                                                                                         \
+        "a transfer may follow one of finite size, handed over in the same call, of a template that is followed, and " \
+        "has no stop")                                                                                                 \
     X(CHECKPOINT, "a checkpoint must be that of an engine of the same make and configuration, whole")                  \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
     X(BROKEN, "an invariant of the engine does not hold")

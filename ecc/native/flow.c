@@ -34,8 +34,9 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
     flow->counted = ECC_NO_PACKET;
+    flow->follower = ECC_NO_FOLLOWER;
     flow->counts = ecc_receiver_is_needed(self, is, &self->hops[position]);
-    flow->echoes = is->on_receive == NULL && !flow->counts;
+    flow->echoes = is->on_receive == NULL && is->followed == 0 && !flow->counts;
     flow->rate = is->rate;
     flow->window = is->window;
     flow->state = is->state;
@@ -87,13 +88,12 @@ ecc_flow_fail(ecc_engine_t *self, int code, uint32_t index, int hook, double val
     return ecc_state_fail(self, code, of, self->flows[index].number, hook, value);
 }
 
-/* A transfer that neither sends nor has anything in the network is over. */
-static void
-leave_if_over(ecc_engine_t *self, uint32_t index)
+void
+ecc_flow_leave_if_over(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (index >= self->n_flows && !flow->active && flow->n_packets == 0) {
+    if (index >= self->n_flows && !flow->active && flow->n_packets == 0 && !ecc_pool_is_followed(self, index)) {
         ecc_pool_leave(self, index);
     }
 }
@@ -106,7 +106,7 @@ ecc_flow_forget(ecc_engine_t *self, uint32_t id)
     ecc_packets_give_back(&self->packets, id);
     if (index >= self->n_flows) {
         self->flows[index].n_packets--;
-        leave_if_over(self, index);
+        ecc_flow_leave_if_over(self, index);
     }
 }
 
@@ -348,7 +348,7 @@ end(ecc_engine_t *self, uint32_t index)
         memset(self->scratch, 0, self->header_size);
         ret = call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, largest_size(flow), 0);
     }
-    leave_if_over(self, index);
+    ecc_flow_leave_if_over(self, index);
     return ret;
 }
 
@@ -452,6 +452,9 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
 
     flow->received += packet->size;
     self->n_received++;
+    if (flow->follower != ECC_NO_FOLLOWER) {
+        ecc_pool_receive(self, packet->flow);
+    }
     if (flow->is->on_receive != NULL) {
         int ret = call(self, packet->flow, ECC_FLOW_ON_RECEIVE, flow->is->on_receive, ecc_packets_header(packet),
             packet->size, 0);

@@ -25,6 +25,9 @@ void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 /* A packet leaves the network: it goes back to the pool, and its flow may be over. */
 void ecc_flow_forget(ecc_engine_t *self, uint32_t packet);
 
+/* A transfer that neither sends, nor has anything in the network, nor is followed by one that waits, is over. */
+void ecc_flow_leave_if_over(ecc_engine_t *self, uint32_t flow);
+
 ecc_flow_result_t ecc_flow_result(const ecc_engine_t *self, uint32_t flow);
 
 /* Counts what has silently reached the receiver by now. */

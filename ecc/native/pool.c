@@ -37,6 +37,7 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
         self->packets.stride += sizeof(ecc_news_t);
     }
     pool->unused = NO_SLOT;
+    pool->unused_follower = ECC_NO_FOLLOWER;
     pool->record_size = (size_t) config->record_size;
     pool->first_hop = (uint32_t) config->n_routes;
     if (config->n_templates == 0) {
@@ -79,6 +80,7 @@ ecc_pool_free(ecc_engine_t *self)
 
     release(self, pool->n_templates * sizeof(*pool->templates), pool->templates);
     release(self, pool->room_waiting * sizeof(*pool->waiting), pool->waiting);
+    release(self, pool->room_followers * sizeof(*pool->followers), pool->followers);
     release(self, pool->room_over * sizeof(*pool->over), pool->over);
     release(self, pool->room_records * pool->record_size, pool->records);
     release(self, flows_size(self->room), self->flows_block);
@@ -92,11 +94,25 @@ ecc_pool_free(ecc_engine_t *self)
     ecc_calendar_free(&self->slow, &self->memory);
 }
 
+/* How many places from this one on; more than there are, if they are not in order. */
+static uint32_t
+count_places(const ecc_pool_t *pool, uint32_t place)
+{
+    uint32_t n = 0;
+
+    while (place != ECC_NO_FOLLOWER && n <= pool->n_followers) {
+        n++;
+        place = place < pool->n_followers ? pool->followers[place].follower : place;
+    }
+    return n;
+}
+
 int
 ecc_pool_verify(const ecc_engine_t *self)
 {
     const ecc_pool_t *pool = &self->pool;
     uint32_t n_free = 0;
+    uint64_t n_places = count_places(pool, pool->unused_follower);
     bool fine = pool->n_taken <= pool->n_waiting && pool->n_over + pool->n_alive <= pool->room_over;
 
     for (uint32_t slot = pool->unused; slot != NO_SLOT && n_free <= pool->n_slots; n_free++) {
@@ -104,7 +120,16 @@ ecc_pool_verify(const ecc_engine_t *self)
         fine = fine && slot < pool->n_slots && !flow->active && flow->n_packets == 0;
         slot = flow->unused;
     }
-    return fine && n_free + pool->n_alive == pool->n_slots ? 0 : ECC_ERR_BROKEN;
+    for (uint32_t slot = 0; slot < pool->n_slots; slot++) {
+        const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+        if (flow->active || flow->n_packets > 0 || ecc_pool_is_followed(self, self->n_flows + slot)) {
+            n_places += count_places(pool, flow->follower);
+        }
+    }
+    for (size_t i = pool->n_taken; i < pool->n_waiting; i++) {
+        n_places += count_places(pool, pool->waiting[i].follower);
+    }
+    return fine && n_places == pool->n_followers && n_free + pool->n_alive == pool->n_slots ? 0 : ECC_ERR_BROKEN;
 }
 
 /* ---- room ---- */
@@ -124,7 +149,7 @@ number_nodes(const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_KINDS 
     for (uint32_t kind = 0; kind < ECC_N_KINDS; kind++) {
         uint32_t n = kind == ECC_INTERVAL ? self->n_routers
             : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links
-            : kind == ECC_FLUSH && !self->wants_receivers ? 0 : room;
+            : kind == ECC_FLUSH && !self->wants_receivers ? 0 : kind == ECC_START ? room + 1 : room;
         if (kind == ECC_FIRST_SLOW) {
             *n_fast = next;
             next = 0;
@@ -299,11 +324,12 @@ static int
 check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
 {
     const ecc_pool_t *pool = &self->pool;
-    ecc_ps_t least = pool->last_start > self->now ? pool->last_start : self->now;
+    ecc_ps_t latest = pool->last_start > self->now ? pool->last_start : self->now;
 
     for (int64_t i = 0; i < n; i++) {
         const ecc_transfer_t *transfer = &transfers[i];
-        int64_t number = self->n_flows + pool->n_started + (int64_t) (pool->n_waiting - pool->n_taken) + i;
+        int64_t number = self->n_flows + pool->n_handed + i;
+        ecc_ps_t least = transfer->follows != 0 ? 0 : latest;
         ecc_flow_t flow;
         double value;
         int ret;
@@ -311,8 +337,15 @@ check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
             value = transfer->start < least ? (double) transfer->start : (double) transfer->kind;
             return ecc_state_fail(self, ECC_ERR_TRANSFER, ECC_OF_TRANSFER, number, ECC_NO_HOOK, value);
         }
+        if (transfer->follows != 0
+            && (i == 0 || transfers[i - 1].size < 0 || pool->templates[transfers[i - 1].kind].is.followed == 0
+                || transfer->stop >= 0)) {
+            value = i == 0 ? 0.0 : (double) transfers[i - 1].size;
+            return ecc_state_fail(self, ECC_ERR_FOLLOWS, ECC_OF_TRANSFER, number, ECC_NO_HOOK, value);
+        }
+        latest = transfer->follows != 0 ? latest : transfer->start;
         flow = pool->templates[transfer->kind].is;
-        flow.start = least = transfer->start;
+        flow.start = transfer->start;
         flow.stop = transfer->stop;
         flow.size = transfer->size;
         flow.access_delay = transfer->access_delay;
@@ -325,35 +358,76 @@ check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
     return 0;
 }
 
+/* A place among those that follow; there is room. */
+static uint32_t
+find_place(ecc_pool_t *pool)
+{
+    uint32_t place = pool->unused_follower;
+
+    if (place == ECC_NO_FOLLOWER) {
+        return pool->n_followers++;
+    }
+    pool->unused_follower = pool->followers[place].follower;
+    return place;
+}
+
+/* Transfers take their places: those that follow others behind these, the rest in a row. There is room. */
+static void
+place_all(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
+{
+    ecc_pool_t *pool = &self->pool;
+    ecc_waiting_t *last = NULL;
+
+    for (int64_t i = 0; i < n; i++) {
+        ecc_waiting_t *this = &pool->waiting[pool->n_waiting];
+        if (transfers[i].follows != 0) {
+            last->follower = find_place(pool);
+            this = &pool->followers[last->follower];
+        } else {
+            pool->n_waiting++;
+            pool->last_start = transfers[i].start;
+        }
+        *this = (ecc_waiting_t) { transfers[i], self->n_flows + pool->n_handed++, ECC_NO_FOLLOWER };
+        last = this;
+    }
+}
+
 int
 ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more)
 {
     ecc_pool_t *pool = &self->pool;
-    void *block = pool->waiting;
+    void *blocks[2] = { pool->waiting, pool->followers };
     uint32_t node = self->base[ECC_START] + self->n_flows;
+    size_t n_following = 0;
     int ret = check(self, transfers, n);
 
     if (ret != 0) {
         return ret;
     }
+    for (int64_t i = 0; i < n; i++) {
+        n_following += transfers[i].follows != 0;
+    }
     if (pool->n_taken > 0) {
         pool->n_waiting -= pool->n_taken;
-        memmove(pool->waiting, pool->waiting + pool->n_taken, pool->n_waiting * sizeof(*transfers));
+        memmove(pool->waiting, pool->waiting + pool->n_taken, pool->n_waiting * sizeof(*pool->waiting));
         pool->n_taken = 0;
     }
-    ret = widen(self, sizeof(*transfers), pool->n_waiting + (size_t) n, &pool->room_waiting, &block);
+    if (pool->n_followers + n_following >= ECC_NO_FOLLOWER) {
+        return fail(self, ECC_ERR_TOO_LARGE);
+    }
+    ret = widen(self, sizeof(*pool->waiting), pool->n_waiting + (size_t) n - n_following, &pool->room_waiting, &blocks[0]);
+    pool->waiting = blocks[0];
+    if (ret == 0) {
+        ret = widen(self, sizeof(*pool->followers), pool->n_followers + n_following, &pool->room_followers, &blocks[1]);
+        pool->followers = blocks[1];
+    }
     if (ret != 0) {
         return fail(self, ret);
     }
-    pool->waiting = block;
     pool->more = more != 0 && pool->n_templates > 0;
-    if (n > 0) {
-        memcpy(pool->waiting + pool->n_waiting, transfers, (size_t) n * sizeof(*transfers));
-        pool->n_waiting += (size_t) n;
-        pool->last_start = transfers[n - 1].start;
-        if (!ecc_calendar_pending(&self->slow, node)) {
-            ecc_calendar_insert(&self->slow, node, pool->waiting[0].start);
-        }
+    place_all(self, transfers, n);
+    if (pool->n_waiting > 0 && !ecc_calendar_pending(&self->slow, node)) {
+        ecc_calendar_insert(&self->slow, node, pool->waiting[0].is.start);
     }
     return 0;
 }
@@ -398,11 +472,12 @@ lay(ecc_engine_t *self, uint32_t slot, const ecc_template_t *template)
     return position;
 }
 
-int
-ecc_pool_take(ecc_engine_t *self, uint32_t *index)
+/* A transfer that has waited takes a slot. */
+static int
+settle(ecc_engine_t *self, const ecc_waiting_t *waited, ecc_ps_t start, uint32_t *index)
 {
     ecc_pool_t *pool = &self->pool;
-    const ecc_transfer_t *transfer = &pool->waiting[pool->n_taken];
+    const ecc_transfer_t *transfer = &waited->is;
     const ecc_template_t *template = &pool->templates[transfer->kind];
     ecc_flow_state_t *flow;
     void *block = pool->over;
@@ -420,12 +495,13 @@ ecc_pool_take(ecc_engine_t *self, uint32_t *index)
     }
     *index = self->n_flows + slot;
     flow = &self->flows[*index];
-    ecc_flow_init(self, *index, &template->is, lay(self, slot, template), self->n_flows + pool->n_started);
-    flow->start = transfer->start;
+    ecc_flow_init(self, *index, &template->is, lay(self, slot, template), waited->number);
+    flow->start = start;
     flow->size = transfer->size;
     flow->access_delay = transfer->access_delay;
     flow->ack_delay = transfer->ack_delay;
     flow->kind = (uint32_t) transfer->kind;
+    flow->follower = waited->follower;
     if (pool->record_size > 0 && template->is.state != NULL) {
         flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
     }
@@ -434,11 +510,57 @@ ecc_pool_take(ecc_engine_t *self, uint32_t *index)
     }
     pool->n_alive++;
     pool->n_started++;
-    pool->n_taken++;
-    if (pool->n_taken < pool->n_waiting) {
-        ecc_calendar_insert(&self->slow, self->base[ECC_START] + self->n_flows, pool->waiting[pool->n_taken].start);
-    }
     return 0;
+}
+
+int
+ecc_pool_take(ecc_engine_t *self, uint32_t *index)
+{
+    ecc_pool_t *pool = &self->pool;
+    const ecc_waiting_t *next = &pool->waiting[pool->n_taken];
+    int ret = settle(self, next, next->is.start, index);
+
+    if (ret == 0 && ++pool->n_taken < pool->n_waiting) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_START] + self->n_flows, pool->waiting[pool->n_taken].is.start);
+    }
+    return ret;
+}
+
+/* A place among those that follow is free; what came after it. */
+static uint32_t
+clear_place(ecc_pool_t *pool, uint32_t place)
+{
+    uint32_t next = pool->followers[place].follower;
+
+    pool->followers[place].follower = pool->unused_follower;
+    pool->unused_follower = place;
+    return next;
+}
+
+int
+ecc_pool_follow(ecc_engine_t *self, uint32_t other, uint32_t *index)
+{
+    ecc_pool_t *pool = &self->pool;
+    uint32_t place = self->flows[other].follower;
+    int ret = settle(self, &pool->followers[place], self->now, index);
+
+    if (ret == 0) {
+        self->flows[other].follower = ECC_NO_FOLLOWER;
+        (void) clear_place(pool, place);
+    }
+    return ret;
+}
+
+void
+ecc_pool_receive(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t node = self->base[ECC_START] + index + 1;
+    ecc_ps_t time = ecc_state_add(self->now, self->pool.followers[flow->follower].is.start);
+
+    if (flow->received >= flow->size && time < ECC_NEVER && !ecc_calendar_pending(&self->slow, node)) {
+        ecc_calendar_insert(&self->slow, node, time);
+    }
 }
 
 static ecc_transfer_result_t
@@ -461,6 +583,9 @@ ecc_pool_leave(ecc_engine_t *self, uint32_t index)
     ecc_calendar_cancel(&self->slow, self->base[ECC_TIMEOUT] + index);
     pool->over[pool->n_over++] = result(self, index);
     pool->n_alive--;
+    for (uint32_t place = flow->follower; place != ECC_NO_FOLLOWER;) {
+        place = clear_place(pool, place);
+    }
     flow->unused = pool->unused;
     pool->unused = index - self->n_flows;
 }
@@ -485,7 +610,7 @@ ecc_engine_alive(ecc_engine_t *self, ecc_transfer_result_t *results)
     for (uint32_t slot = 0; slot < self->pool.n_slots; slot++) {
         const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
         ecc_flow_catch_up(self, self->n_flows + slot);
-        if (flow->active || flow->n_packets > 0) {
+        if (flow->active || flow->n_packets > 0 || ecc_pool_is_followed(self, self->n_flows + slot)) {
             *results++ = result(self, self->n_flows + slot);
         }
     }

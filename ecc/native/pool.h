@@ -3,7 +3,7 @@
 
 /*
  * Room for flows, and the transfers that take turns in it: a transfer waits for its start, lives in a slot behind the
- * flows, and leaves a result. Room is doubled when every slot is taken, and with it the calendars' nodes.
+ * flows, and leaves a result; others may follow it. Room is doubled when every slot is taken, and with it the calendars' nodes.
  */
 
 #include "state.h"
@@ -21,6 +21,20 @@ uint32_t ecc_pool_first_room(const ecc_config_t *config);
 
 /* The next transfer takes a slot: it becomes this flow. */
 ECC_MUST_CHECK int ecc_pool_take(ecc_engine_t *self, uint32_t *flow);
+
+/* As ecc_pool_take, for the one that follows another, which no longer has a follower. */
+ECC_MUST_CHECK int ecc_pool_follow(ecc_engine_t *self, uint32_t other, uint32_t *flow);
+
+/* Something of a transfer that has a follower was received: if that is all, the follower's wait begins. */
+void ecc_pool_receive(ecc_engine_t *self, uint32_t flow);
+
+/* Whether one that follows a transfer waits for its start. */
+static inline bool
+ecc_pool_is_followed(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->flows[flow].follower != ECC_NO_FOLLOWER
+        && ecc_calendar_pending(&self->slow, self->base[ECC_START] + flow + 1);
+}
 
 /* A transfer that is over leaves its result and its slot. */
 void ecc_pool_leave(ecc_engine_t *self, uint32_t flow);

@@ -185,7 +185,10 @@ typedef struct {
     int64_t number;     /* of the flow; of a transfer n_flows and those before it */
     int32_t full_size;  /* of packets once the opening is over */
     uint32_t n_packets; /* in the network; kept for transfers only */
-    uint32_t unused;    /* the slot that was freed before this one */
+    union {
+        uint32_t follower; /* of a transfer: place of the one that follows it, or ECC_NO_FOLLOWER */
+        uint32_t unused;   /* of a free slot: the one that was freed before it */
+    };
     uint32_t kind;      /* template of a transfer */
 } ecc_flow_state_t;
 
@@ -195,10 +198,20 @@ typedef struct {
     uint32_t length;
 } ecc_template_t;
 
-/* Transfers: those that wait for their start, slots for those alive, results of those that are over. */
+#define ECC_NO_FOLLOWER UINT32_MAX
+
+/* A transfer that waits for its start, or for the one that it follows. */
+typedef struct {
+    ecc_transfer_t is;
+    int64_t number;
+    uint32_t follower; /* place of the one that follows it, or ECC_NO_FOLLOWER; of an unused place: the next such */
+} ecc_waiting_t;
+
+/* Transfers: those that wait, slots for those alive, results of those that are over. */
 typedef struct {
     ecc_template_t *templates;
-    ecc_transfer_t *waiting;
+    ecc_waiting_t *waiting;
+    ecc_waiting_t *followers;
     ecc_transfer_result_t *over;
     unsigned char *records; /* of the slots */
     size_t record_size;
@@ -208,12 +221,16 @@ typedef struct {
     uint32_t n_slots;      /* in use or used before */
     uint32_t n_alive;
     uint32_t unused;       /* slot freed last */
+    uint32_t n_followers;  /* places in use or used before */
+    uint32_t unused_follower;
+    size_t room_followers;
     size_t n_waiting;
     size_t n_taken;        /* of those waiting that have started */
     size_t room_waiting;
     size_t n_over;
     size_t room_over;
     size_t room_records;
+    int64_t n_handed;
     int64_t n_started;
     ecc_ps_t last_start;
     bool more;
@@ -223,8 +240,8 @@ struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
     ecc_calendar_t slow;
-    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar; START of the first slot is that of
-                                   the next transfer */
+    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar; after the STARTs of the flows there
+                                   is that of the next transfer, then, by slot, those of what follows */
     ecc_packets_t packets;
     ecc_pool_t pool;
     ecc_link_state_t *links;

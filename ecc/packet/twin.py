@@ -140,9 +140,9 @@ class Twin:
             fields = {name: row[name].item() for name in row.dtype.names or ()}
             ways = [[self.links[next(way)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
             self.templates.append(Template(fields, agent, ways[0], ways[1]))
-        self.waiting: list[dict[str, int]] = []
+        self.waiting: list[list[dict[str, int]]] = []  # each with those that follow it
         self.more = bool(self.templates)
-        self.started = 0  # transfers
+        self.handed = self.started = 0  # transfers
         self.free_slots: list[int] = []
         self.over: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
@@ -216,7 +216,13 @@ class Twin:
         Parameters
             transfers : shape (n,), dtype TRANSFER. more : whether others will follow.
         """
-        self.waiting += [{name: row[name].item() for name in row.dtype.names or ()} for row in transfers]
+        for row in transfers:
+            given = {name: row[name].item() for name in row.dtype.names or ()} | {"number": self.n_flows + self.handed}
+            self.handed += 1
+            if given.pop("follows"):
+                self.waiting[-1].append(given)
+            else:
+                self.waiting.append([given])
         self.more = more
         self.wait_for_transfer()
 
@@ -226,26 +232,39 @@ class Twin:
         return self.more and not self.waiting
 
     def wait_for_transfer(self) -> None:
-        self.set_timer(Kind.START, self.n_flows, self.waiting[0]["start"] if self.waiting else None)
+        self.set_timer(Kind.START, self.n_flows, self.waiting[0][0]["start"] if self.waiting else None)
 
     def take(self) -> int:
         """Let the next transfer take a slot; which flow it is."""
-        transfer = self.waiting.pop(0)
-        kind = transfer.pop("kind")
-        template = self.templates[kind]
-        index = self.free_slots.pop() if self.free_slots else len(self.flows)
-        number = self.n_flows + self.started
-        given: Any = Record(FLOW, {**template.given, **transfer})
-        flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
-        flow.kind = kind
-        self.flows[index : index + 1] = [flow]
-        self.started += 1
+        index = self.settle(self.waiting.pop(0))
         self.wait_for_transfer()
         return index
 
+    def follow(self, other: TwinFlow) -> int:
+        """Let the one that follows another take a slot; which flow it is."""
+        first, *rest = other.followers
+        other.followers = ()
+        return self.settle([{**first, "start": self.now}, *rest])
+
+    def settle(self, chain: Sequence[dict[str, int]]) -> int:
+        transfer = dict(chain[0])
+        kind, number = transfer.pop("kind"), transfer.pop("number")
+        template = self.templates[kind]
+        index = self.free_slots.pop() if self.free_slots else len(self.flows)
+        given: Any = Record(FLOW, {**template.given, **transfer})
+        flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
+        flow.kind, flow.followers = kind, chain[1:]
+        self.flows[index : index + 1] = [flow]
+        self.started += 1
+        return index
+
+    def is_followed(self, flow: TwinFlow) -> bool:
+        """Whether one that follows a transfer waits for its start."""
+        return flow.index >= self.n_flows and (Kind.START, flow.index + 1) in self.timers
+
     def leave_if_over(self, flow: TwinFlow) -> None:
-        """A transfer that neither sends nor has anything in the network is over: its slot is free."""
-        if flow.index >= self.n_flows and not flow.active and flow.packets == 0:
+        """A transfer is over, and its slot free, when it does not send, has nothing in the network and is not followed."""
+        if flow.index >= self.n_flows and not flow.active and flow.packets == 0 and not self.is_followed(flow):
             flow.lost += flow.in_flight
             flow.expected = flow.sent
             self.set_timer(Kind.TIMEOUT, flow.index, None)
@@ -254,7 +273,10 @@ class Twin:
 
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
         """Count, hash and trace an event, and let it happen to its packet, link or flow."""
-        if kind == Kind.START and entity == self.n_flows:
+        before = self.flows[entity - 1] if kind == Kind.START and entity > self.n_flows else None
+        if before:
+            entity = self.follow(before)
+        elif kind == Kind.START and entity == self.n_flows:
             entity = self.take()
         subject: Any = packet or (self.routers if kind == Kind.INTERVAL else self.flows)[entity]
         if kind >= 0:
@@ -271,6 +293,8 @@ class Twin:
             Kind.FLUSH: self.acknowledge,
         }  # fmt: skip
         actions[kind](subject)
+        if before:
+            self.leave_if_over(before)
 
     def trace(self, kind: Kind, entity: int, value: int) -> None:
         self.traced.append((self.now, kind, entity, value))
@@ -358,7 +382,7 @@ class Twin:
                 self.put(wait, Kind.HOP, link.index, packet)
             else:
                 self.put(wait + flow.given.ack_delay, Kind.ACK, flow.index, packet)
-        elif "on_receive" in flow.hooks or flow.needs_receiver:
+        elif flow.is_watched:
             self.put(wait, Kind.HOP, link.index, packet)
         else:
             self.put(wait, Kind.RECEIVE, flow.index, packet)
@@ -431,6 +455,8 @@ class Twin:
         flow = packet.flow
         flow.received += packet.size
         self.data_packets += 1
+        if flow.followers and flow.received >= flow.given.size and not self.is_followed(flow):
+            self.set_timer(Kind.START, flow.index + 1, self.now + flow.followers[0]["start"])
         self.ask_flow(flow, "on_receive", packet)
         packet.is_ack, packet.route, packet.place = True, flow.reverse, 0
         receiver = flow.receiver

@@ -319,12 +319,18 @@ class TwinFlow:
     min_rtt: float = 0.0
     packets: int = 0  # in the network
     kind: int = 0  # of a transfer: its template
+    followers: Sequence[dict[str, int]] = ()  # of a transfer: those that come one after the other behind it
 
     @property
     def needs_receiver(self) -> bool:
         """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
         reordered = any(link.reorders for link in self.forward)
         return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether something happens when a packet gets to its receiver."""
+        return "on_receive" in self.hooks or bool(self.given.followed) or self.needs_receiver
 
     @property
     def in_flight(self) -> int:

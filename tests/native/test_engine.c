@@ -859,12 +859,15 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     template.header_offset = 16;
     template.on_ack = wander;
     template.state = &setup.cells[7][16];
+    template.followed = 1;
     setup.config.templates = &template;
     setup.config.n_templates = 1;
     setup.config.record_size = 16;
     setup.routes[setup.config.n_routes++] = 1;
     for (int64_t i = 0; i < n; i++) {
-        transfers[i] = (ecc_transfer_t) { .start = i / 20 * 100 * MS, .stop = -1, .size = 1000 + 100 * i, .ack_delay = MS };
+        int follows = i >= n / 2 + 5; /* a long row in the second lot */
+        transfers[i] = (ecc_transfer_t) { .start = follows ? MS : i / 20 * 100 * MS, .stop = -1,
+            .size = follows ? 10 : 1000 + 100 * i, .ack_delay = MS, .follows = follows };
     }
 }
 

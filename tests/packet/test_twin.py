@@ -325,6 +325,7 @@ def cases(draw: Any) -> Case:
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
+        flow["followed"] = draw(st.booleans())
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))
@@ -333,6 +334,9 @@ def cases(draw: Any) -> Case:
         transfer["access_delay"], transfer["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         transfer["kind"] = draw(st.integers(0, n_templates - 1))
     transfers = transfers[np.argsort(transfers["start"], kind="stable")]
+    for before, transfer in zip(transfers, transfers[1:], strict=False):
+        if before["size"] > 0 and templates[before["kind"]]["followed"] and draw(st.booleans()):
+            transfer["follows"], transfer["start"], transfer["stop"] = 1, picoseconds(draw(TIMES)), -1
     some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
     others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
@@ -397,8 +401,11 @@ def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.nd
     while (stop := engine.advance(case.duration, case.max_events)) in ("max_events", "transfers"):
         engine.verify()
         if stop == "transfers":
-            engine.add(case.transfers[handed : handed + case.chunk], more=handed + case.chunk < len(case.transfers))
-            handed += case.chunk
+            end = handed + case.chunk
+            while end < len(case.transfers) and case.transfers[end]["follows"]:
+                end += 1
+            engine.add(case.transfers[handed:end], more=end < len(case.transfers))
+            handed = end
         slices += 1
         if slices == case.chunk:  # another engine goes on
             saved, (engine, _, *others) = engine.save(), both_engines(case, compiled)
@@ -599,6 +606,46 @@ def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any
     drops = [event for event in twin.traced if event[1] == Kind.DROP]
     assert drops[:3] == [(0, Kind.DROP, 0, 3000), (0, Kind.DROP, 0, 4000), (0, Kind.DROP, 0, 5000)]
     assert twin.flows[0].lost > 0 and twin.links[0].queue <= 3000
+
+
+def test_a_transfer_that_follows_waits_where_the_data_went(compiled: Any) -> None:
+    templates, transfers, ms = new_flows(1), new_transfers(4), 10**9
+    templates["n_forward"], templates["rate"], templates["followed"] = 1, 8e6, 1
+    transfers["start"] = [5 * ms, 3 * ms, 0, 7 * ms]
+    transfers["follows"], transfers["size"], transfers["ack_delay"] = [0, 1, 1, 0], [2000, 500, 1000, 1000], 20 * ms
+    case = one_flow(size=1, templates=templates, template_hooks=[[]], template_modes=[0], transfers=transfers, chunk=5)
+    case.routes.append(0)
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    starts = {row["number"]: row["start"] for row in twin.transfers_over}
+    # 5 ms, two packets of 1 ms, 3 ms of waiting; then half a packet
+    assert starts == {1: 5 * ms, 2: 10 * ms, 3: 10 * ms + ms // 2, 4: 7 * ms}
+    assert [row["number"] for row in twin.transfers_over] == [1, 4, 2, 3]
+
+
+def test_what_follows_one_that_is_cut_short_never_starts(compiled: Any) -> None:
+    templates, transfers, ms = new_flows(1), new_transfers(4), 10**9
+    templates["n_forward"], templates["rate"], templates["followed"] = 1, 8e6, 1
+    transfers["start"], transfers["follows"], transfers["size"] = [0, 0, 0, 50 * ms], [0, 1, 1, 0], 5000
+    transfers["stop"][0] = 3 * ms
+    case = one_flow(size=1, templates=templates, template_hooks=[[]], template_modes=[0], transfers=transfers, chunk=5)
+    case.routes.append(0)
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    assert [row["number"] for row in twin.transfers_over] == [1, 4] and twin.started == 2
+
+
+@pytest.mark.parametrize("bad", [{"stop": 10**12}, {"size": -1}, {"followed": 0}, {"alone": True}])
+def test_what_may_not_follow_is_refused(bad: dict[str, int], compiled: Any) -> None:
+    templates, transfers = new_flows(1), new_transfers(2)
+    templates["n_forward"], templates["followed"] = 1, bad.get("followed", 1)
+    transfers["follows"], transfers["size"] = [0, 1], [bad.get("size", 5), 5]
+    transfers["stop"][1] = bad.get("stop", -1)
+    case = one_flow(templates=templates, template_hooks=[[]], template_modes=[0])
+    case.routes.append(0)
+    engine, *_ = both_engines(case, compiled)
+    with pytest.raises(NativeError, match=r"a transfer may follow one of finite size, .* no stop, got .* \(transfer [12]"):
+        engine.add(transfers[1:] if "alone" in bad else transfers, more=False)
 
 
 def raising_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
