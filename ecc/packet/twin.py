@@ -263,7 +263,7 @@ class Twin:
         return flow.index >= self.n_flows and (Kind.START, flow.index + 1) in self.timers
 
     def leave_if_over(self, flow: TwinFlow) -> None:
-        """A transfer is over, and its slot free, when it does not send, has nothing in the network and is not followed."""
+        """A transfer that does not send, has nothing in the network and is not followed is over: its slot is free."""
         if flow.index >= self.n_flows and not flow.active and flow.packets == 0 and not self.is_followed(flow):
             flow.lost += flow.in_flight
             flow.expected = flow.sent
