@@ -60,8 +60,8 @@ class DdeResult:
     """What `solve_dde` returns: the fields of SciPy's, and counts of steps.
 
     `t` (n_points,), `y` (n, n_points), `sol` (DdeSolution or None), `t_events`, `y_events` (lists of arrays or None),
-    `nfev`, `status` (0: reached the end, 1: stopped by an event, -1: could not go on), `message`, `success`,
-    `steps`, `rejected`, `compiled` (whether f was).
+    `nfev`, `njev` and `nlu` (Jacobians and factorizations, of Radau), `status` (0: reached the end, 1: stopped by an
+    event, -1: could not go on), `message`, `success`, `steps`, `rejected`, `compiled` (whether f was).
     """
 
     t: FloatArray
@@ -70,6 +70,8 @@ class DdeResult:
     t_events: list[FloatArray] | None
     y_events: list[FloatArray] | None
     nfev: int
+    njev: int
+    nlu: int
     status: int
     message: str
     success: bool
@@ -94,14 +96,16 @@ def solve_dde(
     y0: ArrayLike | None = None,
     breaks: ArrayLike = (),
     jit: bool = True,
+    method: str = "RK45",
     neutral: bool = False,
     history_slope: Callable[[float], Any] | None = None,
 ) -> DdeResult:
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
 
-    Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does. Steps end
-    on the breaking points, where a jump at the start or at one of `breaks` comes back through the delays, until it is
-    in the sixth derivative; they may be longer than a delay. In a neutral equation, y'(t) = f(t, y, ylag, dylag), the
+    Dormand-Prince 5(4) with its interpolant of order 4, whose error the steps control as SciPy's RK45 does; or, for
+    stiff equations, Radau IIA of order 5 (4 where lags fall between the ends of steps), as SciPy's Radau. Steps end on
+    the breaking points, where a jump at the start or at one of `breaks` comes back through the delays, until it is in
+    the sixth derivative; they may be longer than a delay. In a neutral equation, y'(t) = f(t, y, ylag, dylag), the
     jumps come back undamped: steps end on all of them.
 
     Parameters
@@ -122,6 +126,7 @@ def solve_dde(
         y0 : shape (n,): value at the start where it differs from the history's.
         breaks : times at which f itself or one of its derivatives jumps in t.
         jit : False: f is called as it is, which is slower and allows anything.
+        method : "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
         neutral : f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
         history_slope : callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
     Returns
@@ -130,6 +135,8 @@ def solve_dde(
         ValueError: a bad span, delay, tolerance or shape. Whatever f raises.
     Notes: Compiling f takes about a second the first time; equal functions are compiled once a process. Breaking
     points beyond the first 200 (5000 where `neutral`, 1000 of delays that are not constant) are left to error control.
+    A step of Radau factorizes a (3n, 3n) matrix unless the last one's will do; its Jacobians are differences of f,
+    which `nfev` counts.
     Example
         >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
         >>> round(float(r.y[0, -1]), 6)
@@ -150,6 +157,10 @@ def solve_dde(
         jumps, first = False, initial
     if not rtol >= 100.0 * np.finfo(float).eps:
         raise ValueError(f"rtol must be >= 2.3e-14, got {rtol!r}")
+    if method not in ("RK45", "Radau"):
+        raise ValueError(f"method must be 'RK45' or 'Radau', got {method!r}")
+    if method == "Radau" and neutral:
+        raise ValueError("method must be 'RK45' where neutral, got 'Radau'")
     absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
     if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
         raise ValueError(f"atol must be >= 0, one number or {n}, got {atol!r}")
@@ -218,6 +229,7 @@ def solve_dde(
         neutral=neutral,
         history_slope=_address(callbacks, core.HISTORY_SLOPE),
         slope=slope,
+        implicit=method == "Radau",
     )
     status, message, found = _integrate(run, watch, first)
     for made in callbacks.values():
@@ -240,6 +252,8 @@ def solve_dde(
         t_events=None if watch is None else [np.array([at for at, _ in e.found]) for e in watch],
         y_events=None if watch is None else [np.array([value for _, value in e.found]) for e in watch],
         nfev=run.counted(core.CALLS),
+        njev=run.counted(core.LINEARIZATIONS),
+        nlu=run.counted(core.FACTORIZATIONS),
         status=status if status >= 0 else -1,
         message=message,
         success=status >= 0,

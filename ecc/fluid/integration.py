@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.fluid import core
+from ecc.fluid import core, stepping
 
 __all__ = ["Integration", "breaking_points", "curve_values"]
 
@@ -86,6 +86,7 @@ class Integration:
         component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up there.
         neutral : the lags are followed by the derivatives there, before the start those of `history_slope` (an
         address, 0: zero); slope : shape (n,), the derivative before the start, a first guess of that after it.
+        implicit : Radau IIA instead of Dormand-Prince.
         Others as in `core.Fields`.
     """
 
@@ -123,6 +124,7 @@ class Integration:
         neutral: bool = False,
         history_slope: int = 0,
         slope: FloatArray | None = None,
+        implicit: bool = False,
     ) -> None:
         n = len(y)
         initial = np.array(y, dtype=float)
@@ -153,6 +155,9 @@ class Integration:
             "sampled": np.zeros((len(grid), n)),
             "peaks": np.zeros((len(grid), np.size(peaked))),
             "seen": np.zeros((len(grid), np.size(watched))),
+            **{name: np.zeros(3 * n * implicit) for name in ("above_y", "residual")},
+            **{name: np.zeros(9 * n * n * implicit) for name in ("jacobian", "newton")},
+            "filter": np.zeros(n * n * implicit),
         }
         integers: dict[str, Any] = {
             "count": np.zeros(core.COUNTS),
@@ -168,6 +173,7 @@ class Integration:
             "order": np.zeros(core.MOST_POINTS),
             "below": np.full(len(delays), -1),
             "above": np.full(len(delays), -1),
+            "pivots": np.zeros(4 * n * implicit),
             "hint": np.zeros(max(hints, len(delays))),
         }
         self.work = core.Fields(
@@ -186,6 +192,7 @@ class Integration:
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope
         w.count[core.NEUTRAL] = neutral
+        w.count[core.IMPLICIT] = implicit
         if slope is not None:
             w.rates[0] = slope
         sizes = {
@@ -228,7 +235,7 @@ class Integration:
             steps : int.
         """
         while True:
-            status = int(core.advance(self.table, steps))
+            status = int(stepping.advance(self.table, steps))
             if status != core.FULL:
                 return status
             grown = {}
