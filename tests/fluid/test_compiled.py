@@ -21,8 +21,8 @@ def test_another_process_does_not_compile(tmp_path):
     code = (
         "from ecc import Network, Scenario, fluid, models\n"
         "fluid.simulate(Scenario(Network.dumbbell('10 Mb/s', [0.1]), models.RCP(), 5.0))\n"
-        "from ecc.fluid import core, rates\n"
-        "print(sum(core.advance.stats.cache_hits.values()), rates.network_rates.cache_hits)\n"
+        "from ecc.fluid import rates, stepping\n"
+        "print(sum(stepping.advance.stats.cache_hits.values()), rates.network_rates.cache_hits)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.split() == ["1", "1"]
