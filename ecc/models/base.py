@@ -164,6 +164,10 @@ class Protocol(ABC):
     def _no_hooks(self) -> ValueError:
         return ValueError(f"{type(self).__name__} has no packet hooks yet")
 
+    def link_record(self) -> Any:
+        """Return the `LinkState` with which a router begins."""
+        return self.LinkState()
+
     @abstractmethod
     def rate_range(self, capacity: float) -> tuple[float, float]:
         """Return the least and the largest state R of a router of this capacity [bit/s]."""

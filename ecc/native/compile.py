@@ -183,7 +183,8 @@ def jitable(function: Callable[..., Any]) -> Any:
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__ = function.__qualname__
-        _dispatchers[key] = dispatcher = numba.njit(copy)  # before what it reaches: it may reach itself
+        dispatcher = numba.njit(boundscheck=True)(copy)
+        _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
         for (name, *attributes), value in _reach(function).items():
             compiled = jitable(value) if _is_plain(value) else value
             if attributes:  # a stand-in for the module, with the compiled functions in it
@@ -239,6 +240,13 @@ def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collect
     for result in dispatcher.overloads.values():
         typed = result.type_annotation
         for statement in (s for block in typed.blocks.values() for s in block.body):
+            if isinstance(statement, ir.SetItem | ir.StaticSetItem):
+                array, value = typed.typemap[statement.target.name], typed.typemap[statement.value.name]
+                if isinstance(array.dtype, types.Integer) and not isinstance(value, types.Integer | types.Boolean):
+                    place = f"{name} line {statement.loc.line}"
+                    raise TypeError(f"{place} stores a {value} in an int array: write int(...)")
+                writes += 1
+                continue
             if not isinstance(statement, ir.SetAttr):
                 continue
             target, value = typed.typemap[statement.target.name], typed.typemap[statement.value.name]
@@ -516,7 +524,8 @@ def compile_hooks(
     Parameters
         hooks : name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields
             of the records, and functions of the same kind that it reaches through its globals.
-        state, header, params, env : structured dtypes of float64 and int64 fields; offsets are kept as given.
+        state, header, params, env : structured dtypes of float64 and int64 fields, or arrays of these of fixed length;
+            offsets are kept as given. An index outside of an array raises IndexError.
         writable : hook -> the fields of `env` that it may write; hooks that are not in it: all.
     Returns
         hooks : mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params,
@@ -532,7 +541,7 @@ def compile_hooks(
     layouts = dict(zip(RECORDS, (state, header, params, env), strict=True))
     for record, layout in layouts.items():
         for field, (kind, *_) in (layout.fields or {}).items():
-            if kind not in (np.float64, np.int64):
+            if kind.base not in (np.float64, np.int64):
                 raise TypeError(f"field {field} of {record} must be float64 or int64, got {kind}")
     texts = []
     for name, function in functions.items():

@@ -89,10 +89,16 @@ class _Record:
 
 
 class _Number:
-    """A number that notes what is done with it."""
+    """A number, or an array of them, that notes what is done with it."""
 
     def __init__(self, value: Any, spent: Counter[str]) -> None:
         self.value, self.spent = value, spent
+
+    def __getitem__(self, index: Any) -> _Number:
+        return _Number(self.value[_plain(index)], self.spent)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.value[_plain(index)] = _plain(value)
 
     def __neg__(self) -> _Number:
         return _Number(-self.value, self.spent)

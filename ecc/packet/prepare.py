@@ -21,19 +21,22 @@ __all__ = ["Part", "Setup", "prepare", "record_dtype"]
 STARTS = ("empty", "equilibrium")
 
 
-def record_dtype(record: type) -> np.dtype[np.void]:
+def record_dtype(record: Any) -> np.dtype[np.void]:
     """Return the dtype of a record that a protocol declares: float fields are float64, int fields int64.
 
     Parameters
-        record : dataclass with float and int fields.
+        record : dataclass, or one of its instances, with fields that are float, int, or tuples of either: arrays, as
+            long as the record's own.
     Raises
         TypeError: a field of another type.
     """
-    kinds = {"float": "f8", "int": "i8", float: "f8", int: "i8"}
+    kinds = {"float": "f8", "int": "i8", "tuple[float, ...]": "f8", "tuple[int, ...]": "i8"}
+    kinds |= {float: "f8", int: "i8", tuple[float, ...]: "f8", tuple[int, ...]: "i8"}  # type: ignore[dict-item]
     for f in fields(record):
         if f.type not in kinds:
-            raise TypeError(f"{record.__name__}.{f.name} must be float or int, got {f.type!r}")
-    return np.dtype([(f.name, kinds[f.type]) for f in fields(record)])
+            name = getattr(record, "__name__", type(record).__name__)
+            raise TypeError(f"{name}.{f.name} must be float or int, or a tuple of either, got {f.type!r}")
+    return np.dtype([(f.name, kinds[f.type], np.shape(getattr(record, f.name))) for f in fields(record)])  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def _parts(routers: Sequence[Protocol | None], flows: Sequence[Protocol]) -> tup
         parts.append(
             Part(
                 protocol, header, regions[type(protocol)], np.array(at, np.int64), np.array(ends, np.int64),
-                _records(protocol.LinkState, len(at)), _records(protocol.FlowState, len(ends)),
+                _records(protocol.link_record(), len(at)), _records(protocol.FlowState(), len(ends)),
                 np.repeat(params, len(at)), params,
             )
         )  # fmt: skip
@@ -234,11 +237,10 @@ def _set_clocks(
             raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} have no interval")
 
 
-def _records(record: type, count: int) -> NDArray[np.void]:
-    """`count` records with the defaults of the dataclass."""
-    first = record()
-    out = np.zeros(count, record_dtype(record))
-    for f in fields(record):
+def _records(first: Any, count: int) -> NDArray[np.void]:
+    """`count` records like the first."""
+    out = np.zeros(count, record_dtype(first))
+    for f in fields(first):
         out[f.name] = getattr(first, f.name)
     return out
 

@@ -75,15 +75,17 @@ class Record:
     _kinds: Mapping[str, type]
 
     def __init__(self, dtype: np.dtype[Any], values: Mapping[str, float] | None = None) -> None:
-        kinds = {name: float if dtype[name].kind == "f" else int for name in dtype.names or ()}
+        kinds = {name: list if dtype[name].shape else float if dtype[name].kind == "f" else int
+                 for name in dtype.names or ()}  # fmt: skip
         object.__setattr__(self, "_kinds", kinds)
         for name in kinds:
-            setattr(self, name, values[name] if values else 0)
+            empty = [0] * dtype[name].shape[0] if dtype[name].shape else 0
+            setattr(self, name, values[name] if values else empty)
 
     @classmethod
     def of(cls, record: np.void) -> Any:
-        """The same values in a plain object."""
-        return cls(record.dtype, {name: record[name].item() for name in record.dtype.names or ()})
+        """The same values in a plain object, arrays as lists."""
+        return cls(record.dtype, {name: record[name].tolist() for name in record.dtype.names or ()})
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = self._kinds.get(name)

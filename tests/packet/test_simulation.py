@@ -168,7 +168,7 @@ def test_every_protocol_declares_plain_records():
         for record in ("Header", "LinkState", "FlowState"):
             if hasattr(cls, record):
                 assert record_dtype(getattr(cls, record)).itemsize % 8 == 0
-    with pytest.raises(TypeError, match="Wrong.name must be float or int"):
+    with pytest.raises(TypeError, match="Wrong.name must be float or int, or a tuple of either"):
         record_dtype(Wrong)
 
 
