@@ -67,12 +67,14 @@ class Equilibrium:
 
     `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
     announces if it has no memory (to a flow at rest, if that differs from flow to flow); infinite at links that no flow
-    follows. `bottleneck` is the link that each flow follows, -1 where feedback is summed over the path.
+    follows. `bottleneck` is the link that each flow follows, -1 where feedback is summed over the path. `queue`
+    (n_links,) [bit]; None: all are empty.
     """
 
     rates: NDArray[np.float64]
     fair_rate: NDArray[np.float64]
     bottleneck: NDArray[np.int64]
+    queue: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Protocol(ABC):
     """The linear models that the protocol has."""
     affine: ClassVar[bool] = False
     """Whether the laws are affine in rates and feedback, so that their derivatives are the same everywhere."""
+    rests: ClassVar[bool] = True
+    """Whether runs come to rest at the equilibrium."""
     overloads: ClassVar[bool] = False
     """Whether links are loaded beyond their capacity at rest, loss or price being the feedback."""
     Header: ClassVar[type] = NoRecord

@@ -387,6 +387,33 @@ def test_fields_are_float64_or_int64() -> None:
         compile_hooks({"on_drop": raises}, np.dtype([("R", "f4")]), HEADER, PARAMS, ENV)
 
 
+TABLE = np.dtype([("sum", "f8"), ("counts", "i8", (4,)), ("shares", "f8", (2,))])
+
+
+def tallies(state: Any, header: Any, params: Any, env: Any) -> None:
+    state.counts[env.queue] += 1
+    state.shares[0] = 0.5 * state.counts[env.queue]
+
+
+def cuts_in_an_array(state: Any, header: Any, params: Any, env: Any) -> None:
+    state.counts[0] = params.alpha
+
+
+def test_records_hold_arrays_of_fixed_length_and_an_index_outside_is_an_exception() -> None:
+    hooks = compile_hooks({"on_arrival": tallies}, TABLE, HEADER, PARAMS, ENV)
+    state, header, params, env = np.zeros(1, TABLE), *scratch()[1:]
+    codes = []
+    for place in (1, 1, -1, 4):
+        env["queue"] = place
+        codes.append(call(hooks["on_arrival"], [state, header, params, env]))
+    assert state["counts"][0].tolist() == [0, 2, 0, 1]
+    assert state["shares"][0].tolist() == [0.5, 0.0]
+    assert codes[:3] == [0, 0, 0]
+    assert hooks.reasons[codes[3]] == "IndexError: index is out of bounds"
+    with pytest.raises(TypeError, match=r"cuts_in_an_array .*stores a float64 in an int array: write int\(\.\.\.\)"):
+        compile_hooks({"on_arrival": cuts_in_an_array}, TABLE, HEADER, PARAMS, ENV)
+
+
 # jitable -----------------------------------------------------------------------------------------------------------
 
 
