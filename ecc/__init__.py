@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import allocation, fluid, headers, linear, models, native, packet, plot, stability
+    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, stability
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
@@ -43,14 +43,15 @@ _HOME = {
     "sweep": "sweeps",
 }
 _PACKAGES = (
-    "allocation", "fluid", "headers", "impairments", "linear", "models", "native", "packet", "plot", "stability",
+    "allocation", "fluid", "headers", "impairments", "linear", "measures", "models", "native", "packet", "plot",
+    "stability",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
     "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "compare",
-    "fluid", "headers", "impairments", "linear", "linearize", "models", "native", "packet", "plot", "stability",
-    "sweep",
+    "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native", "packet", "plot",
+    "stability", "sweep",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ecc.fluid.dde import DdeResult, DdeSolution, solve_dde
+from ecc.fluid.periodic import PeriodicOrbit, periodic_orbit
 from ecc.fluid.run import simulate
 
-__all__ = ["DdeResult", "DdeSolution", "simulate", "solve_dde"]
+__all__ = ["DdeResult", "DdeSolution", "PeriodicOrbit", "periodic_orbit", "simulate", "solve_dde"]

@@ -7,7 +7,6 @@ import pytest
 from scipy.special import lambertw
 
 from ecc.allocation import max_min
-from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.models import EMKC, EMKCAVQ, MKC, XCP, JetMax, Kelly, MaxNet
 from ecc.network import Flow, Link, Network
@@ -67,33 +66,6 @@ def test_prices_that_add_up(time):
     run = simulate(Scenario(network, Kelly(kappa=0.01), 120.0), sample=1.0, time=time)
     assert run.rate.to_numpy()[-1] == pytest.approx(Kelly().equilibrium(network).rates, rel=1e-3)
     assert np.all(run.bottleneck.to_numpy() == -1)
-
-
-# (protocol, network, window in s): equal flows, since differences between flows are no part of the linear models
-LINEAR = {
-    "JetMax": (JetMax(tau=0.1), Network.dumbbell("100 Mb/s", [0.3] * 3), (5.0, 20.0)),
-    "MKC": (MKC(alpha="5 Mb/s", beta=0.1), Network.dumbbell("100 Mb/s", [0.2] * 2), (2.0, 10.0)),
-    "EMKC": (EMKC(beta=0.1), Network.dumbbell("100 Mb/s", [0.2] * 2), (2.0, 10.0)),
-    "EMKC-AVQ": (EMKCAVQ(tau=0.02), Network.dumbbell("100 Mb/s", [0.2] * 2), (5.0, 30.0)),
-    "Kelly": (Kelly(kappa=0.01), Network.dumbbell("100 Mb/s", [0.1] * 2), (2.0, 8.0)),
-}
-
-
-@pytest.mark.parametrize(("protocol", "network", "window"), LINEAR.values(), ids=LINEAR)
-def test_recurrences_decay_as_the_linear_model(protocol, network, window):
-    T, (begin, end) = protocol.interval, window
-    run = simulate(
-        Scenario(buffered(network), protocol, end), sample=T, time="discrete", start="equilibrium", perturb=1e-6
-    )
-    root = complex(linearize(protocol, network, time="discrete").roots(1)[0])
-    deviation = run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0
-    inside = (run.data["time"].to_numpy() > begin) & (run.data["time"].to_numpy() < end)
-    order, seen = 8, deviation[inside]
-    past = np.column_stack([seen[order - 1 - i : len(seen) - 1 - i] for i in range(order)])
-    weights = np.linalg.lstsq(past, seen[order:], rcond=None)[0]
-    roots = np.roots(np.concatenate([[1.0], -weights]))
-    found = roots[np.argmin(np.abs(roots - root))]
-    assert abs(found) == pytest.approx(abs(root), rel=1e-2 * (1.0 - abs(root)))
 
 
 def test_shuffling_alone_makes_flows_equal():

@@ -10,6 +10,7 @@ import pytest
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
+from ecc.measures import decay
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -39,40 +40,6 @@ def test_the_equilibrium_is_a_fixed_point(protocol, network, time):
     assert run.queue_max.to_numpy().max() < 1.0 and not run.drops.to_numpy().any()
 
 
-def dominant(time: np.ndarray, deviation: np.ndarray) -> complex:
-    """Exponent of the slowest oscillation in a signal, by linear prediction over six samples."""
-    order, n = 6, len(deviation)
-    past = np.column_stack([deviation[order - 1 - i : n - 1 - i] for i in range(order)])
-    weights = np.linalg.lstsq(past, deviation[order:], rcond=None)[0]
-    roots = np.roots(np.concatenate([[1.0], -weights]))
-    return complex(np.log(roots[np.argmax(np.abs(roots))].astype(complex)) / (time[1] - time[0]))
-
-
-# (protocol, network, sample, window in s that holds a clean oscillation)
-LINEAR = {
-    "QI-RCP": (QIRCP(alpha=1.5), Network.dumbbell("100 Mb/s", [0.1]), 0.02, (3.0, 9.0)),
-    "QI-RCP, three RTTs": (QIRCP(alpha=1.0), Network.dumbbell("100 Mb/s", [0.1, 0.3, 0.05]), 0.05, (1.0, 4.0)),
-    "PIQI-RCP": (PIQIRCP(alpha=0.9), Network.dumbbell("100 Mb/s", [0.12, 0.12]), 0.05, (3.0, 10.0)),
-    "RCP-1": (RCP(alpha=1.2, queue_term=False), Network.dumbbell("100 Mb/s", [0.12, 0.3]), 0.05, (0.6, 4.0)),
-}
-
-
-@pytest.mark.parametrize("time", TIMES)
-@pytest.mark.parametrize("case", LINEAR.values(), ids=LINEAR)
-def test_decay_is_that_of_the_linear_model(case, time):
-    protocol, network, sample, (begin, end) = case
-    scenario = Scenario(network, protocol, end)
-    run = simulate(scenario, sample=sample, time=time, start="equilibrium", perturb=1e-3, rtol=1e-10)
-    linear = linearize(protocol, network, time=time)
-    expected = np.log(complex(linear.roots(1)[0])) / protocol.interval if time == "discrete" else linear.roots(1)[0]
-    level = protocol.params().get("gamma", 1.0) * network.capacities[0]
-    at = run.data["time"].to_numpy()
-    inside = (at > begin) & (at < end)
-    found = dominant(at[inside], run.arrival.to_numpy()[inside, 0] / level - 1.0)
-    assert found.real == pytest.approx(expected.real, rel=1e-2)
-    assert abs(found.imag) == pytest.approx(abs(expected.imag), rel=1e-2)
-
-
 def test_decay_on_two_links():
     # d is weighted by rates, as packets weight it
     network = Network.parking_lot(["100 Mb/s", "80 Mb/s"])
@@ -84,8 +51,8 @@ def test_decay_on_two_links():
     run = simulate(Scenario(network, protocol, 4.0), sample=0.05, start="equilibrium", perturb=1e-4, rtol=1e-10)
     at = run.data["time"].to_numpy()
     inside = at > 1.0
-    found = dominant(at[inside], run.arrival.to_numpy()[inside, 1] / (0.95 * 80e6) - 1.0)
-    assert found.real == pytest.approx(expected.real, rel=1e-2)
+    found = decay(at[inside], run.arrival.to_numpy()[inside, 1] / (0.95 * 80e6) - 1.0)
+    assert found.rate == pytest.approx(expected.real, rel=1e-2)
 
 
 @pytest.mark.parametrize("time", TIMES)
