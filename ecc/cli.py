@@ -1,4 +1,4 @@
-"""The command line: `ecc crosscheck`, `ecc simulate`, `ecc stability`, `ecc claims`.
+"""The command line: `ecc crosscheck`, `ecc reproduce`, `ecc simulate`, `ecc stability`, `ecc claims`.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input,
 130 Ctrl-C. Results go to standard output, progress and errors to standard error.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ecc.claims.ledger import Claim, Finding
+    from ecc.claims.store import Store
     from ecc.models import Protocol
     from ecc.scenario import Scenario
     from ecc.trajectory import Trajectory
@@ -102,23 +103,58 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="What to check; everything if none."),
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where report.html, report.md and results.json go.")]
+Jobs = Annotated[int, typer.Option(metavar="N", help="Worker processes; as many as cores if 0.")]
+
+
 @app.command()
-def crosscheck(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROTOCOL or CLAIM]...", help="What to check; everything if none.")
+def crosscheck(names: Names = None, out: Out = Path("ecc-report"), jobs: Jobs = 0, json: AsJson = False) -> int:
+    """Check what the papers prove and write a report with verdicts, measures and figures."""
+    from ecc.claims.catalog import select
+
+    return _examine("crosscheck", names or (), select(names or ()), out, jobs, json)
+
+
+@app.command()
+def reproduce(
+    names: Names = None,
+    out: Out = Path("ecc-reproduction"),
+    jobs: Jobs = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report says so.")] = False,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where results are kept; the user's cache if not given.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report.html and results.json go.")] = Path(
-        "ecc-report"
-    ),
-    jobs: Annotated[int, typer.Option(metavar="N", help="Worker processes; as many as cores if 0.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again, and keep that instead.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Check the papers' claims and write a report with verdicts, measures and figures."""
+    """Check every claim of the ledger by theory, fluid and packets; only what changed since the last time is redone."""
     from ecc.claims.catalog import select
+    from ecc.claims.ledger import claims
+    from ecc.claims.store import Store
+
+    selected = select(names or (), list(claims().values()))
+    kept = Store(store or Store.of_user(), fresh)
+    return _examine("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
+
+
+def _examine(
+    command: str,
+    names: Sequence[str],
+    selected: Sequence[Claim],
+    out: Path,
+    jobs: int,
+    json: bool,
+    store: Store | None = None,
+    quick: bool = False,
+) -> int:
+    """Check claims with progress, write the report, print the verdicts, and return the exit code."""
     from ecc.claims.crosscheck import describe, examine
     from ecc.claims.report import as_json, write_report
 
-    selected = select(names or ())
     out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the work
     with _progress() as bar:
         task = bar.add_task("claims", total=len(selected))
@@ -126,13 +162,15 @@ def crosscheck(
         def report(claim: Claim, finding: Finding | None) -> None:
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
-            bar.advance(task)
 
-        outcome = examine(selected, jobs or os.cpu_count() or 1, report)
-    command = shlex.join(["ecc", "crosscheck", *(names or ())])
-    page, data = write_report(outcome.findings, out, command, outcome.interrupted, outcome.failures)
+        def step(done: int, count: int) -> None:
+            bar.update(task, completed=done, total=count, description=f"jobs {done}/{count}")
+
+        outcome = examine(selected, jobs or os.cpu_count() or 1, report, store, quick, step)
+    line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
+    page, data = write_report(outcome.findings, out, line, outcome.interrupted, outcome.failures)
     if json:
-        print(as_json(outcome.findings, command, outcome.interrupted, outcome.failures))
+        print(as_json(outcome.findings, line, outcome.interrupted, outcome.failures))
     else:
         _print(_verdicts(outcome.findings))
     print(f"report: {page}\nresults: {data}", file=sys.stderr if json else sys.stdout)
@@ -251,15 +289,17 @@ def stability(
 
 
 @app.command(name="claims")
-def list_claims(json: AsJson = False) -> int:
+def list_claims(names: Names = None, json: AsJson = False) -> int:
     """List the ledger: which claims there are, where they stand, and what they report."""
+    from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
     from ecc.claims.report import json_text
 
+    found = select(names or (), list(claims().values()))
     if json:
-        print(json_text([vars(claim) for claim in claims().values()]))
+        print(json_text([claim.to_dict() for claim in found]))
         return 0
-    rows = [(c.id, c.source, ", ".join(c.protocols), c.statement) for c in claims().values()]
+    rows = [(c.id, c.source, ", ".join(c.protocols), c.statement) for c in found]
     _print(_table("", ("claim", "source", "protocols", "statement"), rows))
     return 0
 

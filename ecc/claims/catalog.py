@@ -13,35 +13,46 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
 )
 from ecc.claims.ledger import CHECKS, Check, Claim, claims
 
-__all__ = ["checks", "select"]
+__all__ = ["checks", "of_crosscheck", "select"]
 
 
 def checks() -> Mapping[str, Check]:
-    """Return the checks by claim id, in the order of the ledger."""
+    """Return the functions that check claims, by claim id, in the order of the ledger."""
     return {key: CHECKS[key] for key in claims() if key in CHECKS}
 
 
-def select(names: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims that have checks and that `names` ask for, all if there are none.
+def of_crosscheck() -> list[Claim]:
+    """Return the claims of the main job: those that the three engines can judge in minutes."""
+    return [claims()[key] for key, function in checks().items() if getattr(function, "main", True)]
+
+
+def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> list[Claim]:
+    """Return the claims that `names` ask for, all if there are none.
 
     Parameters
-        names : protocol names (any spelling) or claim ids.
+        names : protocol names (any spelling), claim ids, or sections of the ledger.
+        among : the claims to choose from; those of the main job if None.
     Raises
-        ValueError: a name that is neither.
+        ValueError: a name that is none of these.
     """
 
     def plain(name: str) -> str:
         return name.lower().replace("-", "").replace("_", "")
 
-    available = [claims()[key] for key in checks()]
+    available = of_crosscheck() if among is None else list(among)
     if not names:
         return available
     known = {plain(protocol): protocol for claim in available for protocol in claim.protocols}
-    ids = {claim.id for claim in available}
+    ids, sections = {claim.id for claim in available}, {claim.section for claim in available}
     wanted = set()
     for name in names:
-        if name not in ids and plain(name) not in known:
+        if name not in ids | sections and plain(name) not in known:
             options = ", ".join(sorted(set(known.values())))
-            raise ValueError(f"crosscheck covers the protocols {options} and claims such as {min(ids)}, got {name!r}")
-        wanted.add(name if name in ids else plain(name))
-    return [c for c in available if c.id in wanted or any(plain(protocol) in wanted for protocol in c.protocols)]
+            kind = "crosscheck" if among is None else "the ledger"
+            raise ValueError(f"{kind} covers the protocols {options} and claims such as {min(ids)}, got {name!r}")
+        wanted.add(name if name in ids | sections else plain(name))
+    return [
+        claim
+        for claim in available
+        if wanted & {claim.id, claim.section, *(plain(protocol) for protocol in claim.protocols)}
+    ]

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from ecc.claims import catalog
+from ecc.claims import catalog, experiments
+from ecc.claims.content import code_digest, digest
+from ecc.claims.experiments import Job
 from ecc.claims.ledger import Check, Claim, Finding
+from ecc.claims.store import Store
 from ecc.errors import EccError
 from ecc.quantity import as_count
 
@@ -21,6 +25,8 @@ __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
 Progress = Callable[[Claim, Finding | None], None]
 """Called with each claim as its check ends; with None for a check that failed."""
+Steps = Callable[[int, int], None]
+"""Called with the number of jobs that are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -72,52 +78,117 @@ def describe(failures: dict[str, str]) -> str:
     return "; ".join(f"check of claim {key} failed: {error}" for key, error in failures.items())
 
 
-def examine(claims: Sequence[Claim], jobs: int = 2, progress: Progress | None = None) -> Outcome:
+def examine(
+    claims: Sequence[Claim],
+    jobs: int = 2,
+    progress: Progress | None = None,
+    store: Store | None = None,
+    quick: bool = False,
+    steps: Steps | None = None,
+) -> Outcome:
     """Check claims in parallel; neither a check that raises nor Ctrl-C loses what the others found.
 
-    A check may carry the attribute `cost`, about how many seconds it takes: the slowest begin first.
+    A claim is one job, its check, or, if it is about runs, a job for each run; the dearest begin first.
 
     Parameters
-        claims : sequence of Claim, each with a registered check.
+        claims : sequence of Claim, each with a registered check or an experiment.
         jobs : int, >= 1. Worker processes.
-        progress : called as progress(claim, finding) when each check ends (finding None: it failed), or None.
+        progress : called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
+        store : Store of results: what is in it is not done again, what is done is put there; None: no store.
+        quick : experiments are made with fewer seeds and in their short form.
+        steps : called as steps(done, of) after each job.
     Returns
         Outcome.
     Raises
-        ValueError: jobs < 1.
+        ValueError: jobs < 1; an experiment that names what there is not.
     """
     as_count(jobs, "jobs", minimum=1)
     table = catalog.checks()
-    queue = sorted(claims, key=lambda claim: -float(getattr(table[claim.id], "cost", 0.0)))
-    if not queue:
-        return Outcome([], {})
+    plans = {claim.id: _plan(claim, table, quick, store is not None) for claim in claims}
+    by_id = {claim.id: claim for claim in claims}
+    results: dict[str, list[Any]] = {key: [None] * len(plan) for key, plan in plans.items()}
+    left = {key: len(plan) for key, plan in plans.items()}
     findings: dict[str, Finding] = {}
     failures: dict[str, str] = {}
+    done, count = 0, sum(left.values())
+
+    def take(key: str, index: int, result: Any, error: BaseException | None = None) -> None:
+        nonlocal done
+        done += 1
+        left[key] -= 1
+        results[key][index] = result
+        if steps is not None:
+            steps(done, count)
+        if error is not None and key not in failures:
+            failures[key] = _one_line(error)
+        if left[key]:
+            return
+        if key not in failures:
+            try:
+                findings[key] = _judge(by_id[key], plans[key], results[key], quick)
+            except Exception as trouble:
+                failures[key] = _one_line(trouble)
+        if progress is not None:
+            progress(by_id[key], findings.get(key))
+
+    todo: dict[str, list[tuple[str, int]]] = {}  # one job may serve several claims
+    work: dict[str, Job] = {}
+    for key, plan in plans.items():
+        for index, job in enumerate(plan):
+            todo.setdefault(job.key, []).append((key, index))
+            work[job.key] = job
+    for name in list(todo):
+        result = store.get(name) if store is not None else None
+        if result is not None:
+            for key, index in todo.pop(name):
+                take(key, index, result)
+    if not todo:
+        return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
+    queue = sorted(todo, key=lambda name: -work[name].cost)
     interrupted = False
     others = set(active_children())
     pool = ProcessPoolExecutor(min(jobs, len(queue)), mp_context=get_context("spawn"), initializer=_prepare_worker)
-    running: dict[Future[Finding], Claim] = {}
+    running: dict[Future[Any], str] = {}
+    taken: set[str] = set()
+
+    def collect(future: Future[Any]) -> None:
+        name = running[future]
+        taken.add(name)
+        error = future.exception()
+        if error is None and store is not None:
+            store.put(name, future.result())
+        for key, index in todo[name]:
+            take(key, index, None if error else future.result(), error)
+
     try:
-        running = {pool.submit(_run, table[claim.id], claim): claim for claim in queue}
+        running = {pool.submit(work[name].work, *work[name].arguments): name for name in queue}
         for future in as_completed(running):
-            claim = running[future]
-            error = future.exception()
-            if error is None:
-                findings[claim.id] = future.result()
-            else:
-                failures[claim.id] = _one_line(error)
-            if progress is not None:
-                progress(claim, findings.get(claim.id))
+            collect(future)
     except KeyboardInterrupt:
         interrupted = True
         for worker in set(active_children()) - others:
             worker.terminate()
     finally:
         pool.shutdown(cancel_futures=True)
-    for future, claim in running.items():  # what ended while the interrupt was on its way
-        if interrupted and not future.cancelled() and future.exception() is None:
-            findings[claim.id] = future.result()
+    for future, name in running.items():  # what ended while the interrupt was on its way
+        if interrupted and name not in taken and not future.cancelled() and future.exception() is None:
+            collect(future)
     return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted)
+
+
+def _plan(claim: Claim, table: Mapping[str, Check], quick: bool, kept: bool) -> list[Job]:
+    if claim.experiment:
+        return experiments.plan(claim, quick)
+    check = table[claim.id]
+    code = code_digest(check.__module__) if kept else ""
+    cost = float(getattr(check, "cost", 0.0))
+    return [Job(digest(code, claim.id, claim.statement, claim.reported), _run, (check, claim), cost)]
+
+
+def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: bool) -> Finding:
+    if claim.experiment:
+        return experiments.judge(claim, plan, results, quick)
+    return Finding.from_dict(claim, results[0])
 
 
 def _prepare_worker() -> None:
@@ -134,7 +205,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}{place}".split())
 
 
-def _run(check: Check, claim: Claim) -> Finding:
+def _run(check: Check, claim: Claim) -> dict[str, Any]:
     begin = perf_counter()
     finding = check(claim)
-    return replace(finding, seconds=perf_counter() - begin)
+    return replace(finding, seconds=perf_counter() - begin).to_dict()

@@ -1,7 +1,8 @@
 """The ledger: what the papers claim, and what was found.
 
-Claims are data (`ledger.toml`); each is checked by one function registered under its id, which returns a `Finding`.
-A verdict is computed from measures, never written down.
+Claims are data (`entries/`, a file a section). A claim on a run says which run and what to measure on it (see
+`experiments`); any other is checked by one function registered under its id, which returns a `Finding`. A verdict is
+computed from measures, never written down.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["CHECKS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
+__all__ = ["CHECKS", "SECTIONS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
 
 
 class Verdict(StrEnum):
@@ -28,24 +29,39 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives."""
+    """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives.
+
+    `section` is the name of its file in `entries/`; `experiment` holds what to run and to measure, empty if a function
+    checks the claim.
+    """
 
     id: str
     source: str
     protocols: tuple[str, ...]
     statement: str
     reported: str
+    section: str = "theorems"
+    experiment: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the claim says as plain data, without its experiment."""
+        plain = {key: value for key, value in vars(self).items() if key != "experiment"}
+        return plain | {"protocols": list(self.protocols)}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number or short text that was computed, beside what the paper reports for it, if anything."""
+    """One number or short text that was computed, beside what the paper reports for it, if anything.
+
+    `fluid` is the same number of the fluid run, where `value` is that of packets.
+    """
 
     name: str
     value: float | str
     unit: str = ""
     reported: float | str | None = None
     note: str = ""
+    fluid: float | str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +99,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain data for JSON."""
         return {
-            "claim": vars(self.claim) | {"protocols": list(self.claim.protocols)},
+            "claim": self.claim.to_dict(),
             "verdict": str(self.verdict),
             "reason": self.reason,
             "measures": [vars(measure) for measure in self.measures],
@@ -92,15 +108,61 @@ class Finding:
             "seconds": self.seconds,
         }
 
+    @classmethod
+    def from_dict(cls, claim: Claim, data: Mapping[str, Any]) -> Finding:
+        """Return the finding that `to_dict` described.
+
+        Parameters
+            claim : that it is about. data : plain data.
+        """
+        return cls(
+            claim,
+            Verdict(data["verdict"]),
+            data["reason"],
+            [Measure(**measure) for measure in data["measures"]],
+            [Picture(**picture) for picture in data["pictures"]],
+            data["assumptions"],
+            data["seconds"],
+        )
+
+
+SECTIONS: Mapping[str, str] = {
+    "theorems": "Theorems and closed forms",
+    "simulations": "Simulations and measurements",
+    "slips": "Slips of the papers",
+    "open": "What the papers leave open",
+}
+"""Sections of the ledger, in the order of the page: name of the file -> title."""
+
 
 @cache
 def claims() -> Mapping[str, Claim]:
     """Return all claims of the ledger by id, in its order."""
-    text = resources.files("ecc.claims").joinpath("ledger.toml").read_text(encoding="utf-8")
-    return {
-        key: Claim(key, entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
-        for key, entry in tomllib.loads(text).items()
-    }
+    found: dict[str, Claim] = {}
+    for section in SECTIONS:
+        for file in _files(section):
+            for key, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
+                if key in found:
+                    raise ValueError(f"claim {key!r} must be in the ledger once")
+                found[key] = _claim(key, section, entry)
+    return found
+
+
+def _files(section: str) -> Sequence[Any]:
+    """`theorems.toml`, or all files of the folder `simulations`."""
+    place = resources.files("ecc.claims").joinpath("entries")
+    folder = place.joinpath(section)
+    if folder.is_dir():
+        return sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
+    file = place.joinpath(f"{section}.toml")
+    return [file] if file.is_file() else []
+
+
+def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
+    said = {"source", "protocols", "statement", "reported"}
+    experiment = {name: value for name, value in entry.items() if name not in said}
+    texts = (entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
+    return Claim(key, *texts, section, experiment)
 
 
 Check = Callable[[Claim], Finding]
@@ -108,17 +170,18 @@ CHECKS: dict[str, Check] = {}
 """Registered checks by claim id; `ecc.claims.catalog` imports the modules that fill it."""
 
 
-def check(claim_id: str, cost: float = 1.0) -> Callable[[Check], Check]:
+def check(claim_id: str, cost: float = 1.0, main: bool = True) -> Callable[[Check], Check]:
     """Register the function that checks a claim.
 
     Parameters
         claim_id : id in the ledger. cost : about how many seconds it takes; the slowest are started first.
+        main : it is part of the main job, `ecc crosscheck`; others are run by `ecc reproduce` only.
     """
 
     def register(function: Check) -> Check:
         if claim_id not in claims():
             raise ValueError(f"claim must be in the ledger, got {claim_id!r}")
-        function.cost = cost  # type: ignore[attr-defined]
+        function.cost, function.main = cost, main  # type: ignore[attr-defined]
         CHECKS[claim_id] = function
         return function
 

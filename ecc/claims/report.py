@@ -37,7 +37,7 @@ _SIGNS = {
     "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
     "sqrt(": "√(", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
 }  # fmt: skip
-_LABELS = {"value": "found", "value reported": "reported"}
+_LABELS = {"value": "found", "value fluid": "fluid", "value reported": "reported"}
 
 
 def write_report(
@@ -199,7 +199,8 @@ def _section(finding: Finding, figures: Any) -> str:
         items = "".join(f"<li>{_typeset(text)}</li>" for text in finding.assumptions)
         parts += ["<h3>Assumptions</h3>", f'<ul class="assumptions">{items}</ul>']
     took = f"took {finding.seconds:.1f} s"
-    parts.append(f'<p class="again">Again: <code>ecc crosscheck {key}</code> · {took}</p></section>')
+    command = "reproduce" if claim.experiment else "crosscheck"
+    parts.append(f'<p class="again">Again: <code>ecc {command} {key}</code> · {took}</p></section>')
     return "\n".join(parts)
 
 
@@ -212,12 +213,13 @@ def _measures(measures: Sequence[Measure]) -> str:
         [
             ("name", _typeset(m.name)),
             ("value", cell(m.value, m.unit)),
+            ("value fluid", cell(m.fluid, m.unit)),
             ("value reported", cell(m.reported, "" if isinstance(m.reported, str) else m.unit)),
             ("note", _typeset(m.note)),
         ]
         for m in measures
     ]
-    return _table(["Quantity", "Found", "Reported", "Note"], rows)
+    return _table(["Quantity", "Found", "Fluid", "Reported", "Note"], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:

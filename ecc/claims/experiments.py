@@ -1,0 +1,481 @@
+"""Claims on runs, as data: what to run, what to measure on it, and what the paper says of that.
+
+An entry of the ledger names a `setup` (a function of `ecc.claims.setups`) and its `options`, the `runs` (a label ->
+protocol and parameters), and a list of `expect`: a measure (a function of `ecc.claims.measures`) and what it should be.
+
+    [ev-f4]
+    setup = "three_joins"
+    options = { capacity = "970 Mb/s", rtt = 0.05 }
+    sample = 0.1                        # of the runs, s
+    runs.RCP = { protocol = "RCP", alpha = 0.1 }
+    runs.XCP = { protocol = "XCP" }
+    quick = { duration = 40.0 }         # options of a quick run, beside the others
+    assumptions = ["..."]               # what the paper leaves open
+    [[ev-f4.expect]]
+    run = "RCP"                         # or runs = [...]; every run if neither is there
+    measure = "peak_queue"
+    unit = "packets"
+    reported = 9415                     # met within `band` (0.1, relative) or `within` (absolute)
+    [[ev-f4.expect]]
+    measure = "utilization"
+    at_least = 0.9                      # or at_most, or both
+    [[ev-f4.expect]]
+    run = "XCP"
+    measure = "peak_queue"
+    below = "RCP"                       # or above: another run, in the same seeds, beyond chance
+    [[ev-f4.vary]]                      # sensitivity to an assumption: the same expectations, other choices
+    name = "RCP at alpha = 0.4"
+    runs.RCP = { alpha = 0.4 }          # or options = {...}, or sample = ...
+
+Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`, ...). Every run is made with several
+seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
+all of it is done for each value of an option; an expectation says `at` which value it holds, and a `[[ev-f4.curve]]`
+draws a measure over all of them. `missing` names a fact without which a miss proves nothing ("not comparable").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ecc import fluid, packet, plot
+from ecc.claims import measures, setups
+from ecc.claims.content import code_digest, digest, function_digest
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
+from ecc.errors import EccError
+from ecc.models import all_protocols
+from ecc.scenario import Scenario
+
+__all__ = ["Job", "judge", "perform", "plan"]
+
+SEEDS, FEW_SEEDS, QUICK_SEEDS = 10, 3, 2
+"""Seeds of the runs, of those that vary an assumption, and of quick runs."""
+SERIES_SHOWN = 12
+"""Rates of at most so many flows are drawn."""
+CONTROL = frozenset(
+    "run runs measure unit reported band within at_least at_most below above times at name as number".split()
+    + "x_title log_x log_y".split()
+)
+"""Keys of an expectation that are no arguments of its measure."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work for a claim: `work(*arguments)` in some process gives plain data, which `key` stands for."""
+
+    key: str
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    cost: float = 1.0
+    role: tuple[Any, ...] = ()
+
+
+# ---- what is to be done ----------------------------------------------------------------------------------
+
+
+def plan(claim: Claim, quick: bool = False) -> list[Job]:
+    """Return the runs that a claim needs.
+
+    Parameters
+        claim : with an experiment. quick : fewer seeds, and the options that the entry has for it.
+    Raises
+        ValueError: a setup, measure, protocol or run that there is not.
+    """
+    entry = claim.experiment
+    base = dict(entry.get("options", {})) | (dict(entry.get("quick", {})) if quick else {})
+    seeds = int(entry.get("seeds", SEEDS))
+    jobs = []
+    for version, changes, count in _versions(entry, min(seeds, QUICK_SEEDS) if quick else seeds, quick):
+        options = base | dict(changes.get("options", {}))
+        for label in entry["runs"]:
+            for point in _points(entry):
+                wanted = [e for e in _expectations(claim) if _applies(e, label, point)]
+                drawn = [c for c in entry.get("curve", []) if not version]
+                if not wanted and not drawn and not entry.get("figures", True):
+                    continue
+                spec = {
+                    "setup": entry["setup"],
+                    "options": options | point,
+                    "protocol": dict(entry["runs"][label]) | dict(changes.get("runs", {}).get(label, {})),
+                    "sample": float(changes.get("sample", entry.get("sample", 0.1))),
+                    "histogram_from": entry.get("histogram_from"),
+                    "measures": [_spec_of(e) for e in [*wanted, *drawn]],
+                }
+                for engine in _engines(entry, label, version):
+                    for seed in range(1, 1 + (count if engine == "packet" else 1)):
+                        shown = engine == "packet" and seed == 1 and not version and _draws(entry, point)
+                        jobs.append(_job(entry, (version, label, _value_of(point), engine, seed), spec | {
+                            "engine": engine, "seed": seed, "series": shown,
+                        }))  # fmt: skip
+    return jobs
+
+
+def _versions(entry: Mapping[str, Any], seeds: int, quick: bool) -> Iterator[tuple[str, Mapping[str, Any], int]]:
+    yield "", {}, seeds
+    for change in entry.get("vary", []):
+        yield change["name"], change, 1 if quick else min(seeds, FEW_SEEDS)
+
+
+def _points(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    sweep = entry.get("sweep", {})
+    if len(sweep) > 1:
+        raise ValueError(f"sweep must name one option, got {', '.join(sweep)}")
+    return [{name: value} for name, values in sweep.items() for value in values] or [{}]
+
+
+def _value_of(point: Mapping[str, Any]) -> Any:
+    return next(iter(point.values()), None)
+
+
+def _draws(entry: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+    """Whether rates and queues of this point are drawn: of a sweep only where `figures` says so."""
+    figures = entry.get("figures", not point)
+    return figures is True or (isinstance(figures, list) and _value_of(point) in figures)
+
+
+def _engines(entry: Mapping[str, Any], label: str, version: str) -> list[str]:
+    with_fluid = entry.get("fluid", False)
+    also = with_fluid is True or (isinstance(with_fluid, list) and label in with_fluid)
+    return ["packet", "fluid"] if also and not version else ["packet"]
+
+
+def _expectations(claim: Claim) -> list[dict[str, Any]]:
+    """One expectation for each run it is about, numbered."""
+    entry = claim.experiment
+    found: list[dict[str, Any]] = []
+    for item in entry["expect"]:
+        labels = item.get("runs") or ([item["run"]] if "run" in item else list(entry["runs"]))
+        for label in labels:
+            if label not in entry["runs"]:
+                raise ValueError(f"run must be one of {', '.join(entry['runs'])}, got {label!r} in claim {claim.id}")
+            found.append({**item, "run": label, "number": len(found)})
+    return found
+
+
+def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> bool:
+    """Whether a run serves an expectation: its own run, or the one it is compared with."""
+    if "at" in expectation and expectation["at"] != _value_of(point):
+        return False
+    return label in (expectation["run"], expectation.get("below"), expectation.get("above"))
+
+
+def _spec_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What a job must know of an expectation or curve: the measure, its arguments and the unit."""
+    arguments = {key: value for key, value in item.items() if key not in CONTROL}
+    return {"measure": item["measure"], "unit": item.get("unit", ""), "arguments": arguments}
+
+
+def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
+    engine = spec["engine"]
+    protocols = sorted({table["protocol"] for table in _tables(spec["protocol"])})
+    classes = all_protocols()
+    for name in protocols:
+        if name not in classes:
+            raise ValueError(f"protocol must be one of {', '.join(classes)}, got {name!r}")
+    code = digest(
+        code_digest(
+            "ecc.packet.simulation" if engine == "packet" else "ecc.fluid.run",
+            *(classes[name].__module__ for name in protocols),
+        ),
+        function_digest(setups.get(spec["setup"])),
+        *(function_digest(measures.get(item["measure"]).function) for item in spec["measures"]),
+    )
+    return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), float(entry.get("cost", 3.0)), role)
+
+
+def _tables(protocol: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The protocol tables of a run: one, or those of flows and links."""
+    if "protocol" in protocol:
+        return [protocol]
+    return [table for side in protocol.values() for table in (side if isinstance(side, list) else side.values())]
+
+
+# ---- one run ---------------------------------------------------------------------------------------------
+
+
+def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what one run measures: `values` in the units asked for, `series` for the figure, `refused` by the fluid.
+
+    Parameters
+        spec : plain data, as `plan` writes it.
+    Raises
+        EccError: the run did not reach its end.
+    """
+    begin = perf_counter()
+    parts = setups.build(spec["setup"], spec["options"], spec["seed"])
+    options: dict[str, Any] = {}
+    if spec.get("histogram_from") is not None and spec["engine"] == "packet":
+        options["histogram_from"] = spec["histogram_from"]
+    simulate = packet.simulate if spec["engine"] == "packet" else fluid.simulate
+    scenario = Scenario(protocol=_protocol(spec["protocol"]), seed=spec["seed"], **parts)
+    try:
+        run = simulate(scenario, sample=spec["sample"], **options)
+    except (EccError, ValueError) as error:
+        if spec["engine"] == "packet":
+            raise
+        return {"refused": str(error), "seconds": perf_counter() - begin}
+    if not run.is_complete:
+        if spec["engine"] == "packet":
+            raise EccError(f"the run ended early: {run.stopped}")
+        return {"refused": run.stopped, "seconds": perf_counter() - begin}
+    values = [_measured(item, run, scenario) for item in spec["measures"]]
+    series = measures.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
+    return {"values": values, "series": series, "seconds": perf_counter() - begin}
+
+
+def _protocol(table: Mapping[str, Any]) -> Any:
+    """A protocol from its table, or the mapping of flows and links to protocols that a scenario takes."""
+    if "protocol" in table:
+        return all_protocols()[table["protocol"]](**{k: v for k, v in table.items() if k != "protocol"})
+    whole: dict[str, Any] = {}
+    for side, choices in table.items():
+        whole[side] = {int(key) if key.isdecimal() else key: _protocol(choice) for key, choice in choices.items()}
+    return whole
+
+
+def _measured(item: Mapping[str, Any], run: Any, scenario: Scenario) -> float:
+    measure = measures.get(item["measure"])
+    return float(measure.function(run, scenario, **item["arguments"])) / measures.scale(measure, item["unit"], scenario)
+
+
+# ---- the verdict -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean of a measure over seeds and the half-width of its 95 % interval (0 for one seed)."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def half(self) -> float:
+        from scipy.stats import t
+
+        n = len(self.values)
+        if n < 2 or not np.all(np.isfinite(self.values)):
+            return 0.0
+        return float(t.ppf(0.975, n - 1) * np.std(self.values, ddof=1) / np.sqrt(n))
+
+
+def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]], quick: bool = False) -> Finding:
+    """Return the finding on a claim whose runs are done.
+
+    Parameters
+        claim : with an experiment. jobs, results : of `plan`, in its order. quick : as in `plan`; the finding says so.
+    """
+    entry = claim.experiment
+    by_role = dict(zip((job.role for job in jobs), results, strict=True))
+    expectations = _expectations(claim)
+    met, rows = [], []
+    for expectation in expectations:
+        estimate = _estimate(claim, by_role, expectation, "")
+        other = _other(claim, by_role, expectation, "")
+        met.append(_is_met(expectation, estimate, other))
+        rows.append(_row(claim, by_role, expectation, estimate, other, met[-1]))
+    versions: dict[str, list[bool]] = {}
+    for change in entry.get("vary", []):
+        name = change["name"]
+        versions[name] = [
+            _is_met(e, _estimate(claim, by_role, e, name), _other(claim, by_role, e, name)) for e in expectations
+        ]
+        rows.append(_version_row(name, met, versions[name], rows))
+    verdict, reason = _verdict(entry, met, versions, rows)
+    assumptions = list(entry.get("assumptions", []))
+    if "missing" in entry:
+        assumptions.append(f"Not stated: {entry['missing']}")
+    if quick:
+        assumptions.append(f"Quick run: {QUICK_SEEDS} seeds at most, and shorter where the claim has a short form.")
+    seconds = sum(float(result["seconds"]) for result in results)
+    return Finding(claim, verdict, reason, rows, _pictures(claim, by_role), assumptions, seconds)
+
+
+def _find(
+    claim: Claim, by_role: Mapping[Any, Any], item: Mapping[str, Any], version: str, label: str, engine: str
+) -> Estimate | None:
+    """The values of a measure over the seeds of a run; None where the engine did not run it."""
+    wanted, values = _spec_of(item), []
+    point = item.get("at", _value_of(_points(claim.experiment)[0]))
+    for (v, name, value, e, _), result in by_role.items():
+        if (v, name, value, e) == (version, label, point, engine) and "values" in result:
+            values.append(result["values"][_position(claim, label, value, version, wanted)])
+    return Estimate(tuple(values)) if values else None
+
+
+def _position(claim: Claim, label: str, value: Any, version: str, wanted: Mapping[str, Any]) -> int:
+    point = {} if value is None else {next(iter(claim.experiment["sweep"])): value}
+    specs = [_spec_of(e) for e in _expectations(claim) if _applies(e, label, point)]
+    specs += [] if version else [_spec_of(c) for c in claim.experiment.get("curve", [])]
+    return specs.index(dict(wanted))
+
+
+def _estimate(claim: Claim, by_role: Mapping[Any, Any], expectation: Mapping[str, Any], version: str) -> Estimate:
+    found = _find(claim, by_role, expectation, version, expectation["run"], "packet")
+    if found is None:
+        raise EccError(f"no run of {expectation['run']} for claim {claim.id}")
+    return found
+
+
+def _other(claim: Claim, by_role: Mapping[Any, Any], expectation: Mapping[str, Any], version: str) -> Estimate | None:
+    label = expectation.get("below") or expectation.get("above")
+    return _find(claim, by_role, expectation, version, label, "packet") if label else None
+
+
+def _is_met(expectation: Mapping[str, Any], estimate: Estimate, other: Estimate | None) -> bool:
+    mean = estimate.mean
+    if np.isnan(mean):
+        return False
+    if other is not None:
+        sign = 1.0 if "below" in expectation else -1.0
+        factor = float(expectation.get("times", 1.0))
+        n = min(len(estimate.values), len(other.values))
+        gap = sign * (np.array(other.values[:n]) - factor * np.array(estimate.values[:n]))
+        difference = Estimate(tuple(gap.tolist()))
+        return difference.mean > difference.half
+    if "at_least" in expectation or "at_most" in expectation:
+        return float(expectation.get("at_least", -np.inf)) <= mean <= float(expectation.get("at_most", np.inf))
+    reported = float(expectation["reported"])
+    room = (
+        float(expectation["within"]) if "within" in expectation else float(expectation.get("band", 0.1)) * abs(reported)
+    )
+    return abs(mean - reported) <= room
+
+
+def _row(
+    claim: Claim,
+    by_role: Mapping[Any, Any],
+    expectation: Mapping[str, Any],
+    estimate: Estimate,
+    other: Estimate | None,
+    met: bool,
+) -> Measure:
+    notes = []
+    if len(estimate.values) > 1:
+        notes.append(f"+- {estimate.half:.2g} (95 %, {len(estimate.values)} seeds)")
+    if other is not None:
+        word = "below" if "below" in expectation else "above"
+        factor = f"{expectation['times']:g} times as much, " if "times" in expectation else ""
+        notes.append(f"{factor}{word} {expectation[word]}: {_short(other.mean)}")
+    bounds = [
+        f"{sign} {expectation[key]:g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if key in expectation
+    ]
+    notes += ["expected " + " and ".join(bounds)] if bounds else []
+    notes.append("as reported" if met else "not as reported")
+    fluid_run = _find(claim, by_role, expectation, "", expectation["run"], "fluid")
+    refused = next((r["refused"] for (v, n, _, e, _), r in by_role.items()
+                    if (v, n, e) == ("", expectation["run"], "fluid") and "refused" in r), None)  # fmt: skip
+    if refused:
+        notes.append(f"no fluid run: {refused}")
+    return Measure(
+        _name(claim, expectation), _rounded(estimate.mean), expectation.get("unit", ""),
+        expectation.get("as", expectation.get("reported")), "; ".join(notes),
+        None if fluid_run is None else _rounded(fluid_run.mean),
+    )  # fmt: skip
+
+
+def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequence[Measure]) -> Measure:
+    changed = [f"{rows[k].name} {'holds' if now[k] else 'fails'}" for k in range(len(met)) if met[k] != now[k]]
+    return Measure(
+        f"with {name}", f"{sum(now)} of {len(now)} as reported", note="; ".join(changed) or "nothing changes"
+    )
+
+
+def _verdict(
+    entry: Mapping[str, Any], met: Sequence[bool], versions: Mapping[str, Sequence[bool]], rows: Sequence[Measure]
+) -> tuple[Verdict, str]:
+    missed = [row for row, ok in zip(rows, met, strict=False) if not ok]
+    whole = [name for name, now in versions.items() if all(now)]
+    broken = [name for name, now in versions.items() if not all(now)]
+    count = f"{len(met) - len(missed)} of {len(met)} expectations are met"
+    if not missed:
+        if broken:
+            return Verdict.CONDITIONAL, f"{count}, but not with {', nor with '.join(broken)}."
+        return Verdict.CONFIRMED, f"{count}{', whatever is assumed' if versions else ''}."
+    words = "; ".join(_miss(row) for row in missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
+    if whole:
+        return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}; else {words}."
+    if "missing" in entry:
+        return Verdict.NOT_COMPARABLE, f"{count} ({words}), and the paper leaves open {entry['missing']}."
+    return Verdict.REFUTED, f"{count}; {words}."
+
+
+def _miss(row: Measure) -> str:
+    unit = f" {row.unit}" if row.unit else ""
+    if row.reported is None:
+        return f"{row.name} is {_short(row.value)}{unit} ({row.note.split('; not as')[0]})"
+    return f"{row.name} is {_short(row.value)}{unit} where {_short(row.reported)} is reported"
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}") if np.isfinite(value) else value
+
+
+def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
+    if "name" in expectation:
+        said = str(expectation["name"])
+    else:
+        said = measures.get(expectation["measure"]).title
+        if "flow" in expectation:
+            said += f" of flow {expectation['flow']}"
+        if "link" in expectation:
+            said += f" at link {expectation['link']}"
+        if "between" in expectation:
+            said += f", {expectation['between'][0]:g} to {expectation['between'][1]:g} s"
+        if "after" in expectation:
+            said += f" after {expectation['after']:g} s"
+    if "at" in expectation:
+        said += f", {next(iter(claim.experiment['sweep'])).replace('_', ' ')} {expectation['at']}"
+    return f"{expectation['run']}: {said}" if len(claim.experiment["runs"]) > 1 else said
+
+
+# ---- figures ---------------------------------------------------------------------------------------------
+
+
+def _pictures(claim: Claim, by_role: Mapping[Any, Any]) -> list[Picture]:
+    found = []
+    for (version, label, value, _, _), result in by_role.items():
+        series = result.get("series")
+        if version or not series:
+            continue
+        where = "" if value is None else f", {next(iter(claim.experiment['sweep'])).replace('_', ' ')} {value}"
+        figure = plot.trajectory_figure(
+            series["time"], np.array(series["rates"]).T, np.array(series["queues"]).T,
+            flows=series["flows"], links=series["links"], packet_size=series["packet_size"],
+        )  # fmt: skip
+        found.append(Picture.of(figure, f"{label}{where}", f"Packet run, seed 1. {series['said']}"))
+    for curve in claim.experiment.get("curve", []):
+        found.append(_curve(claim, by_role, curve))
+    return found
+
+
+def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -> Picture:
+    """A measure over the values of the sweep, a line for each run, beside what the paper shows."""
+    name, values = next(iter(claim.experiment["sweep"].items()))
+    lines, widest = {}, 0.0
+    for label in claim.experiment["runs"]:
+        found = [_find(claim, by_role, {**curve, "at": value}, "", label, "packet") for value in values]
+        lines[label] = [f.mean if f else float("nan") for f in found]
+        widest = max([widest, *(f.half / abs(f.mean) for f in found if f and f.mean)])
+    shown = {
+        f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
+    }
+    title, unit = str(curve.get("name", measures.get(curve["measure"]).title)), curve.get("unit", "")
+    figure = plot.boundary_figure(
+        values, lines, None, shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
+        y_title=f"{title} [{unit}]" if unit else title, log_x=bool(curve.get("log_x", False)),
+        log_y=bool(curve.get("log_y", False)),
+    )  # fmt: skip
+    said = f"Packet runs, mean over seeds; 95 % intervals are at most {widest:.1%} of it to either side."
+    return Picture.of(figure, title, said)

@@ -1,0 +1,323 @@
+"""What is measured on runs, by name: small functions that the entries of the ledger share.
+
+A measure takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
+`between` is (begin, end) in seconds, the whole run if it is not given; a sample belongs to where it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+__all__ = ["MEASURES", "Quantity", "get", "measure", "scale", "series"]
+
+Span = Sequence[float] | None
+FloatArray = NDArray[np.float64]
+UNITS = {
+    "bit/s": {"bit/s": 1.0, "kb/s": 1e3, "Mb/s": 1e6, "Gb/s": 1e9},
+    "bytes": {"bytes": 1.0, "kB": 1e3, "MB": 1e6},
+    "s": {"s": 1.0, "ms": 1e-3},
+    "": {"": 1.0, "%": 0.01},
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A measure: `function`, its `title` in tables, and the kind of what it returns ("bit/s", "bytes", "s" or "")."""
+
+    function: Callable[..., float]
+    title: str
+    kind: str
+
+
+MEASURES: dict[str, Quantity] = {}
+
+
+def measure(title: str, kind: str = "") -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a measure under the name of its function.
+
+    Parameters
+        title : str, in tables. kind : "bit/s", "bytes", "s" or "".
+    """
+
+    def register(function: Callable[..., float]) -> Callable[..., float]:
+        MEASURES[function.__name__] = Quantity(function, title, kind)
+        return function
+
+    return register
+
+
+def get(name: str) -> Quantity:
+    """Return a measure.
+
+    Parameters
+        name : of a function of this module.
+    Raises
+        ValueError: there is none of that name.
+    """
+    if name not in MEASURES:
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {name!r}")
+    return MEASURES[name]
+
+
+def scale(quantity: Quantity, unit: str, scenario: Scenario) -> float:
+    """Return the unit in bit/s, bytes or seconds; a packet has the mean size of flow 0's.
+
+    Parameters
+        quantity : measured. unit : as in the ledger; "" is the measure's own. scenario : of the run.
+    Raises
+        ValueError: a unit of something else.
+    """
+    units = UNITS[quantity.kind]
+    if quantity.kind == "bytes":
+        units = units | {"packets": scenario.network.flows[0].mean_packet}
+    if unit and unit not in units:
+        raise ValueError(f"unit must be one of {', '.join(units)}, got {unit!r} for {quantity.title}")
+    return units[unit] if unit else 1.0
+
+
+# ---- rates -----------------------------------------------------------------------------------------------
+
+
+@measure("sending rate", "bit/s")
+def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
+    """Mean sending rate of a flow."""
+    return float(_in(run, between, run.rate.to_numpy()[:, flow]).mean())
+
+
+@measure("goodput", "bit/s")
+def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
+    """Mean rate at which the data of a flow arrive."""
+    return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
+
+
+@measure("ratio of rates")
+def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
+    """Mean rate of a flow over that of another."""
+    return rate(run, scenario, flow, between) / rate(run, scenario, of, between)
+
+
+@measure("Jain's fairness index")
+def fairness(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
+    """Jain's index of the mean rates of all flows of the network."""
+    x = _in(run, between, run.rate.to_numpy()).mean(axis=0)
+    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+
+
+@measure("swing of the rate")
+def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
+    """Standard deviation of a flow's rate over its mean."""
+    x = _in(run, between, run.rate.to_numpy()[:, flow])
+    return float(x.std() / x.mean())
+
+
+@measure("time to settle", "s")
+def settling(
+    run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, band: float = 0.1,
+    until: float | None = None, over: int = 1,
+) -> float:  # fmt: skip
+    """Time from `after` until a flow's rate, averaged over `over` samples, stays within `band` of `target` (bit/s).
+
+    Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not settle.
+    """
+    return _settling(run, run.rate.to_numpy()[:, flow], after, target, band, until, over)
+
+
+# ---- links -----------------------------------------------------------------------------------------------
+
+
+@measure("utilization")
+def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """What a link has carried, as a share of its capacity."""
+    time = run.data["time"].to_numpy()
+    period = float(time[1] - time[0])
+    inside = _inside(time, between)
+    queue = np.concatenate([[0.0], run.queue.to_numpy()[:, link]])
+    first = int(np.flatnonzero(inside)[0])
+    last = int(np.flatnonzero(inside)[-1]) + 1
+    offered = run.arrival.to_numpy()[inside, link].sum() * period / 8.0
+    lost = run.drops.to_numpy()[inside, link].sum() * scenario.network.flows[0].mean_packet
+    carried = offered - lost - (queue[last] - queue[first])
+    return float(8.0 * carried / (scenario.network.links[link].capacity * period * (last - first)))
+
+
+@measure("arrival rate", "bit/s")
+def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean rate that arrives at a link."""
+    return float(_in(run, between, run.arrival.to_numpy()[:, link]).mean())
+
+
+@measure("peak arrival rate", "bit/s")
+def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Largest rate that arrives at a link, averaged over `over` samples."""
+    return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
+
+
+@measure("settling time of the arrival rate", "s")
+def link_settling(
+    run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, band: float = 0.1,
+    until: float | None = None, over: int = 1,
+) -> float:  # fmt: skip
+    """As `settling`, of what arrives at a link."""
+    return _settling(run, run.arrival.to_numpy()[:, link], after, target, band, until, over)
+
+
+@measure("swing of the arrival rate")
+def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Standard deviation of what arrives at a link, over its mean."""
+    x = _in(run, between, run.arrival.to_numpy()[:, link])
+    return float(x.std() / x.mean())
+
+
+@measure("peak queue", "bytes")
+def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Longest queue of a link."""
+    return float(_in(run, between, run.queue_max.to_numpy()[:, link]).max())
+
+
+@measure("mean queue", "bytes")
+def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean queue of a link."""
+    queue = run.queue_mean if "queue_mean" in run.data else run.queue
+    return float(_in(run, between, queue.to_numpy()[:, link]).mean())
+
+
+@measure("queue gone", "s")
+def queue_gone(
+    run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
+) -> float:
+    """Time from `after` until the queue of a link stays at or below `below` [bytes]."""
+    time = run.data["time"].to_numpy()
+    inside = (time > after) & (time <= (np.inf if until is None else until))
+    late = np.flatnonzero(run.queue_max.to_numpy()[inside, link] > below)
+    return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
+
+
+@measure("share of time with a shorter queue")
+def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
+    """Share of the time (from `histogram_from` on) with fewer packets than that in the queue."""
+    return float(run.queue_below(packets * scenario.network.flows[0].mean_packet)[link])
+
+
+@measure("loss")
+def loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Share of what arrives at a link that its buffer drops."""
+    return float(_dropped(run, scenario, link, between).sum() / _offered(run, link, between).sum())
+
+
+@measure("largest loss")
+def peak_loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Largest share of a sample's arrivals that the buffer of a link drops."""
+    offered = _offered(run, link, between)
+    return float((_dropped(run, scenario, link, between) / np.maximum(offered, 1.0)).max())
+
+
+@measure("dropped", "bytes")
+def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """What the buffer of a link drops."""
+    return float(_dropped(run, scenario, link, between).sum())
+
+
+# ---- transfers -------------------------------------------------------------------------------------------
+
+
+@measure("mean completion time", "s")
+def completion(
+    run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """Mean completion time of the transfers of the workload that ended: of some sizes [bytes], of some starts."""
+    rows = run.flows.iloc[scenario.network.n_flows :]
+    rows = rows[np.isfinite(rows["completion_time"].to_numpy(float))]
+    if sizes is not None:
+        rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]
+    if between is not None:
+        rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
+    return float(rows["completion_time"].mean())
+
+
+# ---- what they share -------------------------------------------------------------------------------------
+
+
+def _inside(time: FloatArray, between: Span) -> NDArray[np.bool_]:
+    if between is None:
+        return np.ones(len(time), dtype=bool)
+    inside = (time > between[0] + 1e-9) & (time <= between[1] + 1e-9)
+    if not inside.any():
+        raise ValueError(f"between must hold samples of the run, which ends at {time[-1]:g} s, got {list(between)}")
+    return inside
+
+
+def _in(run: Trajectory, between: Span, values: FloatArray) -> FloatArray:
+    return values[_inside(run.data["time"].to_numpy(), between)]
+
+
+def _smooth(values: FloatArray, over: int) -> FloatArray:
+    return np.convolve(values, np.full(over, 1.0 / over), mode="valid") if over > 1 else values
+
+
+def _settling(
+    run: Trajectory, values: FloatArray, after: float, target: float | None, band: float, until: float | None, over: int
+) -> float:
+    time = run.data["time"].to_numpy()
+    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    times, x = time[inside][over - 1 :], _smooth(values[inside], over)
+    level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
+    outside = np.flatnonzero(np.abs(x - level) > band * level)
+    if not len(outside):
+        return 0.0
+    return float(times[outside[-1]]) - after if outside[-1] + 1 < len(x) else float("inf")
+
+
+def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:
+    """Bytes that arrive in each sample."""
+    time = run.data["time"].to_numpy()
+    return _in(run, between, run.arrival.to_numpy()[:, link]) * float(time[1] - time[0]) / 8.0
+
+
+def _dropped(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
+    """Bytes that the buffer drops in each sample."""
+    return _in(run, between, run.drops.to_numpy()[:, link]) * scenario.network.flows[0].mean_packet
+
+
+# ---- figures ---------------------------------------------------------------------------------------------
+
+
+def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) -> dict[str, Any]:
+    """Return rates and queues for a figure as plain data: at most `most` flows and links, about `points` times.
+
+    Flows beyond that are those in the middle of the list: the first and the last stay. Rates are averaged and queues
+    are peaks over the samples of a point, so that nothing is hidden.
+
+    Parameters
+        run : Trajectory. scenario : that it is of. most : int. points : int.
+    """
+    time = run.data["time"].to_numpy()
+    step = max(1, len(time) // points)
+    n = len(time) // step * step
+    flows, links = _some(run.rate.shape[1], most), _some(run.queue_max.shape[1], most)
+    rates = run.rate.to_numpy()[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
+    queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
+    hidden = run.rate.shape[1] - len(flows)
+    said = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
+    return {
+        "time": _plain(time[:n].reshape(-1, step)[:, -1]), "rates": [_plain(x) for x in rates.T],
+        "queues": [_plain(x) for x in queues.T], "flows": [f"x{k + 1}" for k in flows],
+        "links": [f"l{k + 1}" for k in links], "packet_size": scenario.network.flows[0].mean_packet,
+        "said": f"{said}{f'; {hidden} flows between them are left out' if hidden else ''}.",
+    }  # fmt: skip
+
+
+def _some(count: int, most: int) -> list[int]:
+    """Indices of all, or of the first and last halves."""
+    return list(range(count)) if count <= most else [*range(most - most // 2), *range(count - most // 2, count)]
+
+
+def _plain(values: FloatArray) -> list[float]:
+    return [float(f"{value:.5g}") for value in values]

@@ -1,0 +1,185 @@
+"""Claims as data: what they run, how their verdicts come about, and that nothing is done twice."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+
+import pytest
+
+from ecc.claims import crosscheck, experiments, measures
+from ecc.claims.content import code_digest, function_digest
+from ecc.claims.ledger import Claim, Verdict, claims
+from ecc.claims.setups import SETUPS, build
+from ecc.claims.store import Store
+from ecc.scenario import Scenario
+
+ENTRY = {
+    "setup": "joins",
+    "options": {
+        "capacity": "10 Mb/s", "rtts": [0.04, 0.04], "starts": [0.0, 2.0], "duration": 6.0, "packet_size": 1000,
+    },
+    "seeds": 2,
+    "runs": {"RCP": {"protocol": "RCP"}, "QI-RCP": {"protocol": "QIRCP"}},
+    "expect": [
+        {"measure": "rate", "run": "QI-RCP", "flow": 1, "between": [4.0, 6.0], "unit": "Mb/s", "reported": 4.75},
+        {"measure": "peak_queue", "run": "QI-RCP", "unit": "packets", "below": "RCP"},
+    ],
+}  # fmt: skip
+
+
+def claim(**changes):
+    return Claim("some", "a paper", ("RCP",), "it holds", "numbers", "simulations", ENTRY | changes)
+
+
+def judged(results, **changes):
+    """The finding on made-up results: one value for each role (version, run, seed) and measure."""
+    about = claim(**changes)
+    jobs = experiments.plan(about)
+    rows = []
+    for job in jobs:
+        version, label, _, _, seed = job.role
+        values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
+        rows.append({"values": values, "series": None, "seconds": 0.5})
+    return experiments.judge(about, jobs, rows)
+
+
+def holds(version, label, seed, measure):
+    if measure == "rate":
+        return 4.7
+    return 10.0 + seed if label == "RCP" else 5.0 + 0.5 * seed
+
+
+def test_confirmed_with_the_interval_over_seeds():
+    found = judged(holds)
+    assert found.verdict is Verdict.CONFIRMED
+    assert found.measures[0].value == 4.7 and found.measures[0].reported == 4.75
+    assert "95 %, 2 seeds" in found.measures[0].note
+
+
+def test_refuted_names_the_miss():
+    found = judged(lambda *role: 3.0 if role[3] == "rate" else holds(*role))
+    assert found.verdict is Verdict.REFUTED
+    assert found.reason.startswith("1 of 2 expectations are met; QI-RCP: sending rate of flow 1, 4 to 6 s is 3 Mb/s")
+
+
+def test_an_ordering_must_be_beyond_chance():
+    scatter = {1: 9.0, 2: 1.0}
+    found = judged(
+        lambda v, label, seed, m: scatter[seed] if (label, m) == ("RCP", "peak_queue") else holds(v, label, seed, m)
+    )
+    assert found.verdict is Verdict.REFUTED  # in one seed of two it is the other way round
+
+
+def test_a_miss_that_an_assumption_mends_is_conditional():
+    def mends(version, label, seed, measure):
+        return 3.0 if measure == "rate" and not version else holds(version, label, seed, measure)
+
+    found = judged(mends, vary=[{"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}])
+    assert found.verdict is Verdict.CONDITIONAL
+    assert found.reason.startswith("All expectations are met with shorter RTTs")
+
+
+def test_an_assumption_that_breaks_it_makes_it_conditional():
+    def breaks(version, label, seed, measure):
+        return 3.0 if measure == "rate" and version else holds(version, label, seed, measure)
+
+    found = judged(breaks, vary=[{"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}])
+    assert found.verdict is Verdict.CONDITIONAL and "but not with shorter RTTs" in found.reason
+
+
+def test_a_miss_for_want_of_a_fact_is_not_comparable():
+    found = judged(lambda *role: 3.0 if role[3] == "rate" else holds(*role), missing="the traces")
+    assert found.verdict is Verdict.NOT_COMPARABLE and found.reason.endswith("the paper leaves open the traces.")
+
+
+def test_one_run_measures_what_was_asked():
+    about = claim()
+    job = next(j for j in experiments.plan(about) if j.role[1] == "QI-RCP")
+    assert [item["measure"] for item in job.arguments[0]["measures"]] == ["rate", "peak_queue"]
+    result = experiments.perform(job.arguments[0])
+    assert result["values"][0] == pytest.approx(4.75, rel=0.02)
+    assert result["values"][1] > 0.0
+    assert len(result["series"]["rates"]) == 2
+
+
+def test_a_sweep_runs_each_value_and_draws_the_curve():
+    about = claim(
+        sweep={"duration": [5.0, 6.0]},
+        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
+        curve=[{"measure": "utilization", "reported": {"RCP": [[5.0, 1.0]]}}],
+    )
+    jobs = experiments.plan(about)
+    assert {job.arguments[0]["options"]["duration"] for job in jobs} == {5.0, 6.0}
+    n = [len(job.arguments[0]["measures"]) for job in jobs]
+    rows = [{"values": [0.8] * k, "series": None, "seconds": 0.1} for k in n]
+    found = experiments.judge(about, jobs, rows)
+    assert found.verdict is Verdict.CONFIRMED
+    assert [trace["name"] for trace in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP", "RCP, reported"]
+
+
+def test_nothing_is_done_twice(tmp_path, monkeypatch):
+    about = claim(seeds=1, runs={"QI-RCP": {"protocol": "QIRCP"}}, expect=ENTRY["expect"][:1])
+    first = crosscheck.examine([about], jobs=1, store=Store(tmp_path))
+    assert not first.failures and len(list(tmp_path.rglob("*.json"))) == 1
+
+    def refuse(*arguments, **options):
+        raise AssertionError("work was done again")
+
+    monkeypatch.setattr(crosscheck, "ProcessPoolExecutor", refuse)
+    again = crosscheck.examine([about], jobs=1, store=Store(tmp_path))
+    assert again.findings[0].to_dict() == first.findings[0].to_dict()
+    with pytest.raises(AssertionError, match="done again"):
+        crosscheck.examine([about], jobs=1, store=Store(tmp_path, fresh=True))
+
+
+def test_a_result_that_was_cut_short_is_done_again(tmp_path):
+    store = Store(tmp_path)
+    store.put("ab" * 32, {"values": [1.0, float("inf")]})
+    assert store.get("ab" * 32) == {"values": [1.0, float("inf")]}
+    file = next(tmp_path.rglob("*.json"))
+    file.write_text(file.read_text()[:-3])
+    assert store.get("ab" * 32) is None
+
+
+def test_keys_change_with_what_the_result_depends_on():
+    def keys(about):
+        return {job.key for job in experiments.plan(about)}
+
+    assert keys(claim()) == keys(claim())
+    assert not keys(claim()) & keys(claim(sample=0.05))
+    assert len(keys(claim()) & keys(claim(runs=ENTRY["runs"] | {"RCP": {"protocol": "RCP", "alpha": 0.3}}))) == 2
+    assert code_digest("ecc.models.rcp") != code_digest("ecc.models.xcp")
+    assert function_digest(SETUPS["joins"]) != function_digest(SETUPS["flash_crowd"])
+
+
+@pytest.mark.parametrize("about", [c for c in claims().values() if c.experiment], ids=lambda c: c.id)
+def test_entries_name_what_there_is(about):
+    """Setups build, measures take the arguments, and spans lie within the runs."""
+    for job in experiments.plan(about):
+        if job.role[-1] > 1 or job.role[3] != "packet":
+            continue
+        spec = job.arguments[0]
+        parts = build(spec["setup"], spec["options"], 1)
+        Scenario(protocol=experiments._protocol(spec["protocol"]), **parts)
+        for item in spec["measures"]:
+            measure = measures.get(item["measure"])
+            inspect.signature(measure.function).bind(None, None, **item["arguments"])
+            measures.scale(measure, item["unit"], Scenario(protocol=experiments._protocol(spec["protocol"]), **parts))
+            assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
+    for item in about.experiment["expect"]:
+        assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="setup must be one of joins, .*, got 'nowhere'"):
+        experiments.plan(claim(setup="nowhere"))
+    with pytest.raises(ValueError, match="measure must be one of .*, got 'joy'"):
+        experiments.plan(claim(expect=[{"measure": "joy", "reported": 1.0}]))
+    with pytest.raises(ValueError, match="run must be one of RCP, QI-RCP, got 'TCP'"):
+        experiments.plan(claim(expect=[{"measure": "loss", "run": "TCP", "reported": 1.0}]))
+    with pytest.raises(ValueError, match="protocol must be one of .*, got 'TCPX'"):
+        experiments.plan(claim(runs={"RCP": {"protocol": "TCPX"}}, expect=[{"measure": "loss", "reported": 1.0}]))
+    about = replace(claim(), experiment=ENTRY | {"sweep": {"duration": [1.0], "starts": [1.0]}})
+    with pytest.raises(ValueError, match="sweep must name one option, got duration, starts"):
+        experiments.plan(about)
