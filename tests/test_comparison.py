@@ -24,24 +24,33 @@ def test_runs_that_agree_do_not_part():
 
 
 def test_where_they_part_is_found():
-    # a slow flow updates when its ACKs come, which the fluid does not know: as the second joins
-    network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3], starts=[0.0, 5.0])
-    found = ecc.compare(ecc.Scenario(network, PIQIRCP(), 15.0))
-    row = found.table.iloc[1]
-    assert not found.agrees
-    assert 5.0 < row["parted"] <= row["at"] < 8.0
-    a, b = (run.rate.to_numpy()[:, 1] for run in (found.packet, found.fluid))
+    # packets so long that a newcomer sends few of them in an RTT: one more or less counts, which no fluid knows
+    network = Network.dumbbell("100 Mb/s", rtts=[0.12] * 51, starts=[0.0] + [5.0] * 50, packet_size=4000)
+    scenario = ecc.Scenario(network, PIQIRCP(), 15.0)
+    found = ecc.compare(scenario)
+    row = found.table.iloc[-1]
+    assert not found.agrees and row["series"] == "queue"
+    assert 5.0 < row["parted"] <= row["at"] < 12.0
+    a, b = (run.queue.to_numpy()[:, 0] for run in (found.packet, found.fluid))
     time = found.packet.data["time"].to_numpy()
     last = np.flatnonzero(np.isclose(time, row["at"]))[0]
     assert (a - b)[last - 9 : last + 1].mean() == pytest.approx(row["largest"], rel=1e-9)
     assert 0.0 < row["apart"] < 1.0
     figure = found.plot()
-    assert len(figure.data) == 2 * 3 and len(figure.layout.shapes) >= 2
+    assert len(figure.data) == 2 * 52 and len(figure.layout.shapes) >= 2
     assert "packets and fluid" in figure.layout.title.text
     assert "<table" in found._repr_html_()
     # with a tolerance that nothing exceeds they agree
-    wide = ecc.compare(ecc.Scenario(network, PIQIRCP(), 15.0), tolerance=10.0)
+    wide = ecc.compare(scenario, tolerance=10.0)
     assert wide.agrees and not wide.plot().layout.shapes
+
+
+def test_slow_sources_update_when_their_acks_come():
+    # newcomers of long RTTs begin with a packet an RTT: updates come with its ACKs, the first with the probe's
+    network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3], starts=[0.0, 5.0])
+    for update in ("interval", "ack", "rtt"):
+        table = ecc.compare(ecc.Scenario(network, PIQIRCP(update=update), 12.0)).table
+        assert table.loc[table["series"] == "rate", "parted"].isna().all()
 
 
 def test_bad_input():

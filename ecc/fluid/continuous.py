@@ -4,10 +4,13 @@ For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the con
 
     R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T     within its range
     q_l' = y_l(t) - C_l                                                        within 0 and the buffer; the rest is lost
-    x_i' = [source_law(x_i(t - T), R_i(t), R_i(t - T)) - x_i(t - T)]/T          where it steps from its own rate
-    x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/T                        from that of one RTT ago
+    x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          where it steps from its own rate
+    x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
     y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
+
+A source updates when an ACK brings news: h is T, or the time between its ACKs where that is longer; its `source_clock`
+may say that it is the time between ACKs, or the RTT.
 
 A router that keeps no R_l, or that announces something else, asks its law for every header, with the rate that the
 header brings and with averages of what it measures that lag by T: y, u, N, N_all and d. N_l counts the flows whose
@@ -35,7 +38,7 @@ from ecc.fluid.integration import Integration, breaking_points
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
-from ecc.models.base import Protocol
+from ecc.models.base import SOURCE_CLOCKS, Protocol
 
 __all__ = ["run_continuous"]
 
@@ -85,11 +88,12 @@ def run_continuous(
             "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in laws.wants["source"],
             "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
+            "clock": SOURCE_CLOCKS.index(protocol.source_clock),
             **{name: place.start for name, place in block.items()},
         },
         {
             "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
-            "members": fluid.members, "wire": fluid.wire,
+            "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L), "before": np.zeros(L),
             "weighted": np.zeros(L), "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),

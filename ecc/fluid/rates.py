@@ -22,11 +22,11 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
-    "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest",
+    "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
-    "capacity", "interval", "opens", "stops", "least", "members", "wire", "forward", "backward",
+    "capacity", "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
     "record", "params", "arrival", "before", "weighted", "other", "followers", "crossing", "loss", "share",
     "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
@@ -36,20 +36,21 @@ HEADER = (
 
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
-    LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST,
+    LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
     STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
-    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, WIRE, FORWARD, BACKWARD,
+    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, OTHER, FOLLOWERS, CROSSING, LOSS, SHARE,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
     CROSSINGS, CROSSING_LINK, LISTENS,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
+EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES = range(4)
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 # purposes of looking back: each has its own hints at every crossing
-_ARRIVING, _EARLIER, _RECEIVED, _OWN, _ROUND = 0, 4, 8, 12, 16
+_ARRIVING, _EARLIER, _RECEIVED, _OWN, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
-_FAR = 20  # where fluid entered a queue is far from where it left
+_FAR = 21  # where fluid entered a queue is far from where it left
 HINTS_PER_CROSSING = 2 * _FAR
 
 
@@ -261,6 +262,37 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
 
 
 @compiled
+def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
+    """Rate at which what a flow of a group sent leaves its last queue at a time: (status, rate)."""
+    first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
+    link = indices[indices[CROSSING_LINK] + last]
+    slot = purpose * indices[indices[CROSSINGS] + indices[GROUPS]] + last
+    e = _entered(w, y, v, link, slot, numbers, indices)
+    part = _passed(w, e, v, link, slot, numbers, indices)
+    sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
+    status, rate, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    return status, rate * part * passed
+
+
+@compiled
+def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any, indices: Any) -> Any:
+    """Time from one update of a source to the next, which ACKs bring: (status, seconds).
+
+    The first feedback makes one update, within T, an RTT before the ACKs of what is sent then.
+    """
+    T, clock = numbers[indices[INTERVAL]], indices[CLOCK]
+    if clock == AT_ALL_TIMES or t < numbers[indices[OPENS] + group] + T:
+        return 0, T
+    last = indices[indices[CROSSINGS] + group + 1] - 1
+    heard = t - numbers[indices[BACKWARD] + last]
+    status, acknowledged = _arriving(w, y, heard, group, _ACKED, numbers, indices)
+    spacing = numbers[indices[PACKET] + group] / acknowledged if acknowledged > 0.0 else inf
+    if clock == EACH_ACK:
+        return status, spacing
+    return status, max(spacing, rtt if clock == EACH_RTT else T)
+
+
+@compiled
 def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
     """RTT at a link that nothing arrives at: over the flows that it has seen, 0 before any."""
     total, many = 0.0, 0.0
@@ -381,11 +413,14 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         out[sent + g] = rate
         if indices[MEMORY] != 0:
             out[own_rate + g] = 0.0
-            if opened and which >= 0 and t < numbers[indices[STOPS] + g]:
+            status, step = _update_time(w, y, t, g, rtt, numbers, indices)
+            if status != 0:
+                return status
+            if opened and which >= 0 and t < numbers[indices[STOPS] + g] and step < inf:
                 status, R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
                 R_prev = R
                 if indices[LAGGED_FEEDBACK] != 0:
-                    status, earlier, followed, _ = _heard(w, y, t - T, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+                    status, earlier, followed, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
                     if status != 0:
                         return status
                     if followed >= 0:
@@ -393,23 +428,16 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 x_rtt = value_at(w, y, own_rate + g, t - rtt, _ROUND * total + first)
                 x = y[own_rate + g]
                 if indices[STEPPING] != 0:
-                    x = value_at(w, y, own_rate + g, t - T, _OWN * total + first)
+                    x = value_at(w, y, own_rate + g, t - step, _OWN * total + first)
                 status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
                 if status != 0:
                     return status
-                out[own_rate + g] = (following - x) / T
+                out[own_rate + g] = (following - x) / step
         gone = 0.0
         for p in range(first, last + 1):
             gone += numbers[share + p] * numbers[loss + indices[indices[CROSSING_LINK] + p]]
         out[lost + g] = gone
-        link = indices[indices[CROSSING_LINK] + last]
-        slot = _RECEIVED * total + last
-        u = t - numbers[indices[WIRE] + g]
-        e = _entered(w, y, u, link, slot, numbers, indices)
-        part = _passed(w, e, u, link, slot, numbers, indices)
-        sigma, passed = _back_to_sender(w, y, e, g, last, _RECEIVED, numbers, indices)
-        status, rate, rtt, which = _sent(w, y, sigma, g, first, _RECEIVED, numbers, indices)
+        status, out[delivered + g] = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
         if status != 0:
             return status
-        out[delivered + g] = rate * part * passed
     return 0

@@ -56,7 +56,9 @@ from numpy.typing import NDArray
 from ecc.network import Network
 from ecc.quantity import as_number
 
-__all__ = ["Bound", "Equilibrium", "Protocol", "check_number"]
+__all__ = ["SOURCE_CLOCKS", "Bound", "Equilibrium", "Protocol", "check_number"]
+
+SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 
 Hook = Callable[[Any, Any, Any, Any], None]
 
@@ -135,6 +137,14 @@ class Protocol(ABC):
     def scaling_rtt(self) -> str:
         """Which RTT the router law gets as `d`: "mean" or "max"."""
         return "mean"
+
+    @property
+    def source_clock(self) -> str:
+        """When ACKs make a source update: "interval" (at most once an interval), "ack" (each), "rtt" (once an RTT).
+
+        "always": ACKs bring parts of an update, which add up to one an interval however many ACKs there are.
+        """
+        return "interval"
 
     @abstractmethod
     def params(self) -> dict[str, float]:

@@ -154,6 +154,10 @@ class MaxNet(Protocol):
         eta = integral_law(integral_of(W, R_prev, D, p), W, R, D, T * W * T / D, p)
         return window_law(eta, R, D, p) * p.segment_bits / D
 
+    @property
+    def source_clock(self) -> str:
+        return "always"
+
     def params(self) -> dict[str, float]:
         ticks = self.form == "thesis"
         scale = 0.05 * (self.mu * self.interval if ticks else 1.0) if self.price_scale is None else self.price_scale

@@ -99,6 +99,10 @@ class PIQIRCP(Protocol):
             "rtt_rest": 1.0 - self.rtt_gain,
         }
 
+    @property
+    def source_clock(self) -> str:
+        return self.update
+
     reductions = {"4.64": "taylor", "4.75": "static"}
 
     # ---- hooks -------------------------------------------------------------------------------------------

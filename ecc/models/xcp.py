@@ -150,6 +150,10 @@ class XCP(Protocol):
         """EVAL (2), for a rate and its change or a window and its change."""
         return x + R
 
+    @property
+    def source_clock(self) -> str:
+        return "always"
+
     def params(self) -> dict[str, float]:
         return {
             "alpha": self.alpha,
