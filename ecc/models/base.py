@@ -129,6 +129,34 @@ class Protocol(ABC):
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 
     @property
+    def transport(self) -> str | None:
+        """How lost data is sent again: "newreno" (RFC 6582), "sack" (RFC 6675), or None: it is not.
+
+        The engine keeps sequence numbers, duplicate ACKs, retransmissions, timeouts and the estimate of what is in
+        flight (a duplicate ACK has let a packet out of the network: no hook inflates a window); hooks set `env.window`
+        or `env.rate`. `on_ack` comes for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
+        `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
+        `env.in_flight` the flight size) and once a timeout (1). All of it exactly: TRANSPORT in ecc/native/engine.h.
+        A class attribute or a parameter of this name says which.
+        """
+        return None
+
+    @property
+    def receiver_window(self) -> int:
+        """With a transport: how far new data may be ahead of what is acknowledged [bytes]; 0: no limit."""
+        return 0
+
+    @property
+    def min_rto(self) -> float:
+        """With a transport: the least retransmission timeout [s]; RFC 6298 says 1 s."""
+        return 1.0
+
+    @property
+    def rto_granularity(self) -> float:
+        """With a transport: the least that the timeout is longer than the smoothed RTT [s], the G of RFC 6298."""
+        return 0.0
+
+    @property
     def priority_law(self) -> Callable[..., float] | None:
         """A law with a router's arguments: what a link is followed for before its feedback counts; None: nothing."""
         return None

@@ -64,10 +64,12 @@ static void
 move_layout(tape_t *tape, const ecc_engine_t *self)
 {
     const uint64_t ours[] = { UINT64_C(0x31706b6363636565), sizeof(*self), sizeof(ecc_link_state_t),
-        sizeof(ecc_flow_state_t), sizeof(ecc_receiver_t), sizeof(ecc_packet_t), sizeof(ecc_transfer_result_t), sizeof(ecc_waiting_t),
+        sizeof(ecc_flow_state_t), sizeof(ecc_receiver_t), sizeof(ecc_transport_t), sizeof(ecc_packet_t),
+        sizeof(ecc_transfer_result_t), sizeof(ecc_waiting_t),
         self->packets.stride, self->n_links, self->n_routers, self->n_flows, self->pool.n_templates,
         self->pool.record_size, self->pool.first_hop, self->pool.longest, self->n_impairments, self->n_changes,
-        self->wants_flow_queues, self->wants_receivers, self->seed, (uint64_t) self->samples.period,
+        self->wants_flow_queues, self->wants_receivers,
+        self->wants_transports, self->seed, (uint64_t) self->samples.period,
         (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
@@ -220,6 +222,32 @@ move_flows(tape_t *tape, ecc_engine_t *self)
     }
 }
 
+static void
+move_ranges(tape_t *tape, ecc_engine_t *self, ecc_ranges_t *ranges, const ecc_ranges_t *was)
+{
+    size_t room = was->room;
+    void *block = was->items;
+    uint32_t n = ranges->first + ranges->count;
+
+    ranges->items = was->items;
+    ranges->room = was->room;
+    move_block(tape, self, sizeof(*ranges->items), n, &room, &block);
+    ranges->items = block;
+    ranges->room = (uint32_t) room;
+}
+
+static void
+move_transports(tape_t *tape, ecc_engine_t *self)
+{
+    for (size_t i = 0; i < self->n_transports && tape->ret == 0; i++) {
+        ecc_transport_t *transport = &self->transports[i];
+        ecc_transport_t was = *transport;
+        MOVE(tape, *transport);
+        move_ranges(tape, self, &transport->sacked, &was.sacked);
+        move_ranges(tape, self, &transport->held, &was.held);
+    }
+}
+
 /* Times of all nodes: how they lie in buckets is no part of the state. */
 static void
 move_calendar(tape_t *tape, ecc_calendar_t *calendar)
@@ -266,6 +294,7 @@ pass(ecc_engine_t *self, tape_t *tape)
     move_links(tape, self);
     move_pool(tape, self);
     move_flows(tape, self);
+    move_transports(tape, self);
     move_calendar(tape, &self->fast);
     move_calendar(tape, &self->slow);
     if (tape->ret == 0 && tape->at != tape->size && tape->size != SIZE_MAX) {

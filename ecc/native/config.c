@@ -132,6 +132,10 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= LARGEST_DELAY, (double) flow->ack_delay },
         { ECC_ERR_ACKS, flow->ack_every >= 0, (double) flow->ack_every },
         { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
+        { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_SACK, (double) flow->transport },
+        { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
+        { ECC_ERR_TRANSPORT, is_delay(flow->least_rto, flow->least_rto), (double) flow->least_rto },
+        { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
         { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
         { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
     };

@@ -109,7 +109,8 @@ def new_links(n: int) -> NDArray[np.void]:
 
 
 def new_flows(n: int) -> NDArray[np.void]:
-    """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on.
+    """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on,
+    no transport (its RTO would be at least 1 s).
 
     Parameters
         n : int, >= 0. Number of flows.
@@ -121,6 +122,7 @@ def new_flows(n: int) -> NDArray[np.void]:
         flows[name] = -1
     flows["packet_size"] = 1000
     flows["ack_size"] = 40
+    flows["least_rto"] = 10**12  # RFC 6298
     return flows
 
 

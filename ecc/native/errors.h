@@ -20,6 +20,8 @@
     X(FLOW_SIZE, "size must be > 0 bytes, or -1 for unlimited")                                                        \
     X(PACKET_SIZE, "packets and ACKs must be from 1 to 2^30 bytes")                                                    \
     X(ACKS, "ACKs must be sent every >= 0 packets and wait for them from 0 to 1e18 ps")                                \
+    X(TRANSPORT,                                                                                                       \
+        "transport must be 0, 1 or 2, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 ps") \
     X(CHANGES,                                                                                                         \
         "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")      \
     X(IMPAIRMENT,                                                                                                      \

@@ -6,6 +6,7 @@
 #include "link.h"
 #include "pool.h"
 #include "receiver.h"
+#include "transport.h"
 
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
 #define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
@@ -55,9 +56,24 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->header_offset = (uint16_t) is->header_offset;
     flow->finish = -1;
     flow->random = ecc_random_stream(self->seed, (UINT64_C(1) << 32) + (uint64_t) number);
+    flow->repairs = is->transport != ECC_TRANSPORT_NONE;
     if (flow->counts) {
         ecc_receiver_init(self, index);
     }
+    if (flow->repairs) {
+        ecc_transport_init(self, index);
+    }
+}
+
+static int64_t
+retransmitted(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (flow->repairs) {
+        return flow->sent - self->transports[index].top;
+    }
+    return flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0;
 }
 
 ecc_flow_result_t
@@ -72,7 +88,7 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
         .received = flow->received,
         .delivered = flow->expected - flow->lost,
         .lost = flow->lost,
-        .retransmitted = flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0,
+        .retransmitted = retransmitted(self, index),
         .acks_lost = flow->counts ? self->receivers[index].acks_lost : 0,
         .rate = flow->rate,
         .window = flow->window,
@@ -116,12 +132,28 @@ in_flight(const ecc_flow_state_t *flow)
     return flow->sent - flow->expected;
 }
 
-static ecc_ps_t
-timeout(const ecc_flow_state_t *flow)
+/* What counts against the window. */
+static inline int64_t
+outstanding(const ecc_engine_t *self, uint32_t index)
 {
-    ecc_ps_t wait = ecc_state_ps(3.0 * flow->srtt);
+    const ecc_flow_state_t *flow = &self->flows[index];
 
-    wait = wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+    return flow->repairs ? ecc_transport_in_flight(&self->transports[index]) : in_flight(flow);
+}
+
+/* rto of the text. */
+static ecc_ps_t
+timeout(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_ps_t wait;
+
+    if (flow->repairs) {
+        wait = ecc_transport_rto(&self->transports[index], flow);
+    } else {
+        wait = ecc_state_ps(3.0 * flow->srtt);
+        wait = wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+    }
     if (wait >= MOST_TIMEOUT) {
         return wait;
     }
@@ -136,6 +168,19 @@ largest_size(const ecc_flow_state_t *flow)
     bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
 
     return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
+}
+
+/* What hooks see of a transport beside what they see of all flows. */
+static void
+show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
+{
+    const ecc_transport_t *transport = &self->transports[index];
+    ecc_flow_env_t *env = &self->flow_env;
+
+    env->in_flight = hook_number != ECC_FLOW_ON_LOSS ? ecc_transport_in_flight(transport)
+                                                     : (kind == 0 ? transport->before : transport->top) - transport->una;
+    env->recovering = transport->recovering;
+    env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
 }
 
 /* Calls a hook; header: the whole of a packet's. */
@@ -163,6 +208,12 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
     env->size = flow->size;
     env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
+    env->acked = self->acked;
+    env->recovering = 0;
+    env->recovered = 0;
+    if (flow->repairs) {
+        show_transport(self, index, hook_number, kind);
+    }
     ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
         (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, ret);
@@ -222,24 +273,61 @@ ask_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook
     return ask(self, index, hook_number, hook, self->scratch, largest_size(&self->flows[index]), kind);
 }
 
-/* Bytes of the next packet; 0 if nothing is owed. */
-static int64_t
-next_size(const ecc_flow_state_t *flow)
+/* The next packet; its size is 0 if nothing is owed, its rule 0 without transport. */
+static inline ecc_segment_t
+next(const ecc_engine_t *self, uint32_t index)
 {
-    int64_t owed;
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_segment_t segment = { flow->sent, flow->packet_size, 0 };
 
-    if (flow->size < 0) {
-        return flow->packet_size;
+    if (flow->repairs) {
+        return ecc_transport_next(&self->transports[index], flow);
     }
-    owed = flow->size - (flow->sent - flow->lost);
-    return owed < flow->packet_size ? owed : flow->packet_size;
+    if (flow->size >= 0) {
+        int64_t owed = flow->size - (flow->sent - flow->lost);
+        segment.size = owed < flow->packet_size ? owed : flow->packet_size;
+    }
+    return segment;
+}
+
+/* The timer of a transport starts. */
+static void
+start_timer(ecc_engine_t *self, uint32_t index)
+{
+    uint32_t node = self->base[ECC_TIMEOUT] + index;
+    ecc_ps_t deadline = ecc_state_add(self->now, timeout(self, index));
+
+    self->flows[index].heard = self->now;
+    self->flows[index].timed = true;
+    if (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline) {
+        ecc_calendar_move(&self->slow, node, deadline);
+    }
+}
+
+/* A transport has sent a packet. */
+static void
+note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_transport_t *transport = &self->transports[index];
+    bool was_idle = transport->una == transport->top;
+
+    ecc_transport_sent(transport, segment);
+    if (segment.rule != 3) {
+        flow->lost += segment.size;
+        flow->expected += segment.size;
+    }
+    if (was_idle) {
+        start_timer(self, index);
+    }
 }
 
 static int
-emit(ecc_engine_t *self, uint32_t index, int64_t size)
+emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
+    int64_t size = segment.size;
     int64_t paced_size;
     ecc_ps_t due;
     uint32_t id;
@@ -253,7 +341,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->n_packets++;
     }
     packet->sent = self->now;
-    packet->offset = flow->sent;
+    packet->offset = segment.begin;
     packet->flow = index;
     packet->size = (int32_t) size;
     packet->position = flow->position;
@@ -264,7 +352,8 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->last_size = (int32_t) paced_size;
         flow->gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
-    ret = ask(self, index, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_header(packet), size, 0);
+    ret = ask(self, index, ECC_FLOW_ON_SEND, flow->on_send, ecc_packets_header(packet), size,
+        segment.rule != 0 && segment.rule != 3);
     if (ret != 0) {
         return ret;
     }
@@ -272,6 +361,9 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
         flow->heard = self->now;
     }
     flow->sent += size;
+    if (flow->repairs) {
+        note_sent(self, index, segment);
+    }
     if (flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
         flow->full_size = full_size(flow);
@@ -280,7 +372,7 @@ emit(ecc_engine_t *self, uint32_t index, int64_t size)
     if (!flow->timed) {
         flow->timed = true;
         ecc_calendar_insert(
-            &self->slow, self->base[ECC_TIMEOUT] + index, ecc_state_add(self->now, timeout(flow)));
+            &self->slow, self->base[ECC_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
     }
     if (flow->access_delay == 0) {
         return ecc_link_arrive(self, id);
@@ -300,10 +392,13 @@ go_on(ecc_engine_t *self, uint32_t index)
     uint32_t send_node = self->base[ECC_SEND] + index;
 
     for (;;) {
-        int64_t size = next_size(flow);
+        ecc_segment_t segment = next(self, index);
+        int64_t size = segment.size;
         int ret;
         flow->changed = false;
-        if (size <= 0 || (flow->window > 0.0 && (double) (in_flight(flow) + size) > flow->window)
+        if (size <= 0
+            || (flow->window > 0.0 && segment.rule != 1
+                && (double) (outstanding(self, index) + size) > flow->window)
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
@@ -314,7 +409,7 @@ go_on(ecc_engine_t *self, uint32_t index)
             return 0;
         }
         ecc_calendar_cancel(&self->fast, send_node);
-        ret = emit(self, index, size);
+        ret = emit(self, index, segment);
         if (ret != 0) {
             return ret;
         }
@@ -327,7 +422,8 @@ go(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (!flow->active || (!flow->changed && ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index))) {
+    if (!flow->active
+        || (!flow->changed && !flow->repairs && ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index))) {
         return 0;
     }
     return go_on(self, index);
@@ -381,11 +477,11 @@ ecc_flow_send(ecc_engine_t *self, uint32_t index)
     int ret;
 
     ecc_state_trace(self, ECC_SEND, index, flow->sent);
-    ret = emit(self, index, next_size(flow));
+    ret = emit(self, index, next(self, index));
     if (ret != 0) {
         return ret;
     }
-    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0) { /* GO, made short for the commonest flows */
+    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0 && !flow->repairs) { /* GO, made short for the commonest flows */
         flow->changed = false;
         ecc_calendar_insert(&self->fast, self->base[ECC_SEND] + index, ecc_state_add(flow->last, flow->gap));
         return 0;
@@ -450,7 +546,7 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     ecc_flow_state_t *flow = &self->flows[packet->flow];
 
-    flow->received += packet->size;
+    flow->received += flow->repairs ? 0 : packet->size; /* a transport counts what it hands on */
     self->n_received++;
     if (flow->follower != ECC_NO_FOLLOWER) {
         ecc_pool_receive(self, packet->flow);
@@ -469,15 +565,66 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     return 0;
 }
 
+/* What an ACK settles without a transport; acked: bytes that it acknowledges and none did before. */
+static inline int
+settle(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    int64_t front = packet->offset + packet->size;
+    int64_t lost = packet->offset - flow->expected;
+    int ret = 0;
+
+    if (flow->counts) {
+        ecc_news_t news = ecc_receiver_hear(self, packet);
+        front = news.front;
+        lost = news.missing;
+    }
+    flow->heard = self->now;
+    flow->n_timeouts = 0;
+    if (front <= flow->expected) {
+        return 0;
+    }
+    if (lost > 0) {
+        flow->lost += lost;
+        flow->expected += lost;
+        if (flow->active) {
+            ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
+        }
+    }
+    *acked = front - flow->expected;
+    flow->expected = front;
+    return ret;
+}
+
+/* As `settle`, with a transport. */
+static int
+settle_transport(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_heard_t heard;
+    int ret = ecc_transport_hear(self, packet, &heard);
+
+    if (ret != 0) {
+        return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
+    }
+    *acked = heard.acked;
+    flow->expected += heard.acked;
+    flow->n_timeouts = heard.acked > 0 ? 0 : flow->n_timeouts;
+    if (heard.starts_timer) {
+        start_timer(self, index);
+    }
+    return heard.is_loss && flow->active
+        ? ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0) : 0;
+}
+
 int
 ecc_flow_ack(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t id = flow->acks.head;
     ecc_packet_t *packet;
-    int64_t front;
-    int64_t lost;
-    int ret = 0;
+    int64_t acked = 0;
+    int ret;
 
     if (id != ECC_NO_PACKET) {
         packet = ecc_packets_at(&self->packets, id);
@@ -490,14 +637,6 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
         packet = ecc_packets_at(&self->packets, id);
     }
     ecc_state_trace(self, ECC_ACK, index, packet->offset);
-    if (flow->counts) {
-        ecc_news_t news = ecc_receiver_hear(self, packet);
-        front = news.front;
-        lost = news.missing;
-    } else {
-        front = packet->offset + packet->size;
-        lost = packet->offset - flow->expected;
-    }
     if (flow->counted == id) {
         flow->counted = ECC_NO_PACKET;
     } else if (flow->echoes && flow->counted == ECC_NO_PACKET) {
@@ -505,6 +644,9 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
         self->n_received++;
     }
     flow->rtt = ecc_state_seconds(self->now - packet->sent);
+    if (flow->repairs) {
+        ecc_transport_measure(&self->transports[index], flow);
+    }
     if (flow->srtt == 0.0) {
         flow->srtt = flow->rtt;
         flow->min_rtt = flow->rtt;
@@ -514,20 +656,11 @@ ecc_flow_ack(ecc_engine_t *self, uint32_t index)
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
-    flow->heard = self->now;
-    flow->n_timeouts = 0;
-    if (front > flow->expected) {
-        if (lost > 0) {
-            flow->lost += lost;
-            flow->expected += lost;
-            if (flow->active) {
-                ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
-            }
-        }
-        flow->expected = front;
-    }
+    ret = flow->repairs ? settle_transport(self, index, packet, &acked) : settle(self, index, packet, &acked);
     if (ret == 0 && flow->active) {
+        self->acked = acked;
         ret = ask(self, index, ECC_FLOW_ON_ACK, flow->on_ack, ecc_packets_header(packet), packet->size, 0);
+        self->acked = 0;
     }
     ecc_flow_forget(self, id);
     if (ret != 0) {
@@ -551,16 +684,31 @@ ecc_flow_timer(ecc_engine_t *self, uint32_t index)
     return ret != 0 ? ret : go(self, index);
 }
 
+/* Without a transport, what is in flight is held for lost, and the receiver is told. */
+static void
+give_up(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    flow->lost += in_flight(flow);
+    flow->expected = flow->sent;
+    flow->heard = self->now;
+    if (flow->counts) {
+        self->receivers[index].base = flow->sent;
+        self->receivers[index].known = 0;
+    }
+}
+
 int
 ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t deadline = ecc_state_add(flow->heard, timeout(flow));
+    ecc_ps_t deadline = ecc_state_add(flow->heard, timeout(self, index));
     int ret = 0;
 
     ecc_state_trace(self, ECC_TIMEOUT, index, in_flight(flow));
     flow->timed = false;
-    if (in_flight(flow) == 0) {
+    if (in_flight(flow) == 0 || (flow->repairs && !flow->active)) {
         return 0;
     }
     if (deadline > self->now) {
@@ -568,14 +716,13 @@ ecc_flow_timeout(ecc_engine_t *self, uint32_t index)
         ecc_calendar_insert(&self->slow, self->base[ECC_TIMEOUT] + index, deadline);
         return 0;
     }
-    flow->lost += in_flight(flow);
-    flow->expected = flow->sent;
-    if (flow->counts) {
-        self->receivers[index].base = flow->sent;
-        self->receivers[index].known = 0;
-    }
-    flow->heard = self->now;
     flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < MOST_DOUBLINGS));
+    if (flow->repairs) {
+        ecc_transport_time_out(&self->transports[index]);
+        start_timer(self, index);
+    } else {
+        give_up(self, index);
+    }
     if (flow->active) {
         ret = ask_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 1);
     }

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "flow.h"
 #include "link.h"
+#include "transport.h"
 
 #define FIRST_SLOTS 16u
 #define FIRST_WAITING 64u
@@ -23,18 +24,21 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
 {
     ecc_pool_t *pool = &self->pool;
     void *block = NULL;
+    bool wants_sacks = false;
     int ret;
 
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *is = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
-        self->wants_receivers
-            = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
+        self->wants_transports = self->wants_transports || is->transport != ECC_TRANSPORT_NONE;
+        wants_sacks = wants_sacks || is->transport == ECC_TRANSPORT_SACK;
+        self->wants_receivers = self->wants_receivers || self->wants_transports || is->n_reverse > 0
+            || is->impairment > 0 || is->ack_every > 1;
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
     }
     if (self->wants_receivers) {
-        self->packets.stride += sizeof(ecc_news_t);
+        self->packets.stride += sizeof(ecc_news_t) + (wants_sacks ? ECC_MOST_SACKS * sizeof(ecc_range_t) : 0);
     }
     pool->unused = NO_SLOT;
     pool->unused_follower = ECC_NO_FOLLOWER;
@@ -88,6 +92,10 @@ ecc_pool_free(ecc_engine_t *self)
         ecc_impairment_free(&self->receivers[i].impaired, &self->memory);
     }
     release(self, self->n_receivers * sizeof(*self->receivers), self->receivers);
+    for (size_t i = 0; i < self->n_transports; i++) {
+        ecc_transport_free(&self->transports[i], &self->memory);
+    }
+    release(self, self->n_transports * sizeof(*self->transports), self->transports);
     release(self, self->n_hops * sizeof(*self->hops), self->hops);
     release(self, self->n_flow_queues * sizeof(*self->flow_queues), self->flow_queues);
     ecc_calendar_free(&self->fast, &self->memory);
@@ -200,6 +208,24 @@ make_room_for_receivers(ecc_engine_t *self, uint32_t room)
 }
 
 static int
+make_room_for_transports(ecc_engine_t *self, uint32_t room)
+{
+    void *block = self->transports;
+    int ret;
+
+    if (!self->wants_transports || room == 0) {
+        return 0;
+    }
+    ret = ecc_memory_resize(
+        &self->memory, self->n_transports * sizeof(*self->transports), room * sizeof(*self->transports), &block);
+    if (ret == 0) {
+        self->transports = block;
+        self->n_transports = room;
+    }
+    return ret;
+}
+
+static int
 make_room_for_records(ecc_engine_t *self, uint32_t n_slots)
 {
     ecc_pool_t *pool = &self->pool;
@@ -285,6 +311,9 @@ ecc_pool_make_room(ecc_engine_t *self, uint32_t room)
 
     if (ret == 0) {
         ret = make_room_for_receivers(self, room);
+    }
+    if (ret == 0) {
+        ret = make_room_for_transports(self, room);
     }
     if (ret == 0) {
         ret = make_room_for_records(self, n_slots);

@@ -4,6 +4,7 @@
 
 #include "flow.h"
 #include "link.h"
+#include "transport.h"
 
 #define PATIENCE_IN_ORDER 1u
 #define PATIENCE ((uint32_t) ECC_MOST_HOLES)
@@ -22,7 +23,8 @@ is_reordered(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hop
 bool
 ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hops)
 {
-    return is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1 || is_reordered(self, is, hops);
+    return is->transport != ECC_TRANSPORT_NONE || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1
+        || is_reordered(self, is, hops);
 }
 
 void
@@ -41,12 +43,6 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
             &receiver->impaired, is, self->seed, (UINT64_C(1) << 35) + (uint64_t) flow->number);
         flow->late = is->reorders != 0;
     }
-}
-
-static ecc_news_t *
-news_of(const ecc_engine_t *self, const ecc_packet_t *packet)
-{
-    return (ecc_news_t *) (void *) ((unsigned char *) ecc_packets_header(packet) + self->header_size);
 }
 
 /* RECEIVERS of the text: a packet from offset `begin` on. */
@@ -111,7 +107,11 @@ acknowledge(ecc_engine_t *self, uint32_t id)
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     const ecc_receiver_t *receiver = &self->receivers[packet->flow];
 
-    *news_of(self, packet) = (ecc_news_t) { receiver->front, receiver->missing };
+    if (flow->repairs) {
+        ecc_transport_say(self, packet);
+    } else {
+        *ecc_state_news(self, packet) = (ecc_news_t) { receiver->front, receiver->missing };
+    }
     if (flow->is->n_reverse > 0) {
         packet->position++;
         return ecc_link_arrive(self, id);
@@ -138,8 +138,16 @@ ecc_receiver_take(ecc_engine_t *self, uint32_t id)
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     uint32_t node = self->base[ECC_FLUSH] + packet->flow;
+    bool may_wait = true;
 
-    note(receiver, packet->offset, packet->size);
+    if (flow->repairs) {
+        int ret = ecc_transport_take(self, packet, &may_wait);
+        if (ret != 0) {
+            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
+        }
+    } else {
+        note(receiver, packet->offset, packet->size);
+    }
     if (flow->is->ack_every <= 1) {
         return acknowledge(self, id);
     }
@@ -149,7 +157,7 @@ ecc_receiver_take(ecc_engine_t *self, uint32_t id)
         ecc_calendar_insert(&self->slow, node, ecc_state_add(self->now, flow->is->ack_wait));
     }
     receiver->kept = id;
-    if (++receiver->n_kept < flow->is->ack_every) {
+    if (++receiver->n_kept < flow->is->ack_every && may_wait) {
         return 0;
     }
     ecc_calendar_cancel(&self->slow, node);
@@ -168,7 +176,7 @@ ecc_receiver_flush(ecc_engine_t *self, uint32_t index)
 ecc_news_t
 ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    ecc_news_t news = *news_of(self, packet);
+    ecc_news_t news = *ecc_state_news(self, packet);
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     int64_t known = receiver->known;
 

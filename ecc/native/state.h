@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "packets.h"
 #include "random.h"
+#include "ranges.h"
 #include "ring.h"
 
 /* Kinds of events; at equal times in this order. Those up to SEND are in the fast calendar, the rest in the slow one. */
@@ -128,11 +129,41 @@ typedef struct {
     ecc_impaired_t impaired; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
 
-/* What an ACK of such a receiver says; it follows the header. */
+/* What an ACK of such a receiver says; it follows the header, and in runs with SACK so many ranges follow it. */
 typedef struct {
-    int64_t front;
+    int64_t front; /* of a transport: ack */
     int64_t missing;
 } ecc_news_t;
+
+#define ECC_MOST_SACKS 3
+
+enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_NEWRENO, ECC_TRANSPORT_SACK };
+
+/* See transport.h; names as in the text. */
+typedef struct {
+    int64_t una;
+    int64_t top;
+    int64_t gone;
+    int64_t again;
+    int64_t recover;
+    int64_t rescue;
+    int64_t before;
+    int64_t left;
+    int64_t sacked_again; /* bytes from una to again that are sacked */
+    int64_t largest;
+    double rttvar;
+    ecc_ranges_t sacked;
+    uint32_t n_duplicates;
+    uint32_t n_partials;
+    bool sacks;
+    bool recovering;
+    bool recovered;
+    bool urgent;
+    uint32_t n_places;  /* from here on the receiver's */
+    int64_t next;
+    ecc_ranges_t held;
+    int64_t places[ECC_MOST_SACKS + 1]; /* the last is for a moment only */
+} ecc_transport_t;
 
 /* Four cache lines; a packet touches the first three. */
 typedef struct {
@@ -174,6 +205,7 @@ typedef struct {
     bool has_header_bytes : 1;
     bool counts : 1; /* the receiver does, see receiver.h */
     bool late : 1;   /* its ACKs are in the heap of its impairment */
+    bool repairs : 1; /* it has a transport, see transport.h */
     uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     uint16_t header_offset;
 
@@ -254,10 +286,14 @@ struct ecc_engine {
     ecc_impairment_t *impairments; /* as the caller described them */
     ecc_impaired_t *impaired;      /* wires, by link; NULL if none is */
     ecc_receiver_t *receivers;     /* by flow; NULL if none counts */
+    ecc_transport_t *transports;   /* by flow; NULL if none has one */
     size_t n_changes;
     size_t n_impairments;
     size_t n_receivers;
+    size_t n_transports;
+    int64_t acked; /* by the ACK that on_ack hears of */
     bool wants_receivers;
+    bool wants_transports;
     unsigned char *scratch; /* header for hooks that have no packet */
     size_t header_size;
     uint64_t digest;
@@ -337,6 +373,13 @@ ecc_state_trace(ecc_engine_t *self, int64_t kind, uint32_t entity, int64_t value
         }
         self->n_traced++;
     }
+}
+
+/* What an ACK says; the ranges of SACK are behind it. */
+static inline ecc_news_t *
+ecc_state_news(const ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    return (ecc_news_t *) (void *) ((unsigned char *) ecc_packets_header(packet) + self->header_size);
 }
 
 /* Notes what went wrong and hands the code on. */

@@ -1,5 +1,6 @@
 #include "pool.h"
 #include "state.h"
+#include "transport.h"
 
 /* Packets on a way where they may overtake each other, whose first arrives at `time`. */
 static uint32_t
@@ -81,6 +82,9 @@ ecc_engine_verify(const ecc_engine_t *self)
         n_packets += length(self, &flow->access, nodes[self->base[ECC_ACCESS] + i].time, &fine);
         fine = fine && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
         fine = fine && flow->received <= flow->sent;
+        if (flow->repairs && (i < self->n_flows || flow->active || flow->n_packets > 0)) {
+            fine = fine && ecc_transport_verify(&self->transports[i], flow) == 0;
+        }
     }
     return fine && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;
 }

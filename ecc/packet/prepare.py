@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
-from ecc.models.base import Hook, Protocol
+from ecc.models.base import Hook, Protocol, check_choice
 from ecc.models.mix import Mix
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
@@ -19,6 +19,7 @@ from ecc.scenario import Scenario
 __all__ = ["Part", "Setup", "prepare", "record_dtype"]
 
 STARTS = ("empty", "equilibrium")
+TRANSPORTS = (None, "newreno", "sack")
 
 
 def record_dtype(record: Any) -> np.dtype[np.void]:
@@ -160,12 +161,17 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     parts, header_size = _parts(routers, runs)
     for part in parts:
         protocol = part.protocol
+        check_choice(protocol, "transport", TRANSPORTS)
         names: Mapping[str, Any] = part.flow_states.dtype.fields or {}
         for table, numbers in ((links, part.routers), (flows, part.flows)):
             table["header_offset"][numbers] = part.header_offset
             table["wants_random"][numbers] = "random" in protocol.asks
         links["wants_flow_queue"][part.routers] = "flow_queue" in protocol.asks
         flows["opening_size"][part.flows] = protocol.opening_size
+        flows["transport"][part.flows] = TRANSPORTS.index(protocol.transport)
+        flows["receiver_window"][part.flows] = protocol.receiver_window
+        flows["least_rto"][part.flows] = picoseconds(protocol.min_rto)
+        flows["rto_granularity"][part.flows] = picoseconds(protocol.rto_granularity)
         if scenario.header_bytes:
             if protocol.header_bytes is None:
                 raise ValueError(f"header_bytes must be False: {type(protocol).__name__} does not say how many it has")

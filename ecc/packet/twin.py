@@ -506,6 +506,7 @@ class Twin:
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
         flow.heard = self.now
         flow.n_timeouts = 0
+        flow.acked = 0
         if packet.front > flow.expected:  # else all it says is known or had been given up
             lost, flow.known = packet.missing - flow.known, packet.missing
             if lost > 0:
@@ -513,7 +514,7 @@ class Twin:
                 flow.expected += lost
                 if flow.active:
                     self.ask_flow(flow, "on_loss")
-            flow.expected = packet.front
+            flow.acked, flow.expected = packet.front - flow.expected, packet.front
         if flow.active:
             self.ask_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
@@ -590,6 +591,7 @@ class Twin:
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
             "random": flow.random.next() if flow.given.wants_random else 0.0,
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
+            "acked": flow.acked if name == "on_ack" else 0, "recovering": 0, "recovered": 0,
         })  # fmt: skip
         self.call(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):

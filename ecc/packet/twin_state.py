@@ -310,6 +310,7 @@ class TwinFlow:
     expected: int = 0  # all offsets below are settled
     lost: int = 0  # bytes
     base: int = 0  # sent, at the last timeout
+    acked: int = 0  # bytes, by the last ACK
     known: int = 0  # bytes missing since then, as the last ACK said
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...

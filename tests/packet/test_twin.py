@@ -133,6 +133,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         0.5 * flow.mix + env.now + 0.001 * env.packet_size + env.rtt + 2.0 * env.srtt + 3.0 * env.min_rtt + env.kind
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
+        + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered
     )  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+#ifndef ECC_RANGES_H
+#define ECC_RANGES_H
+
+/* Sets of bytes of a stream: ranges that neither overlap nor touch, in order, in a block that grows by doubling. */
+
+#include <stdbool.h>
+
+#include "memory.h"
+
+typedef struct {
+    int64_t begin;
+    int64_t end;
+} ecc_range_t;
+
+typedef struct {
+    ecc_range_t *items;
+    uint32_t first; /* of those in use; before it there is room */
+    uint32_t count;
+    uint32_t room;
+} ecc_ranges_t;
+
+void ecc_ranges_free(ecc_ranges_t *self, ecc_memory_t *memory);
+
+static inline const ecc_range_t *
+ecc_ranges_at(const ecc_ranges_t *self, uint32_t k)
+{
+    return &self->items[self->first + k];
+}
+
+static inline void
+ecc_ranges_clear(ecc_ranges_t *self)
+{
+    self->first = 0;
+    self->count = 0;
+}
+
+/* Number of the first range that ends beyond a place; count if there is none. */
+uint32_t ecc_ranges_find(const ecc_ranges_t *self, int64_t place);
+
+/* The first byte at or after a place that is not in the set. */
+int64_t ecc_ranges_skip(const ecc_ranges_t *self, int64_t place);
+
+/* Where the first range at or after a place, which is in none, begins; `most`, if that is below it or there is none. */
+int64_t ecc_ranges_until(const ecc_ranges_t *self, int64_t place, int64_t most);
+
+/* How many of the bytes from begin to end are in the set. */
+int64_t ecc_ranges_within(const ecc_ranges_t *self, int64_t begin, int64_t end);
+
+ECC_MUST_CHECK int ecc_ranges_add(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t end);
+
+/* Takes out all below a place. */
+void ecc_ranges_drop(ecc_ranges_t *self, int64_t place);
+
+ECC_MUST_CHECK int ecc_ranges_verify(const ecc_ranges_t *self);
+
+#endif
