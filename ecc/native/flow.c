@@ -545,9 +545,17 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
 {
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     ecc_flow_state_t *flow = &self->flows[packet->flow];
+    bool may_wait = true;
 
-    flow->received += flow->repairs ? 0 : packet->size; /* a transport counts what it hands on */
     self->n_received++;
+    if (flow->repairs) {
+        int ret = ecc_transport_take(self, packet, &may_wait);
+        if (ret != 0) {
+            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
+        }
+    } else {
+        flow->received += packet->size;
+    }
     if (flow->follower != ECC_NO_FOLLOWER) {
         ecc_pool_receive(self, packet->flow);
     }
@@ -559,7 +567,7 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
         }
     }
     if (flow->counts) {
-        return ecc_receiver_take(self, id);
+        return ecc_receiver_take(self, id, may_wait);
     }
     ecc_flow_return(self, id, self->now);
     return 0;

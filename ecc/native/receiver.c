@@ -132,20 +132,14 @@ let_go(ecc_engine_t *self, uint32_t index)
 }
 
 int
-ecc_receiver_take(ecc_engine_t *self, uint32_t id)
+ecc_receiver_take(ecc_engine_t *self, uint32_t id, bool may_wait)
 {
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     uint32_t node = self->base[ECC_FLUSH] + packet->flow;
-    bool may_wait = true;
 
-    if (flow->repairs) {
-        int ret = ecc_transport_take(self, packet, &may_wait);
-        if (ret != 0) {
-            return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
-        }
-    } else {
+    if (!flow->repairs) {
         note(receiver, packet->offset, packet->size);
     }
     if (flow->is->ack_every <= 1) {

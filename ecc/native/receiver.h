@@ -13,8 +13,8 @@ bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *is, cons
 
 void ecc_receiver_init(ecc_engine_t *self, uint32_t flow);
 
-/* Settles what a packet that came shows, and sends its ACK or keeps it. */
-ECC_MUST_CHECK int ecc_receiver_take(ecc_engine_t *self, uint32_t packet);
+/* Settles what a packet that came shows (without a transport), and sends its ACK or, if it may wait, keeps it. */
+ECC_MUST_CHECK int ecc_receiver_take(ecc_engine_t *self, uint32_t packet, bool may_wait);
 
 /* The ACK that has been kept sets out. */
 ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
