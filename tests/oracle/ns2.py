@@ -24,8 +24,26 @@ installed = shutil.which("ns") is not None
 
 
 @dataclass(frozen=True)
+class Agents:
+    """A protocol of ns-2: the classes of its senders and receivers, of its queues, and their `options`.
+
+    `options`: (class, name, value). `set_up`: Tcl that is run for each sender, `$tcp`.
+    """
+
+    sender: str
+    receiver: str
+    queue: str = "DropTail"
+    options: tuple[tuple[str, str, float], ...] = ()
+    set_up: str = ""
+
+
+XCP = Agents("TCP/Reno/XCP", "TCPSink/XCPSink", "XCP")
+
+
+@dataclass(frozen=True)
 class Samples:
-    """What ns-2 did, over each period: `rate` (sample, flow), `arrival` (sample, link) [bit/s], queues [bytes].
+    """What ns-2 did, over each period: `rate`, `goodput` (sample, flow), `arrival` (sample, link) [bit/s], queues
+    [bytes], `drops` (sample, link) in packets.
 
     ns-2 does not count the packet in service as queued. It is added here, as in our engine: a packet times the link's
     utilization to `queue`, the mean; a packet to `peak`, the highest that was looked at.
@@ -33,9 +51,11 @@ class Samples:
 
     time: FloatArray
     rate: FloatArray
+    goodput: FloatArray
     arrival: FloatArray
     queue: FloatArray
     peak: FloatArray
+    drops: FloatArray
     cpu_seconds: float
 
 
@@ -48,14 +68,18 @@ def run(
     seed: int = 1,
     tick: float = 1e-5,
     rto: float = 10.0,
+    window: int = 10_000_000,
+    agents: Agents = XCP,
+    loss: float = 0.0,
 ) -> Samples:
-    """Return ns-2's run of XCP.
+    """Return ns-2's run of a protocol.
 
     Parameters
-        network : Network; ACKs on pure delays. duration, period : float, s. look : float, s, between looks at queues.
-        workload : mice beside its flows. seed : of mice and of the routers' first ticks.
+        network : Network; ACKs on pure delays, buffers of whole packets. duration, period : float, s. look : float, s, between looks at queues.
+        workload : mice beside its flows. seed : of mice and of all that ns-2 draws.
         tick : float, s, the senders' clock (ns-2's default: 10 ms).
         rto : float, s, least timeout (ns-2's default, 0.2 s, lets timers expire where an RTT is longer and varies).
+        window : packets that a receiver allows. agents : Agents. loss : share lost at random on each link's wire.
     """
     transfers = [*network.flows, *(workload.draw(seed, duration) if workload else ())]
     packet_size = transfers[0].packet_size
@@ -68,37 +92,51 @@ def run(
         way = ways.setdefault((owner, flow.access_delay, ack_delay, *flow.route), len(ways))
         packets = -1 if flow.size is None else -((HANDSHAKE - flow.size) // packet_size)
         flows.append((way, flow.start, -1 if flow.stop is None else flow.stop, packets))
+    defaults = [
+        ("Agent/TCP", name, value)
+        for name, value in (("packetSize_", packet_size), ("window_", window), ("tcpTick_", tick), ("minrto_", rto))
+    ]
     settings = {
-        "links": _tcl((link.capacity, link.delay) for link in network.links),
+        "links": _tcl((link.capacity, link.delay, _limit(link.buffer, packet_size), loss) for link in network.links),
         "routes": _tcl(way[1:] for way in ways),
         "flows": _tcl(flows),
         "sampled": network.n_flows,
         "duration": duration,
         "look": look,
         "period": period,
-        "packet_size": packet_size,
-        "tick": tick,
-        "rto": rto,
+        "queue": agents.queue,
+        "tcp_class": agents.sender,
+        "sink_class": agents.receiver,
+        "set_up": agents.set_up,
+        "options": _tcl([*defaults, *agents.options]),
         "seed": seed,
     }
     with tempfile.TemporaryDirectory() as directory:
         scenario = Path(directory) / "scenario.tcl"
         scenario.write_text("".join(f"set {name} {{{value}}}\n" for name, value in settings.items()))
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        done = subprocess.run(["ns", SCRIPTS / "xcp.tcl", scenario], capture_output=True, text=True, cwd=directory)
+        done = subprocess.run(["ns", SCRIPTS / "ns2.tcl", scenario], capture_output=True, text=True, cwd=directory)
     if done.returncode != 0:
         raise RuntimeError(f"ns-2 failed: {done.stderr.strip()}")
-    rows = np.array([line.split() for line in done.stdout.splitlines()], dtype=float)
+    rows = np.array([line.split()[1:] for line in done.stdout.splitlines() if line.startswith("row ")], dtype=float)
     step = np.diff(rows, axis=0, prepend=0.0) / period
-    arrival = 8.0 * step[:, network.n_flows + 2 :: 3]
+    n = 2 * network.n_flows
+    arrival = 8.0 * step[:, n + 2 :: 4]
     return Samples(
         time=period * np.arange(1, len(rows) + 1),
-        rate=8.0 * packet_size * step[:, : network.n_flows],
+        rate=8.0 * packet_size * step[:, :n:2],
+        goodput=8.0 * packet_size * step[:, 1:n:2],
         arrival=arrival,
-        queue=step[:, network.n_flows + 1 :: 3] + packet_size * np.minimum(arrival / network.capacities, 1.0),
-        peak=rows[:, network.n_flows :: 3] + packet_size,
+        queue=step[:, n + 1 :: 4] + packet_size * np.minimum(arrival / network.capacities, 1.0),
+        peak=rows[:, n::4] + packet_size,
+        drops=period * step[:, n + 3 :: 4],
         cpu_seconds=resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before,
     )
+
+
+def _limit(buffer: int | None, packet_size: int) -> int:
+    """Packets that a queue holds, that in service too, as ns-2 counts them."""
+    return 10_000_000 if buffer is None else buffer // packet_size
 
 
 def _tcl(rows: Iterable[Iterable[float]]) -> str:

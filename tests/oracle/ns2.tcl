@@ -1,36 +1,53 @@
-# XCP of ns-2 on a network that `ns2.py` describes: `ns xcp.tcl SCENARIO`, a file of Tcl that sets
-#   links    {{capacity delay} ...}                       bit/s, s
+# A network that `ns2.py` describes, in ns-2: `ns ns2.tcl SCENARIO`, a file of Tcl that sets
+#   links    {{capacity delay limit loss} ...}             bit/s, s, packets, share lost at random on the wire
 #   routes   {{access_delay ack_delay link link ...} ...}  s, s; one pair of hosts each
 #   flows    {{route start stop packets} ...}              stop and packets: -1 for none
+#   queue, tcp_class, sink_class      of links, senders and receivers
+#   set_up                            Tcl that is run for each sender, $tcp
+#   options  {{class name value} ...}                      defaults of classes
 #   sampled, duration, look, period   flows that are sampled; s; s between looks at queues; s, a multiple of look
-#   packet_size, tick, rto, seed      bytes; s of the senders' clock; s, least timeout; of the routers' first ticks
-# and prints a row a period: per sampled flow the data packets sent; per link the most bytes waiting at any look, the
-# integral of the bytes waiting [byte s] and the bytes that arrived. The packet in service is not among those waiting.
+#   seed                              of the routers' first ticks, of losses and of delays of senders
+# and prints a row a period, after the word `row`: per sampled flow the data packets sent and those acknowledged; per link the most bytes
+# waiting at any look, the integral of the bytes waiting [byte s], the bytes that arrived and the packets dropped. The
+# packet in service is not among those waiting.
 source [lindex $argv 0]
 
 Queue set limit_ 10000000
-Agent/TCP set packetSize_ $packet_size
 Agent/TCP set useHeaders_ false
-Agent/TCP set window_ 10000000
-Agent/TCP set tcpTick_ $tick
-Agent/TCP set minrto_ $rto
+foreach option $options {
+    lassign $option class name value
+    $class set $name $value
+}
 
 set ns [new Simulator]
 $ns rtproto Manual ;# ns-2 would look for the shortest way between any two of the hosts
-ns-random $seed ;# of the routers' first ticks
+ns-random $seed
 set wide 1e13
 
 foreach link $links {
-    lassign $link capacity delay
+    lassign $link capacity delay limit loss
     set from [$ns node]
     set to [$ns node]
-    $ns simplex-link $from $to $capacity ${delay}s XCP
-    [[$ns link $from $to] queue] set-link-capacity $capacity
+    $ns simplex-link $from $to $capacity ${delay}s $queue
+    if {$queue eq "XCP"} { [[$ns link $from $to] queue] set-link-capacity $capacity }
+    $ns queue-limit $from $to $limit
     set monitor [$ns monitor-queue $from $to ""]
     set integral [new Integrator]
     $monitor set-bytes-integrator $integral
+    set end $to
+    if {$loss > 0} {
+        set end [$ns node]
+        $ns simplex-link $to $end $wide 0s DropTail
+        set model [new ErrorModel]
+        $model unit pkt
+        $model set rate_ $loss
+        $model ranvar [new RandomVariable/Uniform]
+        $model drop-target [new Agent/Null]
+        $ns lossmodel $model $to $end
+    }
     lappend entry $from
     lappend exit $to
+    lappend beyond $end
     lappend monitors $monitor
     lappend integrals $integral
 }
@@ -52,7 +69,8 @@ foreach route $routes {
     foreach link $path {
         way $at [lindex $entry $link] $delay $receiver
         way [lindex $entry $link] [lindex $exit $link] 0 $receiver
-        set at [lindex $exit $link]
+        set at [lindex $beyond $link]
+        if {$at ne [lindex $exit $link]} { way [lindex $exit $link] $at 0 $receiver }
         set delay 0
     }
     way $at $receiver 0 $receiver
@@ -62,8 +80,9 @@ foreach route $routes {
 foreach flow $flows {
     lassign $flow route start stop packets
     lassign [lindex $hosts $route] sender receiver
-    set tcp [new Agent/TCP/Reno/XCP]
-    set sink [new Agent/TCPSink/XCPSink]
+    set tcp [new Agent/$tcp_class]
+    set sink [new Agent/$sink_class]
+    eval $set_up
     $ns attach-agent $sender $tcp
     $ns attach-agent $receiver $sink
     $ns connect $tcp $sink
@@ -89,15 +108,17 @@ proc look {} {
 proc sample {} {
     global ns tcps monitors integrals sampled period peak
     set row {}
-    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] { lappend row [$tcp set ndatapack_] }
+    foreach tcp [lrange $tcps 0 [expr {$sampled - 1}]] {
+        lappend row [$tcp set ndatapack_] [$tcp set ack_]
+    }
     set link 0
     foreach monitor $monitors integral $integrals {
         $integral newpoint [$ns now] [$monitor set size_]
-        lappend row $peak($link) [$integral set sum_] [$monitor set barrivals_]
+        lappend row $peak($link) [$integral set sum_] [$monitor set barrivals_] [$monitor set pdrops_]
         set peak($link) 0
         incr link
     }
-    puts $row
+    puts "row $row"
     $ns after $period sample
 }
 $ns after $look look
