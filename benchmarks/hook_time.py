@@ -99,7 +99,7 @@ def nanoseconds(protocol: Protocol, repeat: int) -> dict[str, float]:
 
 def main() -> None:
     """Print one row a protocol."""
-    known = {name: cls for name, cls in all_protocols().items() if cls.has_packet_hooks()}
+    known = {name: cls for name, cls in all_protocols().items() if cls.rests}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("protocols", nargs="*", metavar="PROTOCOL", help=f"{', '.join(known)}; all by default")
     parser.add_argument("--repeat", type=int, default=5)
