@@ -113,8 +113,6 @@ class Protocol(ABC):
     """Whether runs come to rest at the equilibrium."""
     overloads: ClassVar[bool] = False
     """Whether links are loaded beyond their capacity at rest, loss or price being the feedback."""
-    rests: ClassVar[bool] = True
-    """Whether a network comes to rest at `equilibrium`; no: windows that grow until a loss, relays, standing queues."""
     Header: ClassVar[type] = NoRecord
     LinkState: ClassVar[type] = NoRecord
     FlowState: ClassVar[type] = NoRecord

@@ -119,8 +119,10 @@ def run(
     if done.returncode != 0:
         raise RuntimeError(f"ns-2 failed: {done.stderr.strip()}")
     rows = np.array([line.split()[1:] for line in done.stdout.splitlines() if line.startswith("row ")], dtype=float)
-    step = np.diff(rows, axis=0, prepend=0.0) / period
+    step = np.diff(rows, axis=0, prepend=0.0)
     n = 2 * network.n_flows
+    step[:, n + 2 :: 4] %= 2.0**32  # ns-2 counts bytes in 32 bits
+    step /= period
     arrival = 8.0 * step[:, n + 2 :: 4]
     return Samples(
         time=period * np.arange(1, len(rows) + 1),
