@@ -75,7 +75,8 @@ def run(
     """Return ns-2's run of a protocol.
 
     Parameters
-        network : Network; ACKs on pure delays, buffers of whole packets. duration, period : float, s. look : float, s, between looks at queues.
+        network : Network; ACKs on pure delays, buffers of whole packets.
+        duration, period : float, s. look : float, s, between looks at queues.
         workload : mice beside its flows. seed : of mice and of all that ns-2 draws.
         tick : float, s, the senders' clock (ns-2's default: 10 ms).
         rto : float, s, least timeout (ns-2's default, 0.2 s, lets timers expire where an RTT is longer and varies).
