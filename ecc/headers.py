@@ -1,4 +1,4 @@
-"""Congestion headers as bytes: those of EVAL fig. 2 (THESIS fig. 28), of JETMAX sec. 6.6 and of MAXNET fig. 3.
+"""Congestion headers as bytes: those of EVAL fig. 2 (THESIS fig. 28), JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5, and VCP.
 
 The texts give the fields, their units and the sizes, in all and for data that flow one way only; with these sizes every
 width is determined. The order of fields is that of the texts. What they leave open: numbers are unsigned integers where
@@ -16,8 +16,8 @@ from math import isfinite
 from typing import Any, ClassVar, Self
 
 __all__ = [
-    "CongestionHeader", "JetMaxHeader", "JetMaxTransportHeader", "MaxNetOption", "PIQIRCPHeader", "RCPHeader",
-    "XCPHeader",
+    "CongestionHeader", "EDNField", "JetMaxHeader", "JetMaxTransportHeader", "MaxNetOption", "PIQIRCPHeader",
+    "RCPHeader", "VCPField", "XCPHeader",
 ]  # fmt: skip
 
 COMMON, FORWARD, REVERSE = "common", "forward", "reverse"
@@ -26,9 +26,9 @@ MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # on the wire, of a second and of
 
 @dataclass(frozen=True)
 class _Wire:
-    """How a field travels: `size` bytes, an integer or a single; its value is `factor` times ours, from low to high."""
+    """How a field travels: `width` bits, an integer or a single; its value is `factor` times ours, from low to high."""
 
-    size: int
+    width: int
     single: bool = False
     factor: float = 1.0
     low: float = 0.0
@@ -39,35 +39,40 @@ class _Wire:
     @property
     def span(self) -> tuple[float, float]:
         """Least and largest value in our units."""
-        most = 3.4028234663852886e38 if self.single else 256.0**self.size - 1.0
+        most = 3.4028234663852886e38 if self.single else 2.0**self.width - 1.0
         return max(self.low, -most / self.factor), min(self.high, most / self.factor)
 
-    def pack(self, value: float) -> bytes:
+    def pack(self, value: float) -> int:
+        """The bits, as a number."""
         if self.single:
-            return struct.pack("!f", value * self.factor)
-        return round(value * self.factor).to_bytes(self.size, "big")
+            return int.from_bytes(struct.pack("!f", value * self.factor), "big")
+        return round(value * self.factor)
 
-    def unpack(self, data: bytes) -> float:
+    def unpack(self, number: int) -> float:
+        """The value that these bits are."""
         if self.single:
-            return float(struct.unpack("!f", data)[0]) / self.factor
-        number = int.from_bytes(data, "big")
+            return float(struct.unpack("!f", number.to_bytes(4, "big"))[0]) / self.factor
         return number if self.factor == 1.0 else number / self.factor
 
 
 def _count(size: int, default: int = 0, way: str = FORWARD) -> Any:
-    return field(default=default, metadata={"wire": _Wire(size, way=way)})
+    return field(default=default, metadata={"wire": _Wire(8 * size, way=way)})
 
 
-def _constant(value: int, way: str = COMMON) -> Any:
-    return field(default=value, init=False, repr=False, metadata={"wire": _Wire(1, way=way, constant=value)})
+def _bits(width: int, default: int = 0, way: str = FORWARD) -> Any:
+    return field(default=default, metadata={"wire": _Wire(width, way=way)})
+
+
+def _constant(value: int, way: str = COMMON, width: int = 8) -> Any:
+    return field(default=value, init=False, repr=False, metadata={"wire": _Wire(width, way=way, constant=value)})
 
 
 def _number(factor: float = 1.0, low: float = 0.0, high: float = float("inf"), way: str = FORWARD) -> Any:
-    return field(default=0.0, metadata={"wire": _Wire(4, True, factor, low, high, way)})
+    return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, way)})
 
 
 def _time(size: int, factor: float, way: str = FORWARD) -> Any:
-    return field(default=0.0, metadata={"wire": _Wire(size, factor=factor, way=way)})
+    return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, way=way)})
 
 
 class CongestionHeader:
@@ -88,7 +93,7 @@ class CongestionHeader:
 
     @classmethod
     def layout(cls) -> dict[str, _Wire]:
-        """Return the fields in the order of the bytes."""
+        """Return the fields in the order of the bytes, and of the bits in them."""
         return {f.name: f.metadata["wire"] for f in fields(cls)}  # type: ignore[arg-type]
 
     @classmethod
@@ -98,11 +103,15 @@ class CongestionHeader:
         Parameters
             one_way : what is needed where data flow one way only: neither what ACKs carry back nor what all have.
         """
-        return sum(wire.size for wire in cls.layout().values() if not one_way or wire.way == FORWARD)
+        bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.way == FORWARD)
+        return -(-bits // 8)
 
     def encode(self) -> bytes:
         """Return the bytes."""
-        return b"".join(wire.pack(getattr(self, name)) for name, wire in self.layout().items())
+        number = 0
+        for name, wire in self.layout().items():
+            number = number << wire.width | wire.pack(getattr(self, name))
+        return number.to_bytes(self.size(), "big")
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -116,10 +125,10 @@ class CongestionHeader:
         if len(data) != cls.size():
             raise ValueError(f"{cls.title} must have {cls.size()} bytes, got {len(data)}")
         values: dict[str, Any] = {}
-        at = 0
+        number, left = int.from_bytes(data, "big"), 8 * len(data)
         for name, wire in cls.layout().items():
-            value = wire.unpack(data[at : at + wire.size])
-            at += wire.size
+            left -= wire.width
+            value = wire.unpack(number >> left & (1 << wire.width) - 1)
             if wire.constant is None:
                 values[name] = value
             elif value != wire.constant:
@@ -244,3 +253,31 @@ class MaxNetOption(CongestionHeader):
     length: int = _constant(6)
     echo: float = _time(3, US, REVERSE)
     price: float = _time(3, US)
+
+
+@dataclass(frozen=True)
+class EDNField(CongestionHeader):
+    """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
+
+    `reverse`: D_r; `forward`: D_f, of units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7; but the
+    offset has 13, so that the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
+    """
+
+    title = "an EDN field"
+    reserved: int = _constant(0, width=1)
+    unfragmented: int = _constant(1, width=1)
+    reverse: int = _bits(7, way=REVERSE)
+    forward: int = _bits(7)
+
+
+@dataclass(frozen=True)
+class VCPField(CongestionHeader):
+    """VCP's and UTIL's, the byte of the IP header that ends in the two ECN bits.
+
+    `service`: the six bits before these, of others; `load`: region of the load factor (1 low, 2 high, 3 overload; 0: a
+    packet of another protocol).
+    """
+
+    title = "a VCP field"
+    service: int = _bits(6, way=COMMON)
+    load: int = _bits(2)

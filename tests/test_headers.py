@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecc.headers import (
+    EDNField,
     JetMaxHeader,
     JetMaxTransportHeader,
     MaxNetOption,
     PIQIRCPHeader,
     RCPHeader,
+    VCPField,
     XCPHeader,
 )
 from ecc.models import PIQIRCP, RCP, XCP, JetMax, MaxNet
 
-HEADERS = [XCPHeader, JetMaxHeader, RCPHeader, PIQIRCPHeader, JetMaxTransportHeader, MaxNetOption]
+HEADERS = [XCPHeader, JetMaxHeader, RCPHeader, PIQIRCPHeader, JetMaxTransportHeader, MaxNetOption, EDNField, VCPField]
 every_header = pytest.mark.parametrize("kind", HEADERS, ids=lambda kind: kind.__name__)
 
 
@@ -37,7 +39,9 @@ def test_hdr_sizes():
 @every_header
 def test_lengths_are_told(kind):
     told = [wire.constant for name, wire in kind.layout().items() if name == "length"]
-    assert told == {JetMaxTransportHeader: [], MaxNetOption: [kind.size() - 2]}.get(kind, [kind.size()])
+    assert told == {JetMaxTransportHeader: [], MaxNetOption: [kind.size() - 2], EDNField: [], VCPField: []}.get(
+        kind, [kind.size()]
+    )
 
 
 def test_layouts_by_hand():
@@ -54,12 +58,22 @@ def test_layouts_by_hand():
     )
 
 
+def test_fields_of_the_ip_header_by_hand():
+    """Flags 010, then the offset: the flag for more fragments is the highest bit of D_r."""
+    assert EDNField(forward=3, reverse=2).encode() == bytes([0b0100_0001, 0b0000_0011])
+    assert EDNField(reverse=64).encode() == bytes([0b0110_0000, 0])
+    assert EDNField.decode(bytes([0b0111_1111, 0b1111_1111])) == EDNField(forward=127, reverse=127)
+    assert EDNField.size() == 2
+    assert VCPField(service=46, load=3).encode() == bytes([0b1011_1011])
+    assert VCPField.decode(bytes([0b10])) == VCPField(load=2)
+
+
 def values(wire):
     low, high = wire.span
     if wire.constant is not None:
         return st.just(wire.constant)
     if not wire.single:
-        return st.integers(0, 256**wire.size - 1).map(lambda n: n if wire.factor == 1.0 else n / wire.factor)
+        return st.integers(0, 2**wire.width - 1).map(lambda n: n if wire.factor == 1.0 else n / wire.factor)
     return st.floats(max(low, -1e30), min(high, 1e30))
 
 
@@ -92,7 +106,7 @@ def test_any_bytes_are_a_header_or_refused_in_one_line(kind, data):
     start = bytes(wire.constant or 0 for wire in kind.layout().values())[:2]
     raw = data.draw(st.one_of(
         st.binary(max_size=40), st.binary(min_size=kind.size(), max_size=kind.size()),
-        st.binary(min_size=kind.size() - 2, max_size=kind.size() - 2).map(lambda rest: start + rest),
+        st.binary(min_size=max(0, kind.size() - 2), max_size=max(0, kind.size() - 2)).map(lambda rest: start + rest),
         headers(kind).map(lambda header: header.encode()),
     ))  # fmt: skip
     try:
@@ -118,6 +132,9 @@ def test_any_bytes_are_a_header_or_refused_in_one_line(kind, data):
         ),
         (lambda: MaxNetOption(price=17.0), r"^price of a MaxNet option must be from 0 to 16\.7772, got 17\.0$"),
         (lambda: PIQIRCPHeader(router=256), "^router of a PIQI-RCP header must be from 0 to 255, got 256$"),
+        (lambda: EDNField(forward=128), "^forward of an EDN field must be from 0 to 127, got 128$"),
+        (lambda: EDNField.decode(bytes(2)), "^unfragmented of an EDN field must be 1, got 0$"),
+        (lambda: VCPField(load=4), "^load of a VCP field must be from 0 to 3, got 4$"),
         (lambda: XCPHeader(rtt=-0.1), "^rtt of an XCP header must be from 0 to"),
     ],
 )

@@ -8,11 +8,12 @@ from ecc.linear.crossings import Crossing, Loss, crossings, first_loss
 from ecc.linear.interop import from_control, to_control
 from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import FrequencyResponse, Margins
+from ecc.linear.relay import Oscillation, relay_oscillation
 from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins",
-    "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control", "return_ratio",
+    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins", "Oscillation",
+    "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control", "relay_oscillation", "return_ratio",
     "to_control",
 ]  # fmt: skip
