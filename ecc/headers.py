@@ -1,4 +1,4 @@
-"""Congestion headers as bytes: those of EVAL fig. 2 (THESIS fig. 28), JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5, and VCP.
+"""Congestion headers as bytes: EVAL fig. 2 (THESIS fig. 28), JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5, VCP.
 
 The texts give the fields, their units and the sizes, in all and for data that flow one way only; with these sizes every
 width is determined. The order of fields is that of the texts. What they leave open: numbers are unsigned integers where

@@ -13,7 +13,7 @@ from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins", "Oscillation",
-    "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control", "relay_oscillation", "return_ratio",
-    "to_control",
+    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins",
+    "Oscillation", "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control",
+    "relay_oscillation", "return_ratio", "to_control",
 ]  # fmt: skip
