@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, stability
+    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, stability, tmix
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ecc.scenario import Scenario
     from ecc.sweeps import sweep
     from ecc.trajectory import Trajectory
-    from ecc.workload import Arrivals, OnOff, Workload
+    from ecc.workload import Arrivals, OnOff, Tmix, Workload
 
 _HOME = {
     "Arrivals": "workload",
@@ -36,6 +36,7 @@ _HOME = {
     "OnOff": "workload",
     "SampledSystem": "linear",
     "Scenario": "scenario",
+    "Tmix": "workload",
     "Trajectory": "trajectory",
     "Workload": "workload",
     "compare": "comparison",
@@ -44,14 +45,14 @@ _HOME = {
 }
 _PACKAGES = (
     "allocation", "fluid", "headers", "impairments", "linear", "measures", "models", "native", "packet", "plot",
-    "stability",
+    "stability", "tmix",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
-    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Trajectory", "Workload", "allocation", "compare",
-    "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native", "packet", "plot",
-    "stability", "sweep",
+    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "Workload", "allocation",
+    "compare", "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native", "packet",
+    "plot", "stability", "sweep", "tmix",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
 from ecc.network import Flow, Network, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
-from ecc.workload import Arrivals, OnOff, Workload
+from ecc.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario"]
 
@@ -34,7 +34,7 @@ class Scenario:
             or several}}, kept as a `Mix`, which says what may stand for `which`. Links that it does not name run the
             routers of all protocols whose flows cross them.
         duration : float, s, > 0.
-        workload : Workload of transfers beside the network's flows, or None.
+        workload : Workload of transfers beside the network's flows, a Tmix alone, or None.
         seed : int, from 0 to 2^64 - 1. Of everything random.
         assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
         phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
@@ -82,12 +82,14 @@ class Scenario:
     def _check_workload(self) -> None:
         if self.workload is None:
             return
+        if isinstance(self.workload, Tmix):
+            object.__setattr__(self, "workload", Workload(tmix=[self.workload]))
         if not isinstance(self.workload, Workload):
             raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
-        for name in ("transfers", "arrivals", "on_off"):
+        for name in KINDS:
             for index, item in enumerate(getattr(self.workload, name)):
-                flow = item if isinstance(item, Flow) else item.template
-                self.network.check_flow(flow, f"workload.{name}[{index}]")
+                for flow in [item] if isinstance(item, Flow) else item.templates:
+                    self.network.check_flow(flow, f"workload.{name}[{index}]")
 
     def _check_protocol(self) -> None:
         given = self.protocol
@@ -153,7 +155,7 @@ class Scenario:
                 "transfers": [to_table(transfer) for transfer in self.workload.transfers],
                 "arrivals": [to_table(stream) for stream in self.workload.arrivals],
                 "on_off": [to_table(sources) for sources in self.workload.on_off],
-            }
+            } | ({"tmix": [one.to_table() for one in self.workload.tmix]} if self.workload.tmix else {})
         return tomli_w.dumps(data)
 
     @classmethod
@@ -205,12 +207,11 @@ class Scenario:
 
 
 def _workload(table: Any) -> Workload:
-    kinds = {"transfers": Flow, "arrivals": Arrivals, "on_off": OnOff}
-    if not isinstance(table, Mapping) or set(table) - set(kinds):
-        raise ValueError(f"workload must be a table with 'transfers', 'arrivals' and 'on_off', got {table!r}")
+    if not isinstance(table, Mapping) or set(table) - set(KINDS):
+        raise ValueError(f"workload must be a table with 'transfers', 'arrivals', 'on_off' and 'tmix', got {table!r}")
     return Workload(**{
         name: [from_table(kind, item, f"workload.{name}[{i}]") for i, item in enumerate(table.get(name, ()))]
-        for name, kind in kinds.items()
+        for name, kind in KINDS.items()
     })  # fmt: skip
 
 

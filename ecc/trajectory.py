@@ -70,8 +70,8 @@ class Trajectory:
 
         Parameters
             time : shape (n_times,), s. series : name of `SERIES` -> array (n_times, n_flows or n_links).
-            flows : column -> array with one entry a transfer. stats : counts and costs.
-            attributes : what was run (scenario as TOML, seed, version, engine).
+            flows : column -> array with one entry a transfer (`transfer`: its number).
+            stats : counts and costs. attributes : what was run (scenario as TOML, seed, version, engine).
             histogram : edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
             trace : structured array with time [ps], kind, entity and value.
         Raises
@@ -86,7 +86,10 @@ class Trajectory:
             variables[name] = (("time", over), np.asarray(values), {"units": unit, "long_name": meaning})
         data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
-        table = pd.DataFrame(dict(flows))
+        rows = dict(flows)
+        table = pd.DataFrame(
+            rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None
+        )
         table.index.name = "transfer"
         queues = events = None
         if histogram is not None:

@@ -1,4 +1,4 @@
-"""Workloads: transfers that come and go beside the flows of a network.
+"""Workloads: transfers that come and go beside the flows of a network, alone or one after the other in connections.
 
 The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only. What arrives is
 drawn in blocks while a run goes on, so that millions of transfers never exist at once.
@@ -7,20 +7,28 @@ drawn in blocks while a run goes on, so that millions of transfers never exist a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.network import Flow
+from ecc.network import Flow, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_rate, as_size, as_time
+from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, read_vectors, thin, write_vectors
 
-__all__ = ["DRAWN", "Arrivals", "OnOff", "Workload"]
+__all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
 
-DRAWN = np.dtype([("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8")])
-"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template."""
+LABELS = np.dtype([("connection", "i8"), ("unit", "i8"), ("sender", "i8"), ("wait", "f8"), ("last", "i8")])
+"""What a transfer is of its connection (-1: none): number and sender of its unit, the wait before it if it follows the
+transfer before it (else -1), whether it is the last to follow."""
+DRAWN = np.dtype([
+    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8"), ("label", LABELS),
+])  # fmt: skip
+"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template. One that
+follows another has the start of the first of them."""
 
 BLOCK = 1024
 DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
@@ -150,9 +158,9 @@ class Arrivals:
     # ---- what arrives ------------------------------------------------------------------------------------
 
     @property
-    def template(self) -> Flow:
+    def templates(self) -> tuple[Flow]:
         """What all transfers have in common."""
-        return Flow(self.route, packet_size=self.packet_size, reverse=self.reverse)
+        return (Flow(self.route, packet_size=self.packet_size, reverse=self.reverse),)
 
     @property
     def offered_rate(self) -> float:
@@ -232,9 +240,9 @@ class OnOff:
         _check_common(self)
 
     @property
-    def template(self) -> Flow:
+    def templates(self) -> tuple[Flow]:
         """What all transfers have in common."""
-        return Flow(self.route, packet_size=self.packet_size, reverse=self.reverse)
+        return (Flow(self.route, packet_size=self.packet_size, reverse=self.reverse),)
 
     def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
         """Return the stream of each source: blocks of `DRAWN` in the order of their starts.
@@ -262,36 +270,145 @@ class OnOff:
 
 
 @dataclass(frozen=True)
+class Tmix:
+    """Connections of Tmix vectors between hosts on the two ends of a path, each unit of data a transfer of its own.
+
+    In a sequential connection a unit is sent once the one before it has got to its receiver and the wait is over; in a
+    concurrent one either side waits likewise for its own unit before. A unit is a transfer: it begins its congestion
+    control anew, and its ACKs take the other side's way back. Half a vector's RTT is before the first link, half after
+    the last: delays of links come on top, as in ns-2. Windows, losses and segments of vectors are not applied.
+
+    Parameters
+        vectors : sequence of ConnectionVector; a path of a file of them, or its text; or a Synthetic.
+        route : sequence of link indices, of what initiators send. reverse : the same of acceptors.
+        share : float, in (0, 1]. Chance of each connection to be there (see ecc.tmix.thin); the seed draws.
+        packet_size : int, bytes, or (lowest, highest). As in Flow.
+    Raises
+        ValueError, TypeError: a value out of range, or vectors that cannot be read. OSError: a file that cannot.
+    Notes: rows of `Trajectory.flows` say of which connection they are; `ecc.tmix.response_times` sums them up.
+    """
+
+    vectors: Any
+    route: Sequence[int]
+    reverse: Sequence[int]
+    share: float = 1.0
+    packet_size: Any = 1000
+
+    def __post_init__(self) -> None:
+        put = _putter(self)
+        given = self.vectors
+        if isinstance(given, Mapping):
+            put("vectors", from_table(Synthetic, given, "vectors"))
+        elif isinstance(given, str | Path):
+            put("vectors", given if isinstance(given, str) and "\n" in given else str(given))
+            read_vectors(given)
+        elif not isinstance(given, Synthetic):
+            items = tuple(given) if isinstance(given, Iterable) else None
+            if items is None or not all(isinstance(item, ConnectionVector) for item in items):
+                raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {given!r}")
+            put("vectors", items)
+        thin((), self.share)
+        sides = self.templates
+        for name, side in (("route", sides[INITIATOR]), ("reverse", sides[ACCEPTOR])):
+            put(name, side.route)
+        put("packet_size", sides[0].packet_size)
+
+    @property
+    def templates(self) -> tuple[Flow, Flow]:
+        """What the transfers of either side have in common."""
+        ways = ((self.route, self.reverse), (self.reverse, self.route))
+        first, second = (Flow(there, packet_size=self.packet_size, reverse=back) for there, back in ways)
+        return first, second
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the fields as plain values; vectors given one by one as text."""
+        table = to_table(self)
+        if isinstance(self.vectors, Synthetic):
+            table["vectors"] = to_table(self.vectors)
+        elif isinstance(self.vectors, tuple):
+            table["vectors"] = write_vectors(self.vectors, alternate=True)
+        return table
+
+    def draw_vectors(self, rng: np.random.Generator, end: float) -> list[ConnectionVector]:
+        """Return the connections of a run, in the order of their starts.
+
+        Parameters
+            rng : NumPy generator. end : float, s, of the run.
+        """
+        given = self.vectors
+        if isinstance(given, Synthetic):
+            given = given.vectors(rng, end)
+        elif isinstance(given, str):
+            given = read_vectors(given)
+        kept = thin(given, self.share, int(rng.integers(2**32))) if self.share < 1.0 else given
+        return sorted((one for one in kept if one.start < end), key=lambda one: float(one.start or 0.0))
+
+    def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
+        """Return the stream of all connections: blocks of `DRAWN` in the order of their starts.
+
+        Parameters
+            rng : NumPy generator. end : float, s, of the run.
+        """
+        return [self._blocks(rng, end)]
+
+    def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
+        rows = [
+            (vector.start + vector.units[chain[0]].wait, math.inf, unit.size, vector.rtt / 2.0, unit.sender,
+             (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]))
+            for number, vector in enumerate(self.draw_vectors(rng, end))
+            for chain in vector.chains
+            for k, unit in ((k, vector.units[k]) for k in chain)
+        ]  # fmt: skip
+        drawn = np.array(rows, DRAWN)
+        drawn = drawn[np.argsort(drawn["start"], kind="stable")]
+        drawn = drawn[drawn["start"] < end]
+        heads = np.flatnonzero(drawn["label"]["wait"] < 0.0)
+        for block in np.split(drawn, heads[BLOCK::BLOCK]):
+            if len(block):
+                yield block
+
+
+@dataclass(frozen=True)
 class Workload:
-    """Transfers given one by one, streams of random arrivals, and sources that go on and off.
+    """Transfers given one by one, streams of random arrivals, sources that go on and off, and connections.
 
     Parameters
         transfers : sequence of Flow. arrivals : sequence of Arrivals. on_off : sequence of OnOff.
+        tmix : sequence of Tmix, at most one.
     Raises
-        TypeError: something else in any of them.
+        TypeError: something else in any of them. ValueError: several Tmix.
     """
 
     transfers: Sequence[Flow] = ()
     arrivals: Sequence[Arrivals] = ()
     on_off: Sequence[OnOff] = ()
+    tmix: Sequence[Tmix] = ()
 
     def __post_init__(self) -> None:
-        for name, kind in (("transfers", Flow), ("arrivals", Arrivals), ("on_off", OnOff)):
+        for name, kind in KINDS.items():
             given = getattr(self, name)
             items = tuple(given) if isinstance(given, Iterable) else None
             if items is None or not all(isinstance(item, kind) for item in items):
                 raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {given!r}")
             object.__setattr__(self, name, items)
+        if len(self.tmix) > 1:
+            raise ValueError(f"tmix must be one Tmix at most, got {len(self.tmix)}")
 
     @property
-    def _streams(self) -> list[Arrivals | OnOff]:
-        return [*self.arrivals, *self.on_off]
+    def _streams(self) -> list[Arrivals | OnOff | Tmix]:
+        return [*self.arrivals, *self.on_off, *self.tmix]
 
     @property
     def templates(self) -> list[Flow]:
         """What the transfers have in common, each kind once: flows without times, size and access delay."""
         plain = [_template(flow) for flow in self.transfers]
-        return list(dict.fromkeys([*plain, *(stream.template for stream in self._streams)]))
+        return list(dict.fromkeys([*plain, *(one for stream in self._streams for one in stream.templates)]))
+
+    @property
+    def followed(self) -> list[bool]:
+        """Of each template, whether other transfers may follow its."""
+        sides = [one for tmix in self.tmix for one in tmix.templates]
+        return [template in sides for template in self.templates]
 
     def blocks(self, seed: int, duration: float) -> Iterator[NDArray[np.void]]:
         """Yield all transfers that start before `duration`, in the order of their starts, some at a time.
@@ -311,7 +428,8 @@ class Workload:
         streams = [iter([block] if len(block) else [])]
         chances = np.random.default_rng(seed).spawn(len(self._streams))
         for source, rng in zip(self._streams, chances, strict=True):
-            streams += [_of_kind(stream, kinds[source.template]) for stream in source.streams(rng, duration)]
+            of_stream = np.array([kinds[template] for template in source.templates])
+            streams += [_of_kinds(stream, of_stream) for stream in source.streams(rng, duration)]
         return _merged(streams)
 
     def draw(self, seed: int, duration: float) -> list[Flow]:
@@ -319,7 +437,11 @@ class Workload:
 
         Parameters
             seed : int. duration : float, s.
+        Raises
+            ValueError: there are connections: when one transfer follows another, a run must show.
         """
+        if self.tmix:
+            raise ValueError("tmix must be () to draw flows: their starts depend on the run")
         templates = self.templates
         return [
             replace(
@@ -327,8 +449,12 @@ class Workload:
                 size=size if size >= 0 else None, access_delay=delay,
             )
             for block in self.blocks(seed, duration)
-            for start, stop, size, delay, kind in block.tolist()
+            for start, stop, size, delay, kind, _ in block.tolist()
         ]  # fmt: skip
+
+
+KINDS: dict[str, type] = {"transfers": Flow, "arrivals": Arrivals, "on_off": OnOff, "tmix": Tmix}
+"""What the fields of a Workload hold."""
 
 
 def _template(flow: Flow) -> Flow:
@@ -382,6 +508,8 @@ def _drawn(starts: NDArray[np.float64]) -> NDArray[np.void]:
     block["start"] = starts
     block["stop"] = math.inf
     block["size"] = -1
+    for name in ("connection", "unit", "sender", "wait", "last"):
+        block["label"][name] = -1
     return block
 
 
@@ -403,9 +531,9 @@ def _uniform(rng: np.random.Generator, given: Any, n: int) -> NDArray[np.float64
     return rng.uniform(low, high, n)
 
 
-def _of_kind(stream: Iterator[NDArray[np.void]], kind: int) -> Iterator[NDArray[np.void]]:
+def _of_kinds(stream: Iterator[NDArray[np.void]], kinds: NDArray[np.int64]) -> Iterator[NDArray[np.void]]:
     for block in stream:
-        block["kind"] = kind
+        block["kind"] = kinds[block["kind"]]
         yield block
 
 

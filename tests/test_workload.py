@@ -89,7 +89,7 @@ def test_what_the_papers_use():
     mice = Arrivals.lifetimes([0])
     x = drawn(mice)
     rtts = 2.0 * (x["access_delay"] + 0.02)
-    assert len(x) == 500 and rtts.min() >= 0.04 and rtts.max() <= 1.04 and mice.template.packet_size == (800, 1300)
+    assert len(x) == 500 and rtts.min() >= 0.04 and rtts.max() <= 1.04 and mice.templates[0].packet_size == (800, 1300)
     assert (x["stop"] - x["start"]).mean() == pytest.approx(10.0, rel=0.2)
     assert math.isnan(mice.offered_rate)
     load = Arrivals.at_load([0], 0.9, "2.4 Gb/s", 30_000)

@@ -99,7 +99,9 @@ class Setup:
             drawn : shape (n,), dtype ecc.workload.DRAWN.
         """
         out = new_transfers(len(drawn))
-        out["start"] = picoseconds(drawn["start"])
+        waits = drawn["label"]["wait"]
+        out["follows"] = waits >= 0.0
+        out["start"] = picoseconds(np.where(out["follows"], waits, drawn["start"]))
         ends = np.isfinite(drawn["stop"])
         out["stop"][ends] = np.maximum(picoseconds(drawn["stop"][ends]), out["start"][ends] + 1)
         out["size"], out["kind"] = drawn["size"], drawn["kind"]
@@ -153,6 +155,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     ack_delays = network.with_flows(ends).ack_delays
     flows["ack_delay"] = picoseconds(ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
+    if scenario.workload:
+        flows["followed"][network.n_flows :] = scenario.workload.followed
     flows["n_forward"] = [len(flow.route) for flow in ends]
     flows["n_reverse"] = [len(flow.reverse or ()) for flow in ends]
     flows["ack_every"], flows["ack_wait"] = _delayed_acks(ends)

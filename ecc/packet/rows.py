@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import EccError
+from ecc.workload import LABELS
 
-__all__ = ["COLUMNS", "FlowsFile", "columns", "flow_rows"]
+__all__ = ["FlowsFile", "columns", "flow_rows", "label_columns"]
 
-COLUMNS = ("start", "finish", "size", "completion_time", "delivered", "lost", "retransmitted")
 ROWS = 65_536
 """Rows that are written at a time: a row group of the file."""
 
@@ -55,25 +56,38 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
     }
 
 
+def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+    """Return the columns that say of which connections transfers are: connection and unit, -1: none; wait [s], -1:
+    it does not follow another; last: of those that follow one another.
+
+    Parameters
+        rows : shape (n,), dtype TRANSFER_RESULT. n_flows : of the network. labels : dtype LABELS, by transfer.
+    """
+    none = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
+    found = np.concatenate([labels, none])[np.maximum(rows["number"] - n_flows, -1)]
+    return {name: found[name].copy() for name in LABELS.names or ()}
+
+
 class FlowsFile:
     """Rows of transfers, in the order of their ends, on their way to a Parquet file.
 
     Parameters
         path : file to write. It holds rows only once it is closed.
+        columns : what makes rows columns, by name.
     Raises
         EccError: pyarrow is not installed. OSError: the file cannot be written.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, columns: Callable[[NDArray[np.void]], Mapping[str, NDArray[Any]]]) -> None:
+        from ecc.native import TRANSFER_RESULT
+
         try:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
             raise EccError("flows_to needs pyarrow, which is not installed: pip install 'ecc[parquet]'") from None
-        types = [(name, pyarrow.int64() if name in COLUMNS[4:] else pyarrow.float64()) for name in COLUMNS]
-        self._arrow = pyarrow
-        self._schema = pyarrow.schema([("transfer", pyarrow.int64()), *types])
-        self._writer = pyarrow.parquet.ParquetWriter(str(path), self._schema)
+        self._arrow, self._columns = pyarrow, columns
+        self._writer = pyarrow.parquet.ParquetWriter(str(path), self._table(np.zeros(0, TRANSFER_RESULT)).schema)
         self._waiting: list[NDArray[np.void]] = []
 
     def write(self, rows: NDArray[np.void]) -> None:
@@ -86,10 +100,11 @@ class FlowsFile:
         if sum(map(len, self._waiting)) >= ROWS:
             self._flush()
 
+    def _table(self, rows: NDArray[np.void]) -> Any:
+        return self._arrow.table({"transfer": rows["number"].copy(), **self._columns(rows)})
+
     def _flush(self) -> None:
-        rows = np.concatenate(self._waiting)
-        table = self._arrow.table({"transfer": rows["number"].copy(), **columns(rows)}, schema=self._schema)
-        self._writer.write_table(table)
+        self._writer.write_table(self._table(np.concatenate(self._waiting)))
         self._waiting = []
 
     def close(self) -> None:

@@ -22,11 +22,11 @@ from ecc.models.mix import Mix
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, TRANSFER_RESULT, Engine, addresses, bin_edges
 from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.packet.prepare import Part, Setup, prepare
-from ecc.packet.rows import FlowsFile, columns, flow_rows
+from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns
 from ecc.quantity import Quantity, as_count, as_size, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
-from ecc.workload import DRAWN
+from ecc.workload import DRAWN, LABELS
 
 __all__ = ["Run", "build_engine", "resume", "simulate"]
 
@@ -147,7 +147,8 @@ class Run:
             memory_limit=self._options["memory_limit"] or 0,
         )  # fmt: skip
         self._rows: list[NDArray[np.void]] = []
-        self._file = None if self._flows_to is None else FlowsFile(self._flows_to)
+        self._labels = [np.zeros(0, LABELS)]
+        self._file = None if self._flows_to is None else FlowsFile(self._flows_to, self._columns)
         self._arriving = self._chunks()
         self._handed = 0
         self._closed = False
@@ -234,7 +235,20 @@ class Run:
     def _hand_over(self) -> None:
         drawn = next(self._arriving, np.zeros(0, DRAWN))
         self._handed += len(drawn)
+        if self._has_connections:
+            self._labels.append(drawn["label"].copy())
         self._engine.add(self._setup.transfers(drawn), more=len(drawn) > 0)
+
+    @property
+    def _has_connections(self) -> bool:
+        return self.scenario.workload is not None and len(self.scenario.workload.tmix) > 0
+
+    def _columns(self, rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+        found = columns(rows)
+        if self._has_connections:
+            self._labels = [np.concatenate(self._labels)]
+            found |= label_columns(rows, self._setup.n_flows, self._labels[0])
+        return found
 
     def _take_rows(self, rows: NDArray[np.void]) -> None:
         if len(rows) and self._file is not None:
@@ -267,7 +281,7 @@ class Run:
         if self._file is not None and self._flows_to is not None:
             self._file.close()
             self._flows_to = _next_file(self._flows_to)
-            self._file = FlowsFile(self._flows_to)
+            self._file = FlowsFile(self._flows_to, self._columns)
         about = {
             "format": FORMAT, "version": __version__, "scenario": self.scenario.to_toml(), "options": self._options,
             "stopped": self.stopped, "handed": self._handed, "hooks": _sources(self._setup),
@@ -279,7 +293,7 @@ class Run:
         whole, target = np.concatenate([np.zeros(0, TRANSFER_RESULT), *self._rows]), Path(path)
         partial = target.with_name(f"{target.name}.part")
         with partial.open("wb") as file:
-            np.savez(file, about=np.array(json.dumps(about)), rows=whole, **arrays)
+            np.savez(file, about=np.array(json.dumps(about)), rows=whole, labels=np.concatenate(self._labels), **arrays)
         partial.replace(target)
 
     @classmethod
@@ -301,12 +315,12 @@ class Run:
         for k, part in enumerate(run._setup.parts):
             part.link_states[:], part.flow_states[:] = saved[f"links_{k}"], saved[f"flows_{k}"]
         run._engine.load({name[7:]: array for name, array in saved.items() if name.startswith("engine_")})
-        run._rows = [saved["rows"]]
+        run._rows, run._labels = [saved["rows"]], [saved["labels"]]
         run.stopped, run._handed = about["stopped"], about["handed"]
         run._arriving = run._chunks(run._handed)
         if about["flows_to"] is not None:
             run._flows_to = Path(about["flows_to"])
-            run._file = None if run._is_over else FlowsFile(run._flows_to)
+            run._file = None if run._is_over else FlowsFile(run._flows_to, run._columns)
         return run
 
     # ---- what there is -----------------------------------------------------------------------------------
@@ -337,7 +351,9 @@ class Run:
                 "arrival": seen["arrived"] * per_second,
                 "drops": seen["dropped"],
             },
-            columns(rows) | ({"protocol": runs[which]} if isinstance(scenario.protocol, Mix) else {}),
+            {"transfer": rows["number"].copy()}
+            | self._columns(rows)
+            | ({"protocol": runs[which]} if isinstance(scenario.protocol, Mix) else {}),
             {
                 "stopped": self.stopped,
                 "now": stats.now,

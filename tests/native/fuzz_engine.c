@@ -204,7 +204,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .start = (int64_t) take(self, 1) * MS, .stop = -1, .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
         .packet_size = 500 + (int64_t) (kind & 24), .ack_size = 40, .header_bytes = kind & 32,
         .impairment = (int64_t) (take(self, 1) % 3), .ack_every = (int64_t) (take(self, 1) % 4), .ack_wait = 40 * MS,
-        .followed = (int64_t) (take(self, 1) % 2),
+        .followed = (int64_t) (take(self, 1) % 8),
         .access_delay = kind & 64 ? MS : 0, .ack_delay = (int64_t) take(self, 1) * MS / 4,
         .n_forward = 1 + (int64_t) (take(self, 1) % 3), .n_reverse = (int64_t) (take(self, 1) % 3),
         .bottleneck = kind & 128 ? 8 : -1, .header_offset = (int64_t) (take(self, 1) % 2) * 8, .state = record };
@@ -291,9 +291,7 @@ set_input(reader_t *self, input_t *input)
             *transfer = (ecc_transfer_t) { .start = start, .stop = -1, .size = 1 + (int64_t) take(self, 2),
                 .access_delay = (int64_t) (take(self, 1) % 2) * MS, .ack_delay = MS,
                 .kind = (int64_t) take(self, 1) % config->n_templates };
-            if (i > 0 && input->templates[transfer[-1].kind].followed != 0) {
-                transfer->follows = (int64_t) take(self, 1) % 2;
-            }
+            transfer->follows = i > 0 && take(self, 1) % 2 == 0; /* refused at times */
             if (take(self, 1) % 8 == 0) {
                 spoil(self, transfer, sizeof(*transfer) / 8, 0);
             }
