@@ -98,7 +98,8 @@ def solve_dde(
     jit: bool = True,
     method: str = "RK45",
     neutral: bool = False,
-    history_slope: Callable[[float], Any] | None = None,
+    history_slope: Callable[..., Any] | None = None,
+    args: Sequence[float] = (),
 ) -> DdeResult:
     """Return the solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) from its history.
 
@@ -129,6 +130,7 @@ def solve_dde(
         method : "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
         neutral : f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
         history_slope : callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
+        args : numbers that all of these callables take after their other arguments; f is compiled once for all values.
     Returns
         DdeResult; status -1 with the reason in `message`, and what was reached, where it could not go on.
     Raises
@@ -146,6 +148,9 @@ def solve_dde(
     from ecc.fluid.integration import Integration, breaking_points
 
     start, end = _span(t_span)
+    fixed = tuple(_vector(args, "args").tolist()) if len(args) else ()
+    plain = {core.DERIVATIVE: f, core.HISTORY: history, core.HISTORY_SLOPE: history_slope, core.DELAY_OF: delays}
+    f, history, history_slope, delays = (_given(value, fixed) for value in plain.values())
     past = history if callable(history) else None
     initial = _vector(past(start) if past else history, "history")
     n = len(initial)
@@ -189,7 +194,11 @@ def solve_dde(
     if example.shape != (n,) and not (n == 1 and example.shape == ()):
         raise ValueError(f"f must return {n} numbers, got shape {example.shape}")
     functions: dict[int, tuple[str, Callable[..., Any], int]] = {core.DERIVATIVE: ("f", f, n)}
-    callbacks = {core.DERIVATIVE: callback(f, tuple(a.shape for a in arguments), n, example.shape == (), jit)}
+    callbacks = {
+        core.DERIVATIVE: callback(
+            plain[core.DERIVATIVE], tuple(a.shape for a in arguments), n, example.shape == (), jit, fixed
+        )
+    }
     for place, name, function, shapes, size in (
         (core.HISTORY, "history", past, (), n),
         (core.HISTORY_SLOPE, "history_slope", history_slope, (), n),
@@ -198,7 +207,7 @@ def solve_dde(
         if function is not None:
             functions[place] = (name, function, size)
             scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
-            callbacks[place] = callback(function, shapes, size, scalar, jit)
+            callbacks[place] = callback(plain[place], shapes, size, scalar, jit, fixed)
     given = np.asarray(breaks, dtype=float)
     roots = np.concatenate([[start], given[(given > start) & (given < end)]])
     if callable(delays):
@@ -207,7 +216,7 @@ def solve_dde(
         points = breaking_points(roots, lag_values, end, generations=_MOST_JUMPS, most=_MOST_JUMPS)
     else:
         points = breaking_points(roots, lag_values, end, generations=5 + jumps)
-    watch = _events(events)
+    watch = _events(events, fixed)
     run = Integration(
         first,
         (start, end),
@@ -219,6 +228,7 @@ def solve_dde(
         delay_of=_address(callbacks, core.DELAY_OF),
         history=_address(callbacks, core.HISTORY),
         past=initial,
+        numbers=np.array(fixed) if fixed else None,
         breaks=np.sort(points),
         samples=grid[grid > start] if grid is not None else None,
         max_step=max_step,
@@ -266,8 +276,8 @@ def solve_dde(
 class _Event:
     """An event function, its attributes as SciPy reads them, and where it was found."""
 
-    def __init__(self, function: Callable[[float, FloatArray], float]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., float], args: tuple[float, ...]) -> None:
+        self.function = _given(function, args)
         terminal = getattr(function, "terminal", False)
         self.stop_after = (1 if terminal is True else int(terminal)) if terminal else 0
         self.direction = float(getattr(function, "direction", 0.0))
@@ -275,10 +285,15 @@ class _Event:
         self.found: list[tuple[float, FloatArray]] = []
 
 
-def _events(events: Any) -> list[_Event] | None:
+def _given(function: Any, args: tuple[float, ...]) -> Any:
+    """The function with its last arguments; what is no function, or takes none, as it is."""
+    return (lambda *first: function(*first, *args)) if args and callable(function) else function
+
+
+def _events(events: Any, args: tuple[float, ...]) -> list[_Event] | None:
     if events is None:
         return None
-    return [_Event(function) for function in ([events] if callable(events) else events)]
+    return [_Event(function, args) for function in ([events] if callable(events) else events)]
 
 
 def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) -> tuple[int, str, tuple[float, ...]]:

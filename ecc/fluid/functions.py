@@ -27,33 +27,42 @@ class Callback:
 
 
 def callback(
-    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, jit: bool = True
+    function: Callable[..., Any],
+    shapes: tuple[tuple[int, ...], ...],
+    size: int,
+    scalar: bool,
+    jit: bool = True,
+    args: tuple[float, ...] = (),
 ) -> Callback:
     """Return a C callback for a function of t and arrays; one that returns another number of numbers fails.
 
     Parameters
-        function : (t, y[, ylag[, dylag]]) -> `size` numbers, or one number where `scalar`.
+        function : (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number where `scalar`.
         shapes : shapes of its arrays, of the first len(shapes) of (y, ylag, dylag). size : int. scalar : bool.
         jit : compile it; functions that Numba cannot compile are called back.
+        args : numbers that follow. Compiled code, which is the same whatever they are, takes them from `numbers`.
     Returns
         Callback. Keep it for as long as the address is used.
     """
     if jit:
-        found = _jitted(function, shapes, size, scalar)
+        found = _jitted(function, shapes, size, scalar, len(args))
         if found is not None:
             return Callback(found.address, found, True)
-    return _called_back(function, shapes, size)
+    return _called_back(function, shapes, size, args)
 
 
-def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool) -> Any:
+def _jitted(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, scalar: bool, extra: int
+) -> Any:
     import numba
+    from numba.np.unsafe import ndarray
 
     from ecc.fluid.compiled import SIGNATURE, shifted
     from ecc.native.compile import jitable
 
     try:
         inner = jitable(function)
-        key: tuple[Any, ...] | None = (inner, shapes, size, scalar)
+        key: tuple[Any, ...] | None = (inner, shapes, size, scalar, extra)
     except TypeError:  # it reaches arrays: frozen as they are now, so compiled anew every time
         try:
             inner, key = numba.njit(function), None
@@ -62,36 +71,49 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
     if key in _compiled:
         return _compiled[key]
     carray: Any = numba.carray  # type: ignore[attr-defined]
+    to_fixed_tuple: Any = ndarray.to_fixed_tuple
+    if extra:
+
+        def rest(numbers: Any) -> Any:
+            return to_fixed_tuple(carray(numbers, (extra,)), extra)
+
+    else:
+
+        def rest(numbers: Any) -> Any:
+            return ()
+
+    args = numba.njit(rest)
     if len(shapes) == 0:
 
-        def evaluate(at: Any, y: Any, lag: Any) -> Any:
-            return inner(at[0])
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], *args(numbers))
 
     elif len(shapes) == 1:
         (own,) = shapes
 
-        def evaluate(at: Any, y: Any, lag: Any) -> Any:
-            return inner(at[0], carray(y, own))
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], carray(y, own), *args(numbers))
 
     elif len(shapes) == 2:
         own, lagged = shapes
 
-        def evaluate(at: Any, y: Any, lag: Any) -> Any:
-            return inner(at[0], carray(y, own), carray(lag, lagged))
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            return inner(at[0], carray(y, own), carray(lag, lagged), *args(numbers))
 
     else:
         own, lagged, _ = shapes
         lags = lagged[0] * lagged[1]
 
-        def evaluate(at: Any, y: Any, lag: Any) -> Any:
-            return inner(at[0], carray(y, own), carray(lag, lagged), carray(shifted(lag, lags), lagged))
+        def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
+            lagging = carray(shifted(lag, lags), lagged)
+            return inner(at[0], carray(y, own), carray(lag, lagged), lagging, *args(numbers))
 
     value = numba.njit(evaluate)
     if scalar:
 
         def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
             try:
-                out[0] = value(at, y, lag)
+                out[0] = value(at, y, lag, numbers)
             except Exception:
                 return 1
             return 0
@@ -100,7 +122,7 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
 
         def entry(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: Any, held: Any) -> Any:
             try:
-                found = value(at, y, lag)
+                found = value(at, y, lag, numbers)
                 if len(found) != size:
                     return 1
                 for i in range(size):
@@ -118,7 +140,9 @@ def _jitted(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], s
     return made
 
 
-def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int) -> Callback:
+def _called_back(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, args: tuple[float, ...]
+) -> Callback:
     views: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
     slopes = 8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0  # bytes: they follow as many lags
 
@@ -135,7 +159,7 @@ def _called_back(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ..
         try:
             addresses = (y, lag, lag + slopes)
             arrays = [view(address, shape) for address, shape in zip(addresses, shapes, strict=False)]
-            found = np.asarray(function(float(view(at, (1,))[0]), *arrays), dtype=float)
+            found = np.asarray(function(float(view(at, (1,))[0]), *arrays, *args), dtype=float)
             if found.size != size:
                 return 1
             view(out, (size,))[:] = found

@@ -1,0 +1,281 @@
+"""Ensembles: one model with many parameters and initial states, run on all cores, labelled by what was varied.
+
+Members run in threads, because the compiled engines hold no lock of the interpreter, and each of them is the run that
+`simulate` or `solve_dde` makes of it alone, bit by bit. What varies is a mapping from names to values as in xarray: a
+list of values is a dimension of its own, and DataArrays that share a dimension vary together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.fluid.dde import DdeResult, solve_dde
+from ecc.fluid.run import simulate
+from ecc.models.base import Protocol
+from ecc.scenario import Scenario
+from ecc.trajectory import SERIES, Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ensemble", "solve_ensemble"]
+
+_OPTIONS = tuple(name for name in signature(simulate).parameters if name not in ("scenario", "progress", "sample"))
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The members of an ensemble: `shape` over `dims`, and for each, in order, what varies."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coordinates: dict[str, Any]
+    values: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, over: Mapping[str, Any]) -> _Members:
+        import xarray as xr
+
+        if not over:
+            raise ValueError("over must name what varies, got {}")
+        places, choices = [], {}
+        coordinates: dict[str, Any] = {}
+        for name, given in over.items():
+            if isinstance(given, xr.DataArray):
+                choices[name] = list(given.to_numpy().ravel())
+                places.append(given.copy(data=np.arange(given.size).reshape(given.shape)))
+                coordinates[name] = given.variable
+            else:
+                choices[name] = list(given)
+                places.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
+                scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
+                coordinates[name] = (name, choices[name] if scalar else np.arange(len(choices[name])))
+            if not choices[name]:
+                raise ValueError(f"over must have values for each name, got none for {name!r}")
+        broadcast = xr.broadcast(*places)
+        flat = [index.to_numpy().ravel() for index in broadcast]
+        count = broadcast[0].size
+        values = [
+            {name: choices[name][int(index[k])] for name, index in zip(over, flat, strict=True)} for k in range(count)
+        ]
+        coordinates = {**{str(k): v for k, v in broadcast[0].coords.items()}, **coordinates}
+        return cls(tuple(map(str, broadcast[0].dims)), broadcast[0].shape, coordinates, values)
+
+
+def _outcomes(
+    count: int, one: Callable[[int], Any], workers: int | None, progress: Callable[[float], None] | None
+) -> Iterator[tuple[int, Any]]:
+    """Each member's number with its result or its exception, as they end; the first before all others.
+
+    That one compiles what all of them need.
+    """
+    threads = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+
+    def safe(k: int) -> Any:
+        try:
+            return one(k)
+        except Exception as error:  # the member's, not the ensemble's
+            return error
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield 0, safe(0)
+        running = {pool.submit(safe, k): k for k in range(1, count)}
+        if progress is not None:
+            progress(1.0 / count)
+        for done, future in enumerate(as_completed(running), start=2):
+            yield running.pop(future), future.result()
+            if progress is not None:
+                progress(done / count)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _collected(members: _Members, outcomes: Iterator[tuple[int, Any]], kind: type) -> tuple[list[Any], list[str]]:
+    """What each member returned (None for those that raised) and, for those that raised, why."""
+    found: list[Any] = [None] * len(members.values)
+    why = [""] * len(members.values)
+    first: Exception | None = None
+    for k, outcome in outcomes:
+        if isinstance(outcome, kind):
+            found[k] = outcome
+        else:
+            why[k] = f"{type(outcome).__name__}: {outcome}"
+            first = first or outcome
+    if first is not None and all(outcome is None for outcome in found):
+        raise first
+    return found, why
+
+
+def ensemble(
+    scenario: Scenario,
+    over: Mapping[str, Any],
+    *,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """Return the fluid runs of a scenario with other parameters, starts or fields, as one labelled Dataset.
+
+    Parameters
+        scenario : Scenario of one protocol.
+        over : name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
+            "protocol"), or an option of `simulate` ("perturb", "rtol"). A sequence makes a dimension of this name; an
+            xarray DataArray brings its own dimensions, so that those with one in common vary together.
+        workers : int, > 0. Threads; None: as many as there are cores for this process.
+        progress : called with the share of the members that are done.
+        options : for `simulate`, the same for all.
+    Returns
+        Dataset with the series of a trajectory over (*what varies, time, flow or link), and for each member `stopped`
+        ("completed", or why it ended before, or what it raised) and `steps`. What a member did not reach is nan (-1
+        for `bottleneck`). Values that are neither numbers nor strings are labelled by their position.
+    Raises
+        ValueError: a name that is none of these, no values; members of different size; what the first member raised,
+        if all of them raise.
+    Example
+        >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1])
+        >>> scenario = ecc.Scenario(net, ecc.models.QIRCP(), 30.0)
+        >>> runs = ensemble(scenario, {"alpha": [0.5, 1.0, 1.5]}, time="discrete")
+        >>> runs.rate.dims, bool((runs.stopped == "completed").all())
+        (('alpha', 'time', 'flow'), True)
+    """
+    import xarray as xr
+
+    if not isinstance(scenario, Scenario) or not isinstance(scenario.protocol, Protocol):
+        raise ValueError(f"scenario must be a Scenario of one Protocol, got {scenario!r}")
+    parameters = [field.name for field in fields(scenario.protocol)]
+    parts = [field.name for field in fields(scenario)]
+    for name in over:
+        if name not in (*parameters, *parts, *_OPTIONS):
+            raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {name!r}")
+    members = _Members.of(over)
+
+    def one(k: int) -> Trajectory:
+        varied = members.values[k]
+        here = replace(scenario, **{name: value for name, value in varied.items() if name in parts})
+        tuned = {name: value for name, value in varied.items() if name in parameters and name not in parts}
+        if tuned:
+            assert isinstance(here.protocol, Protocol)
+            here = replace(here, protocol=replace(here.protocol, **tuned))
+        own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
+        return simulate(here, **{**options, **own})
+
+    found, stopped = _collected(members, _outcomes(len(members.values), one, workers, progress), Trajectory)
+    runs = [run for run in found if run is not None]
+    longest = max(runs, key=lambda run: run.data.sizes["time"])
+    variables: dict[str, Any] = {}
+    for name, array in longest.data.data_vars.items():
+        shape = array.shape
+        whole = np.full((len(found), *shape), -1 if name == "bottleneck" else np.nan, dtype=array.dtype)
+        for k, run in enumerate(found):
+            if run is not None:
+                values = run.data[name].to_numpy()
+                if values.shape[1:] != shape[1:]:
+                    raise ValueError(
+                        f"members must have one number of flows and links, got {shape[1]} and {values.shape[1]}"
+                    )
+                whole[k, : len(values)] = values
+        dims = (*members.dims, "time", SERIES[str(name)][0])
+        variables[str(name)] = (dims, whole.reshape(*members.shape, *shape), array.attrs)
+    reasons = [run.stopped if run is not None else why for run, why in zip(found, stopped, strict=True)]
+    counts = [run.stats["steps"] if run is not None else 0 for run in found]
+    variables["stopped"] = (members.dims, np.array(reasons, dtype=object).reshape(members.shape))
+    variables["steps"] = (members.dims, np.array(counts).reshape(members.shape))
+    labels = {str(name): longest.data[name] for name in ("time", "flow", "link")}
+    kept = {name: longest.data.attrs[name] for name in ("engine", "time", "version")}
+    return xr.Dataset(
+        variables, coords={**labels, **members.coordinates}, attrs={**kept, "scenario": scenario.to_toml()}
+    )
+
+
+def solve_ensemble(
+    f: Callable[..., Any],
+    t_span: Sequence[float],
+    history: Any,
+    delays: Any,
+    *,
+    args: Mapping[str, Any],
+    t_eval: ArrayLike,
+    workers: int | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """Return the solutions of a delay differential equation for many values of its arguments, as one Dataset.
+
+    Parameters
+        f, t_span, history, delays : as for `solve_dde`. Functions take the values of `args`, in their order, after
+            their other arguments. `history` may be a DataArray with a dimension "component", `delays` one with a
+            dimension "delay"; their other dimensions vary.
+        args : name -> values, numbers: a sequence makes a dimension of this name; a DataArray brings its dimensions.
+            Empty where only the history or the delays vary.
+        t_eval : shape (n_times,), increasing, within t_span.
+        workers : int, > 0. Threads; None: as many as there are cores for this process.
+        progress : called with the share of the members that are done. options : for `solve_dde`, the same for all.
+    Returns
+        Dataset: `y` (*what varies, component, t), nan where a solution could not be reached; for each member `success`,
+        `message` (of `solve_dde`, or what the member raised), `steps` and `nfev`.
+    Raises
+        ValueError: nothing varies; what the first member raised, if all of them raise.
+    Notes: f is compiled once. One that Numba cannot compile runs under the interpreter's lock, on one core.
+    Example
+        >>> def f(t, y, ylag, gain):
+        ...     return -gain * ylag[0]
+        >>> found = solve_ensemble(f, (0, 40), [1.0], [1.0], args={"gain": [1.5, 1.65]}, t_eval=np.arange(30, 41))
+        >>> abs(found.y).max("t").values.round(2).ravel()  # on both sides of pi/2
+        array([0.3, 9.8])
+    """
+    import xarray as xr
+
+    own = {"history": (history, "component"), "delays": (delays, "delay")}
+    over: dict[str, Any] = dict(args)
+    for name, (given, last) in own.items():
+        if isinstance(given, xr.DataArray):
+            if last not in given.dims:
+                raise ValueError(f"{name} must have a dimension {last!r}, got {given.dims}")
+            others = given.isel({last: 0}, drop=True)
+            over[f" {name}"] = others.copy(data=np.arange(others.size).reshape(others.shape))
+    members = _Members.of(over)
+    rows = {
+        name: given.transpose(..., last).to_numpy().reshape(-1, given.sizes[last])
+        for name, (given, last) in own.items()
+        if isinstance(given, xr.DataArray)
+    }
+
+    def one(k: int) -> DdeResult:
+        varied = members.values[k]
+        past = rows["history"][varied[" history"]] if "history" in rows else history
+        lags = rows["delays"][varied[" delays"]] if "delays" in rows else delays
+        numbers = tuple(float(varied[name]) for name in args)
+        return solve_dde(f, t_span, past, lags, t_eval=t_eval, args=numbers, **options)
+
+    found, why = _collected(members, _outcomes(len(members.values), one, workers, progress), DdeResult)
+    times = np.asarray(t_eval, dtype=float)
+    size = next(result.y.shape[0] for result in found if result is not None)
+    y = np.full((len(found), size, len(times)), np.nan)
+    for k, result in enumerate(found):
+        if result is not None:
+            y[k, :, : len(result.t)] = result.y
+
+    def each(read: Callable[[DdeResult], Any], otherwise: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
+        values = np.array([otherwise if r is None else read(r) for r in found])
+        return members.dims, values.reshape(members.shape)
+
+    messages = np.array([why[k] if r is None else r.message for k, r in enumerate(found)], dtype=object)
+    return xr.Dataset(
+        {
+            "y": ((*members.dims, "component", "t"), y.reshape(*members.shape, size, len(times))),
+            "success": each(lambda r: r.success, False),
+            "message": (members.dims, messages.reshape(members.shape)),
+            "steps": each(lambda r: r.steps, 0),
+            "nfev": each(lambda r: r.nfev, 0),
+        },
+        coords={"t": times, **{name: c for name, c in members.coordinates.items() if not name.startswith(" ")}},
+    )

@@ -1,0 +1,155 @@
+"""Ensembles: the same as a plain loop, bit by bit, labelled; failures of members are marked."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from ecc.fluid import ensemble, simulate, solve_dde, solve_ensemble
+from ecc.models import PIQIRCP, QIRCP
+from ecc.network import Network
+from ecc.scenario import Scenario
+
+SCENARIO = Scenario(Network.dumbbell("100 Mb/s", [0.1, 0.2]), PIQIRCP(), 4.0)
+
+
+def wright(t, y, ylag, gain, level):
+    return -gain * ylag[0] * (1.0 + y[0])
+
+
+def begun(t, gain, level):
+    return [level]
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_members_are_those_of_a_plain_loop(time):
+    alphas, tau1s = [0.3, 0.6, 0.9], [0.02, 0.05]
+    heard = []
+    runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, workers=3, progress=heard.append)
+    assert heard[-1] == 1.0 and heard == sorted(heard) and len(heard) == 6
+    assert runs.rate.dims == ("alpha", "tau1", "time", "flow") and runs.queue.dims[-1] == "link"
+    for alpha in alphas:
+        for tau1 in tau1s:
+            alone = simulate(replace(SCENARIO, protocol=PIQIRCP(alpha=alpha, tau1=tau1)), time=time)
+            member = runs.sel(alpha=alpha, tau1=tau1)
+            for name in alone.data:
+                assert np.array_equal(member[name].to_numpy(), alone.data[name].to_numpy()), name
+            assert member.steps == alone.stats["steps"] and member.stopped == "completed"
+    assert runs.rate.attrs["units"] == "bit/s"
+
+
+def test_arrays_with_one_dimension_vary_together():
+    rng = np.random.default_rng(1)
+    alpha = xr.DataArray(rng.uniform(0.2, 0.8, 4), dims="draw")
+    gamma = xr.DataArray(rng.uniform(0.8, 1.0, 4), dims="draw")
+    runs = ensemble(SCENARIO, {"alpha": alpha, "gamma": gamma, "perturb": [0.0, 0.1]}, time="discrete",
+                    start="equilibrium")  # fmt: skip
+    assert runs.rate.dims == ("draw", "perturb", "time", "flow")
+    assert np.array_equal(runs.alpha, alpha) and runs.alpha.dims == ("draw",)
+    calm = runs.arrival.sel(perturb=0.0).isel(link=0)
+    assert np.allclose(calm, 100e6 * gamma.to_numpy()[:, None], rtol=1e-9)
+    assert (runs.rate.isel(time=0).sel(perturb=0.1) > 1.05 * runs.rate.isel(time=0).sel(perturb=0.0)).all()
+
+
+def test_networks_and_protocols_are_labelled_by_position():
+    networks = [Network.dumbbell(C, [0.1]) for C in ("10 Mb/s", "20 Mb/s")]
+    runs = ensemble(replace(SCENARIO, network=networks[0]), {"network": networks, "protocol": [QIRCP(), PIQIRCP()]},
+                    time="discrete", start="equilibrium")  # fmt: skip
+    assert runs.network.to_numpy().tolist() == [0, 1]
+    assert runs.arrival.isel(time=-1, link=0).to_numpy() == pytest.approx(0.95 * np.array([[10e6, 10e6], [20e6, 20e6]]))
+
+
+def test_a_member_that_fails_is_marked():
+    runs = ensemble(SCENARIO, {"alpha": [0.5, -1.0]}, time="discrete")
+    assert runs.stopped.to_numpy().tolist()[0] == "completed"
+    assert runs.stopped.to_numpy().tolist()[1].startswith("ValueError: alpha must be > 0")
+    assert runs.rate.isel(alpha=0).notnull().all() and runs.rate.isel(alpha=1).isnull().all()
+    assert (runs.bottleneck.isel(alpha=1) == -1).all() and runs.steps.to_numpy().tolist()[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ({"speed": [1.0]}, "over must name one of alpha, .*, got 'speed'"),
+        ({}, "over must name what varies"),
+        ({"alpha": []}, "over must have values for each name, got none for 'alpha'"),
+        ({"alpha": [-1.0, -2.0]}, "alpha must be > 0"),
+        ({"network": [Network.dumbbell("1 Mb/s", [0.1] * n) for n in (1, 2)]}, "members must have one number of flows"),
+    ],
+)
+def test_bad_ensembles(over, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble(SCENARIO, over, time="discrete")
+    with pytest.raises(ValueError, match="scenario must be a Scenario of one Protocol"):
+        ensemble(SCENARIO.network, over)
+
+
+def test_solutions_are_those_of_a_plain_loop():
+    t, gains, levels = np.linspace(1.0, 20.0, 9), [0.5, 1.0, 1.7], [0.1, 0.5]
+    heard = []
+    args = {"gain": gains, "level": levels}
+    found = solve_ensemble(wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, workers=2,
+                           progress=heard.append)  # fmt: skip
+    assert found.y.dims == ("gain", "level", "component", "t") and found.success.all() and heard[-1] == 1.0
+    for gain in gains:
+        for level in levels:
+
+            def alone(t, y, ylag, gain=gain):
+                return -gain * ylag[0] * (1.0 + y[0])
+
+            plain = solve_dde(alone, (0.0, 20.0), [level], [1.0], t_eval=t, rtol=1e-7)
+            member = found.sel(gain=gain, level=level)
+            assert np.array_equal(member.y, plain.y)
+            assert (member.steps, member.nfev, member.message) == (plain.steps, plain.nfev, plain.message)
+
+
+def test_histories_and_delays_vary():
+    delays = xr.DataArray([[1.0], [1.5]], dims=("longer", "delay"))
+    history = xr.DataArray([[0.1, 0.0], [0.2, 1.0], [0.3, 2.0]], dims=("begin", "component"))
+
+    def f(t, y, ylag):
+        return [-ylag[0, 0], y[0]]
+
+    found = solve_ensemble(f, (0.0, 5.0), history, delays, args={}, t_eval=[5.0], rtol=1e-8)
+    assert found.y.sizes == {"begin": 3, "longer": 2, "component": 2, "t": 1}
+    plain = solve_dde(f, (0.0, 5.0), [0.3, 2.0], [1.5], t_eval=[5.0], rtol=1e-8)
+    assert np.array_equal(found.y.isel(begin=2, longer=1), plain.y)
+
+
+def test_what_cannot_go_on_is_marked():
+    found = solve_ensemble(lambda t, y, ylag, gain: gain * y * y, (0.0, 2.0), [1.0], [], args={"gain": [0.1, 1.0]},
+                           t_eval=[0.5, 1.5])  # fmt: skip
+    assert found.success.to_numpy().tolist() == [True, False]
+    assert found.y.isnull().to_numpy()[1, 0].tolist() == [False, True]
+    assert "at t = 0.9999" in found.message.to_numpy()[1]
+
+
+def test_bad_solutions():
+    with pytest.raises(ValueError, match="delays must be >= 0, got -1.0"):
+        solve_ensemble(wright, (0.0, 1.0), begun, [-1.0], args={"gain": [1.0], "level": [1.0, 2.0]}, t_eval=[1.0])
+    with pytest.raises(ValueError, match="history must have a dimension 'component'"):
+        solve_ensemble(wright, (0.0, 1.0), xr.DataArray([1.0], dims="x"), [1.0], args={}, t_eval=[1.0])
+    with pytest.raises(ValueError, match="over must name what varies"):
+        solve_ensemble(wright, (0.0, 1.0), begun, [1.0], args={}, t_eval=[1.0])
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_arguments_follow_in_every_function(jit):
+    def f(t, y, ylag, gain, lag):
+        return -gain * ylag[0]
+
+    def before(t, gain, lag):
+        return [gain]
+
+    def delay(t, y, gain, lag):
+        return [lag]
+
+    def low(t, y, gain, lag):
+        return y[0] - 0.2 * gain
+
+    low.terminal = True
+    found = solve_dde(f, (0.0, 5.0), before, delay, args=(0.5, 1.0), events=low, rtol=1e-9, atol=1e-12, jit=jit)
+    assert found.compiled == jit
+    # y = 0.5 - 0.25 t to t = 1, then y' = -0.5 (0.5 - 0.25 (t - 1)): 0.1 where s - s^2/4 = 0.6, s = t - 1
+    assert found.t_events[0][0] == pytest.approx(1.0 + 2.0 - np.sqrt(4.0 - 2.4), rel=1e-8)
