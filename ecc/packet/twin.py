@@ -46,6 +46,7 @@ from ecc.packet.twin_state import (
     to_seconds,
     transmission,
 )
+from ecc.packet.twin_transport import Incoming, Outgoing, Segment
 
 __all__ = ["Kind", "Twin", "build_twin"]
 
@@ -166,7 +167,7 @@ class Twin:
         receiver = Receiver(patience=3 if any(link.reorders for link in forward) else 1)
         flow = TwinFlow(
             index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
-            sizes, way, receiver,
+            sizes, way, receiver, Outgoing(given) if given.transport else None, Incoming(),
         )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
@@ -411,7 +412,7 @@ class Twin:
         self.go(flow)
 
     def send(self, flow: TwinFlow) -> None:
-        self.emit(flow)
+        self.emit(flow, flow.next)
         self.go(flow)
 
     def timer(self, flow: TwinFlow) -> None:
@@ -421,27 +422,34 @@ class Twin:
     def go(self, flow: TwinFlow) -> None:
         """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
         while flow.active:
-            size = flow.next_size
-            full = flow.window > 0.0 and flow.in_flight + size > flow.window
-            if size <= 0 or full or flow.window == flow.rate == 0.0:
+            segment = flow.next
+            full = flow.window > 0.0 and segment.rule != 1 and flow.outstanding + segment.size > flow.window
+            if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
                 self.set_timer(Kind.SEND, flow.index, None)
                 return
             if flow.rate > 0.0:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
                 self.set_timer(Kind.SEND, flow.index, max(self.now, due))
                 return
-            self.emit(flow)
+            self.emit(flow, segment)
 
-    def emit(self, flow: TwinFlow) -> None:
+    def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """One packet leaves the sender."""
-        packet = Packet(flow, flow.next_size, flow.sent, self.now, self.new_headers(), flow.forward)
+        packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward)
         self.in_flight += 1
         flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
-        self.ask_flow(flow, "on_send", packet)
-        if flow.in_flight == 0:
+        self.ask_flow(flow, "on_send", packet, int(segment.is_repeat))
+        if flow.in_flight == 0 and flow.outgoing:
+            self.start_timer(flow)
+        elif flow.in_flight == 0:
             flow.heard = self.now
         flow.sent += packet.size
+        if flow.outgoing:
+            flow.outgoing.sent(segment)
+        if segment.is_repeat:
+            flow.lost += packet.size
+            flow.expected += packet.size
         flow.draw_size()
         if (Kind.TIMEOUT, flow.index) not in self.timers:
             self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout)
@@ -453,21 +461,25 @@ class Twin:
     def receive(self, packet: Packet) -> None:
         """The receiver turns a packet into its ACK."""
         flow = packet.flow
-        flow.received += packet.size
+        handed_on, may_wait = packet.size, True
+        if flow.outgoing:
+            handed_on, may_wait = flow.incoming.take(packet.offset, packet.offset + packet.size)
+        flow.received += handed_on
         self.data_packets += 1
         if flow.followers and flow.received >= flow.given.size and not self.is_followed(flow):
             self.set_timer(Kind.START, flow.index + 1, self.now + flow.followers[0]["start"])
         self.ask_flow(flow, "on_receive", packet)
         packet.is_ack, packet.route, packet.place = True, flow.reverse, 0
         receiver = flow.receiver
-        receiver.note(packet.offset, packet.size, flow.base)
+        if not flow.outgoing:
+            receiver.note(packet.offset, packet.size, flow.base)
         if receiver.kept:
             self.forget(receiver.kept)
         elif flow.given.ack_every > 1:
             self.set_timer(Kind.FLUSH, flow.index, self.now + flow.given.ack_wait)
         receiver.kept = packet
         receiver.n_kept += 1
-        if receiver.n_kept >= flow.given.ack_every:
+        if receiver.n_kept >= flow.given.ack_every or not may_wait:
             self.set_timer(Kind.FLUSH, flow.index, None)
             self.acknowledge(flow)
 
@@ -477,6 +489,8 @@ class Twin:
         packet, receiver.kept, receiver.n_kept = receiver.kept, None, 0
         assert packet is not None
         packet.front, packet.missing = receiver.front, receiver.missing
+        if flow.outgoing:
+            packet.front, packet.sacks = flow.incoming.next, flow.incoming.sacks
         if flow.reverse:
             self.arrive(packet)
         else:
@@ -502,19 +516,12 @@ class Twin:
         flow.packets -= 1
         first = flow.srtt == 0.0
         flow.rtt = to_seconds(self.now - packet.sent)
+        if flow.outgoing:
+            var = flow.outgoing.rttvar
+            flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
         flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
-        flow.heard = self.now
-        flow.n_timeouts = 0
-        flow.acked = 0
-        if packet.front > flow.expected:  # else all it says is known or had been given up
-            lost, flow.known = packet.missing - flow.known, packet.missing
-            if lost > 0:
-                flow.lost += lost
-                flow.expected += lost
-                if flow.active:
-                    self.ask_flow(flow, "on_loss")
-            flow.acked, flow.expected = packet.front - flow.expected, packet.front
+        (self.hear_transport if flow.outgoing else self.hear)(flow, packet)
         if flow.active:
             self.ask_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
@@ -523,6 +530,37 @@ class Twin:
             self.go(flow)
         else:
             self.leave_if_over(flow)
+
+    def hear(self, flow: TwinFlow, packet: Packet) -> None:
+        """What an ACK settles without a transport."""
+        flow.heard = self.now
+        flow.n_timeouts = flow.acked = 0
+        if packet.front > flow.expected:  # else all it says is known or had been given up
+            lost, flow.known = packet.missing - flow.known, packet.missing
+            if lost > 0:
+                flow.lost += lost
+                flow.expected += lost
+                if flow.active:
+                    self.ask_flow(flow, "on_loss")
+            flow.acked, flow.expected = packet.front - flow.expected, packet.front
+
+    def hear_transport(self, flow: TwinFlow, packet: Packet) -> None:
+        """What an ACK settles with a transport."""
+        assert flow.outgoing is not None
+        flow.acked, is_loss, starts = flow.outgoing.hear(packet.front, packet.sacks, packet.size)
+        flow.expected += flow.acked
+        if flow.acked > 0:
+            flow.n_timeouts = 0
+        if starts:
+            self.start_timer(flow)
+        if is_loss and flow.active:
+            self.ask_flow(flow, "on_loss")
+
+    def start_timer(self, flow: TwinFlow) -> None:
+        """The retransmission timer of a transport starts."""
+        flow.heard, deadline = self.now, self.now + flow.timeout
+        if self.timers.get((Kind.TIMEOUT, flow.index), NEVER) > deadline:
+            self.set_timer(Kind.TIMEOUT, flow.index, deadline)
 
     def stop(self, flow: TwinFlow) -> None:
         """A flow stops sending; its ACKs and timeouts still count what drains."""
@@ -536,16 +574,20 @@ class Twin:
 
     def check_timeout(self, flow: TwinFlow) -> None:
         deadline = flow.heard + flow.timeout
-        if flow.in_flight == 0:
+        if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
         if deadline > self.now:
             self.set_timer(Kind.TIMEOUT, flow.index, deadline)
             return
-        flow.lost += flow.in_flight
-        flow.base = flow.expected = flow.sent
-        flow.known = 0
-        flow.heard = self.now
         flow.n_timeouts += 1
+        if flow.outgoing:
+            flow.outgoing.time_out()
+            self.start_timer(flow)
+        else:
+            flow.lost += flow.in_flight
+            flow.base = flow.expected = flow.sent
+            flow.known = 0
+            flow.heard = self.now
         if flow.active:
             self.ask_flow(flow, "on_loss", kind=1)
         self.go(flow)
@@ -584,14 +626,18 @@ class Twin:
         """Call a hook of a flow, if there is one, and take over what it wrote."""
         if name not in flow.hooks:
             return
+        stream, in_flight = flow.outgoing, flow.outstanding
+        if stream and name == "on_loss":
+            in_flight = (stream.top if kind == 1 else stream.before) - stream.una
         env: Any = Record(FLOW_ENV, {
             "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
-            "in_flight": flow.in_flight, "delivered": flow.delivered, "lost": flow.lost,
+            "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
             "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
             "random": flow.random.next() if flow.given.wants_random else 0.0,
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
-            "acked": flow.acked if name == "on_ack" else 0, "recovering": 0, "recovered": 0,
+            "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
+            "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
         })  # fmt: skip
         self.call(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):
@@ -685,6 +731,7 @@ class Twin:
 
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
+        again = f.sent - f.outgoing.top if f.outgoing else again
         counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost)
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt)
 

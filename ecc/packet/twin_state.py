@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ecc.models.base import Hook
+from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Segment
 
 __all__ = [
     "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record", "Template", "TwinFlow",
@@ -21,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
+FIRST_RTO = 10**12  # ps, of a transport
 LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
@@ -110,6 +112,7 @@ class Packet:
     is_ack: bool = False
     front: int = 0  # what the ACK says: all offsets below are settled ...
     missing: int = 0  # ... and so many of these bytes, since the last timeout, are lost
+    sacks: Ranges = field(default_factory=list)  # of a transport: what the receiver holds beyond front
     place: int = 0  # index in route of the link it is at
 
     @property
@@ -301,6 +304,8 @@ class TwinFlow:
     sizes: Random  # of packets, where they are drawn
     way: Way | None  # what the pure delay does to ACKs
     receiver: Receiver
+    outgoing: Outgoing | None  # of a transport
+    incoming: Incoming
     full_size: int = 0  # of the next packet once the opening is over
     started: bool = False
     active: bool = False
@@ -328,7 +333,8 @@ class TwinFlow:
     def needs_receiver(self) -> bool:
         """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
         reordered = any(link.reorders for link in self.forward)
-        return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
+        other = self.outgoing is not None or self.given.ack_every > 1 or reordered
+        return bool(self.reverse) or self.way is not None or other
 
     @property
     def is_watched(self) -> bool:
@@ -344,10 +350,17 @@ class TwinFlow:
         return self.expected - self.lost
 
     @property
-    def next_size(self) -> int:
-        """Size of the next packet; 0 when nothing is owed."""
+    def outstanding(self) -> int:
+        """What counts against the window."""
+        return self.outgoing.in_flight if self.outgoing else self.in_flight
+
+    @property
+    def next(self) -> Segment:
+        """The next packet; its size is 0 when nothing is owed."""
+        if self.outgoing:
+            return self.outgoing.next(self.packet_size)
         owed = self.given.size - self.delivered - self.in_flight
-        return min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size
+        return Segment(self.sent, min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size, 0)
 
     @property
     def packet_size(self) -> int:
@@ -367,7 +380,10 @@ class TwinFlow:
 
     @property
     def timeout(self) -> int:
-        least = max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+        given, least = self.given, max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
+        if self.outgoing:
+            spread = max(to_seconds(given.rto_granularity), 4.0 * self.outgoing.rttvar)
+            least = max(given.least_rto, to_ps(self.srtt + spread) if self.srtt > 0.0 else FIRST_RTO)
         return min(least << min(self.n_timeouts, 6), max(MOST_TIMEOUT, least))  # 64 s: six doublings at most
 
 
