@@ -205,6 +205,8 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .packet_size = 500 + (int64_t) (kind & 24), .ack_size = 40, .header_bytes = kind & 32,
         .impairment = (int64_t) (take(self, 1) % 3), .ack_every = (int64_t) (take(self, 1) % 4), .ack_wait = 40 * MS,
         .followed = (int64_t) (take(self, 1) % 8),
+        .transport = (int64_t) (take(self, 1) % 3), .receiver_window = (int64_t) (take(self, 1) % 4) * 2000,
+        .least_rto = (int64_t) take(self, 1) * MS, .rto_granularity = (int64_t) (take(self, 1) % 16) * MS,
         .access_delay = kind & 64 ? MS : 0, .ack_delay = (int64_t) take(self, 1) * MS / 4,
         .n_forward = 1 + (int64_t) (take(self, 1) % 3), .n_reverse = (int64_t) (take(self, 1) % 3),
         .bottleneck = kind & 128 ? 8 : -1, .header_offset = (int64_t) (take(self, 1) % 2) * 8, .state = record };

@@ -621,6 +621,10 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_PACKET_SIZE, flows[0].ack_size, INT64_MAX);
     REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 3);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].least_rto, -1);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].rto_granularity, INT64_MAX);
     REFUSED(ECC_ERR_HEADER_SIZE, config.header_size, 12);
     REFUSED(ECC_ERR_TOO_LARGE, config.n_flows, INT64_C(1) << 40);
     REFUSED(ECC_ERR_SAMPLES, config.samples.n_samples, 1);
@@ -724,6 +728,8 @@ set_up_a_bit_of_everything(void)
     setup.flows[1].impairment = 3;
     setup.flows[3].ack_every = 3;
     setup.flows[3].ack_wait = 20 * MS;
+    setup.flows[3].transport = 1;
+    setup.flows[4].transport = setup.flows[5].transport = 2;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];
         flow->start = i * 7 * MS;
@@ -860,6 +866,7 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     template.on_ack = wander;
     template.state = &setup.cells[7][16];
     template.followed = 1;
+    template.transport = 2;
     setup.config.templates = &template;
     setup.config.n_templates = 1;
     setup.config.record_size = 16;
