@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import ecc
-from ecc.impairments import RandomLoss
+from ecc.impairments import Impairment, Jitter, RandomLoss
 from ecc.models.base import Equilibrium, Hook, Protocol
-from ecc.network import Network
+from ecc.native import Engine
+from ecc.network import Flow, Link, Network
+from ecc.packet.prepare import prepare
+from ecc.packet.simulation import build_engine
+from ecc.packet.twin import Kind, build_twin
 from ecc.scenario import Scenario
 
-# A window protocol as small as can be: slow start, additive increase, halving -----------------------------------------
+# A window protocol as small as can be, whose link drops the packets that it is told to ------------------------------
 
 
 @dataclass
@@ -22,16 +29,32 @@ class WindowState:
     losses: int = 0
     timeouts: int = 0
     flight: int = 0
+    acked: int = 0
+    recovered: int = 0
+
+
+@dataclass
+class Arrivals:
+    n: int = 0
+
+
+def drop_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    if link.n == p.drop0 or link.n == p.drop1 or link.n == p.drop2 or link.n == p.drop3:
+        env.drop = 1
+    link.n += 1
 
 
 def window_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.window = p.first * env.packet_size
+    env.rate = p.rate
 
 
 def window_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
-    if env.recovered == 1:
+    flow.acked += env.acked
+    flow.recovered += env.recovered
+    if env.recovered == 1 and p.first > 0.0:
         env.window = flow.ssthresh
-    elif env.recovering == 0 and env.acked > 0:
+    elif p.first > 0.0 and p.grows > 0.0 and env.recovering == 0 and env.acked > 0:
         size = float(env.packet_size)
         env.window += size if env.window < flow.ssthresh else size * size / env.window
 
@@ -45,23 +68,29 @@ def window_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     else:
         flow.losses += 1
         env.window = flow.ssthresh
+    if p.first == 0.0:
+        env.window = 0.0
 
 
 @dataclass(frozen=True)
 class Window(Protocol):
     transport: str | None = "newreno"
+    first: float = 2.0
+    grows: bool = True
+    rate: float = 0.0
+    drops: tuple[int, ...] = ()
     receiver_window: int = 0
     min_rto: float = 1.0
     rto_granularity: float = 0.0
-    first: float = 2.0
 
-    FlowState = WindowState
+    LinkState, FlowState = Arrivals, WindowState
 
     def params(self) -> dict[str, float]:
-        return {"first": self.first}
+        drops = {f"drop{k}": float(n) for k, n in enumerate((*self.drops, -1, -1, -1, -1)[:4])}
+        return {"first": self.first, "grows": float(self.grows), "rate": self.rate, **drops}
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {}
+        return {"on_arrival": drop_on_arrival}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": window_on_start, "on_ack": window_on_ack, "on_loss": window_on_loss}
@@ -73,21 +102,229 @@ class Window(Protocol):
         raise NotImplementedError
 
 
+def run(protocol: Protocol, duration: float = 0.12, **flow: Any) -> tuple[Engine, Any]:
+    """A packet takes 1 ms on the link; its ACK is back 31 ms after it left. The engine, and the flow's record."""
+    one = Flow([0], access_delay=0.005, **flow)
+    scenario = Scenario(Network([Link("8 Mb/s", "10 ms")], [one]), protocol, duration=duration)
+    setup = prepare(scenario)
+    engine = build_engine(setup, scenario, trace=10_000)
+    engine.advance(duration)
+    engine.verify()
+    return engine, setup.parts[0].flow_states[0]
+
+
+def sent(engine: Engine) -> list[tuple[float, int]]:
+    """When [ms] which packet left: it gets to the link 5 ms later."""
+    rows = engine.trace[engine.trace["kind"] == Kind.ACCESS]
+    return [(time / 10**9 - 5.0, value // 1000) for time, value in zip(rows["time"], rows["value"], strict=True)]
+
+
+def acks(engine: Engine) -> list[tuple[float, int]]:
+    """When [ms] an ACK came, and for which packet."""
+    rows = engine.trace[engine.trace["kind"] == Kind.ACK]
+    return [(time / 10**9, value // 1000) for time, value in zip(rows["time"], rows["value"], strict=True)]
+
+
 BOTH = pytest.mark.parametrize("transport", ["newreno", "sack"])
+BURST = [(0.0, k) for k in range(10)]
+CLOCKED = [(31.0, 10), (32.0, 11), (33.0, 12)]  # by the ACKs of the first three
+
+
+@BOTH
+def test_one_loss(transport: str) -> None:
+    engine, flow = run(Window(transport, first=10, grows=False, drops=(3,)), duration=0.0995)
+    assert sent(engine) == [
+        *BURST, *CLOCKED,
+        (34.0, 13), (35.0, 14),  # limited transmit, RFC 3042
+        (36.0, 3),  # the third duplicate; 10 were in flight, the window is 5 from now on
+        (63.0, 15), (64.0, 16), (65.0, 17), (66.0, 18),  # once 8 of those 12 beyond it have left the network
+        (67.0, 19),  # the repeated packet has filled the gap: up to 15, which ends it
+        (94.0, 20),
+    ]  # fmt: skip
+    assert (flow["losses"], flow["timeouts"], flow["flight"], flow["recovered"]) == (1, 0, 10_000, 1)
+    result = engine.flow_results[0]
+    assert result["retransmitted"] == result["lost"] == 1000 and flow["acked"] == result["delivered"] == 20_000
+
+
+def test_two_losses_of_newreno_take_two_round_trips() -> None:
+    engine, flow = run(Window("newreno", first=10, grows=False, drops=(3, 6)), duration=0.104)
+    assert sent(engine) == [
+        *BURST, *CLOCKED, (34.0, 13), (35.0, 14), (36.0, 3),
+        (64.0, 15), (65.0, 16), (66.0, 17),
+        (67.0, 6), (67.0, 18),  # a partial ACK of 3 packets: 10 duplicates count as 10 - 3 + 1
+        (95.0, 19), (96.0, 20), (97.0, 21),
+        (98.0, 22),  # a full ACK, of 18
+        (99.0, 23),
+    ]  # fmt: skip
+    assert (flow["losses"], flow["recovered"]) == (1, 1)
+
+
+def test_two_losses_of_sack_take_one_round_trip() -> None:
+    engine, flow = run(Window("sack", first=10, grows=False, drops=(3, 6)), duration=0.1005)
+    assert sent(engine) == [
+        *BURST, *CLOCKED, (34.0, 13), (35.0, 14), (36.0, 3),
+        (63.0, 6),  # held for lost since 38, when three packets beyond it were sacked; pipe is 4 now
+        (64.0, 15), (65.0, 16), (66.0, 17), (67.0, 18),
+        (94.0, 19),  # a full ACK
+        (95.0, 20),
+    ]  # fmt: skip
+    assert (flow["losses"], flow["recovered"]) == (1, 1)
+
+
+def test_sack_rescues_the_end_of_a_flow() -> None:
+    engine, flow = run(Window("sack", first=10, grows=False, drops=(3, 9)), duration=0.3, size=10_000)
+    # nothing new is left, and nothing is sacked beyond 9: NextSeg (4), once the first repeated one is acknowledged
+    assert sent(engine) == [*BURST, (36.0, 3), (67.0, 9)]
+    assert engine.flow_results[0]["completed"] == 1 and engine.flow_results[0]["finish"] == 98 * 10**9
+    assert flow["timeouts"] == 0
+
+
+def test_newreno_waits_for_the_timeout_at_the_end_of_a_flow() -> None:
+    engine, flow = run(Window("newreno", first=10, grows=False, drops=(8, 9)), duration=2.0, size=10_000)
+    # the last ACK, at 38 ms, started the timer; then the window is one packet, and duplicates are none
+    assert sent(engine) == [*BURST, (1038.0, 8), (1069.0, 9)]
+    assert flow["timeouts"] == 1 and flow["flight"] == 2000
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("protocol", "repeated"),
+    [
+        # RTTs of 31 and 32 ms: srtt = 31.125, rttvar = 15.5 + (1 - 15.5) / 4 = 11.875
+        ({"min_rto": 0.0}, [32.0 + 31.125 + 4 * 11.875]),
+        ({"min_rto": 0.0, "rto_granularity": 0.1}, [32.0 + 31.125 + 100.0]),
+        ({"min_rto": 0.2}, [232.0]),
+        ({"min_rto": 0.2, "drops": (2, 3, 4)}, [232.0, 632.0, 1432.0]),  # it backs off
+    ],
+)
+def test_the_timeout(transport: str, protocol: dict[str, Any], repeated: list[float]) -> None:
+    engine, flow = run(Window(transport, **{"first": 10, "drops": (2,), **protocol}), duration=2.0, size=3000)
+    assert sent(engine) == [*BURST[:3], *((pytest.approx(time, abs=1e-6), 2) for time in repeated)]
+    assert flow["timeouts"] == len(repeated) and engine.flow_results[0]["completed"] == 1
+
+
+@BOTH
+def test_after_a_timeout_all_is_sent_again_in_slow_start(transport: str) -> None:
+    engine, flow = run(Window(transport, first=4, drops=(0, 1, 2, 3)), duration=1.1)
+    assert sent(engine) == [
+        *BURST[:4], (1000.0, 0), (1031.0, 1), (1031.0, 2),  # ssthresh is 2
+        (1062.0, 3), (1063.0, 4), (1093.0, 5), (1093.0, 6), (1094.0, 7),  # 2.5, 2.9, 3.2, 3.6 packets
+    ]  # fmt: skip
+    assert flow["timeouts"] == 1 and engine.flow_results[0]["retransmitted"] == 4000
+
+
+def test_what_sack_knows_is_not_sent_again_after_a_timeout() -> None:
+    # 3 is lost twice; its timeout comes when 4 to 9 are held, which the ACK of its third copy says
+    engine, _ = run(Window("sack", first=10, grows=False, drops=(3, 10), min_rto=0.2), duration=0.4, size=10_000)
+    assert sent(engine) == [*BURST, (36.0, 3), (233.0, 3)]
+    assert engine.flow_results[0]["completed"] == 1
+
+
+@BOTH
+def test_the_receiver_window_limits_new_data(transport: str) -> None:
+    engine, _ = run(Window(transport, first=10, receiver_window=4000), duration=0.04)
+    assert sent(engine) == [*BURST[:4], (31.0, 4), (32.0, 5), (33.0, 6), (34.0, 7)]
+
+
+@BOTH
+def test_a_paced_flow_repairs_losses_at_its_pace(transport: str) -> None:
+    engine, flow = run(Window(transport, first=0, grows=False, rate=4e6, drops=(1,)), duration=0.1)
+    expected = [(2.0 * k, k) for k in range(20)] + [(40.0, 1)] + [(2.0 * k, k - 1) for k in range(21, 48)]
+    assert sent(engine) == expected  # duplicates come at 35, 37 and 39
+    assert flow["losses"] == 1 and flow["recovered"] == 1
+    assert engine.flow_results[0]["delivered"] == engine.flow_results[0]["sent"] - 1000 - 16_000
+
+
+@BOTH
+def test_delayed_acks_do_not_wait_beside_a_gap(transport: str) -> None:
+    engine, _ = run(Window(transport, first=6, drops=(3,)), duration=0.04, delayed_acks=(2, 0.05))
+    # 2 is kept, and gone when 4 comes out of order
+    assert acks(engine) == [(32.0, 1), (34.0, 4), (35.0, 5)]
+
+
+@BOTH
+def test_reordering_within_three_packets_is_no_loss(transport: str) -> None:
+    net = Network([Link("8 Mb/s", "10 ms")], [Flow([0], access_delay=0.005, size=500_000)])
+    scenario = Scenario(net, Window(transport, first=20), 20.0, impairments=[Jitter((0.0, 0.0015), 0, in_order=False)])
+    flow = ecc.packet.simulate(scenario, sample=1.0).flows.iloc[0]
+    assert flow["retransmitted"] == 0 and flow["completion_time"] < 2.0
 
 
 @BOTH
 def test_a_transfer_arrives_whole_through_random_loss(transport: str) -> None:
     net = Network.dumbbell("10 Mb/s", rtts=[0.04], buffer="50 kB", sizes=[1_000_000])
     scenario = Scenario(net, Window(transport), duration=60.0, impairments=[RandomLoss(0.02, link=0)])
-    run = ecc.packet.simulate(scenario, sample=1.0)
-    flow = run.flows.iloc[0]
+    found = ecc.packet.simulate(scenario, sample=1.0)
+    flow = found.flows.iloc[0]
     assert flow["delivered"] == 1_000_000 and flow["completion_time"] < 20.0
     assert 0.01 * 1_000_000 < flow["retransmitted"] == flow["lost"] < 0.06 * 1_000_000
-    assert run.goodput.sum().item() / 8.0 == pytest.approx(1_000_000)
-    assert run.rate.sum().item() / 8.0 == pytest.approx(1_000_000 + flow["retransmitted"])
+    assert found.goodput.sum().item() / 8.0 == pytest.approx(1_000_000)
+    assert found.rate.sum().item() / 8.0 == pytest.approx(1_000_000 + flow["retransmitted"])
 
 
 def test_an_unknown_transport_is_refused() -> None:
     with pytest.raises(ValueError, match="transport must be one of None, 'newreno', 'sack', got 'tahoe'"):
-        ecc.packet.simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.04]), Window("tahoe"), duration=1.0))
+        run(Window("tahoe"))
+
+
+# Whatever happens on the way ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def rough_ways(draw: Any) -> Scenario:
+    links = [Link(draw(st.sampled_from(["2 Mb/s", "8 Mb/s"])), 0.005, draw(st.sampled_from([None, 4000, 20_000])))]
+    links.append(Link("1 Mb/s", 0.005))
+    flows = []
+    for _ in range(draw(st.integers(1, 3))):
+        flows.append(Flow(
+            [0], access_delay=draw(st.sampled_from([0.0, 0.01])), size=draw(st.integers(1, 60_000)),
+            packet_size=draw(st.sampled_from([500, 1000, (300, 1500)])), reverse=draw(st.sampled_from([None, [1]])),
+            delayed_acks=draw(st.sampled_from([None, (2, 0.04)])), start=draw(st.sampled_from([0.0, 0.1])),
+            stop=draw(st.sampled_from([None, None, 0.3])),
+        ))  # fmt: skip
+    ways: list[Impairment] = [
+        RandomLoss(draw(st.sampled_from([0.02, 0.1, 0.3])), link=0), RandomLoss(0.3, acks_of="all"),
+        RandomLoss(0.2, link=1, kind="all"), Jitter((0.0, 0.02), link=0, in_order=False),
+        Jitter((0.0, 0.02), acks_of="all", in_order=False),
+    ]  # fmt: skip
+    first = draw(st.sampled_from([0.0, 2.0, 20.0]))
+    protocol = Window(
+        draw(st.sampled_from(["newreno", "sack"])), first, rate=draw(st.sampled_from([0.0, 1e6])) if first else 1e6,
+        min_rto=draw(st.sampled_from([0.01, 0.2])), receiver_window=draw(st.sampled_from([0, 0, 3000])),
+    )  # fmt: skip
+    impairments = draw(st.lists(st.sampled_from(ways), unique=True, max_size=4))
+    return Scenario(Network(links, flows), protocol, 150.0, seed=draw(st.integers(0, 99)), impairments=impairments)
+
+
+@pytest.mark.property
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenario=rough_ways())
+def test_every_byte_arrives_once_and_as_in_the_twin(scenario: Scenario) -> None:
+    setup = prepare(scenario)
+    twin = build_twin(setup, seed=scenario.seed)
+    engine = build_engine(setup, scenario, trace=200_000)
+    while engine.advance(scenario.duration, 500) == "max_events":
+        engine.verify()
+    twin.advance(scenario.duration)
+    assert engine.trace.tolist() == twin.events_traced.tolist()
+    assert engine.flow_results.tobytes() == twin.flow_results.tobytes()
+    for flow, result, state in zip(
+        scenario.network.flows, engine.flow_results, setup.parts[0].flow_states, strict=True
+    ):
+        assert result["sent"] >= result["received"] >= result["delivered"]
+        assert result["sent"] - result["retransmitted"] <= flow.size
+        if flow.stop is None:
+            assert result["completed"] == 1
+            assert result["received"] == result["delivered"] == state["acked"] == flow.size
+            assert result["sent"] - result["retransmitted"] == flow.size
+
+
+def test_a_rate_protocol_may_repair() -> None:
+    @dataclass(frozen=True)
+    class Repairing(ecc.models.RCP):
+        transport: str | None = "sack"
+
+    net = Network.dumbbell("10 Mb/s", rtts=[0.05] * 2, sizes=[500_000] * 2)
+    found = ecc.packet.simulate(Scenario(net, Repairing(), 20.0, impairments=[RandomLoss(0.05, link=0)]), sample=1.0)
+    assert np.all(found.flows["delivered"] == 500_000) and np.all(found.flows["completion_time"] < 5.0)
+    assert np.all(found.flows["retransmitted"] > 15_000)
