@@ -27,6 +27,8 @@ What MAXNET leaves open:
   bounds (a link carries 11 to 32 % of its capacity), so a source multiplies prices by `price_scale`. The default, 0.05,
   was chosen with the paper's figures in view: on its setups the sampled model is stable below 0.129, packets to 0.06
   (RTTs of 57 and 29 ms oscillate at 0.07), and at 0.03 the first price comes too late for the 30 KB buffer.
+- Its RTTs of 29 and 57 ms belong to links of 14 and 28 ms one way: they hold a transmission of 1.2 ms, as base RTTs do.
+  Against those its flows queue for less than 2 ms on the mean of a minute from the start.
 - Windows count `segment` bytes and stay above 1. A timeout sets the window to 1 ("standard TCP"); a gap in the ACKs
   changes nothing. Prices are at least 0, as a field without sign has to be.
 - The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the

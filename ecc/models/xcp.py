@@ -47,6 +47,7 @@ from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, ch
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
 
+HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
 LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
 ANY = 1e300  # bit/s that a host asks for: whatever there is
 
@@ -65,7 +66,7 @@ class Header:
 class LinkState:
     """A router's books at one link."""
 
-    d: float = 0.0  # RTT of the last interval that had samples [s]; 0 before any
+    d: float = 0.0  # RTT of the last interval that had samples [s]; before any, the parameter `interval`
     q: float = 0.0  # persistent queue [bit]
     up: float = 0.0  # increase for each second of spacing [bit/s^2]
     down: float = 0.0  # decrease for each byte [bit/s]
@@ -180,7 +181,6 @@ class XCP(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
-    header_bytes = (20, 20)  # EVAL sec. 3.4
     header_bytes = (20, 20)  # EVAL sec. 3
     Header = Header
     LinkState = LinkState
@@ -253,6 +253,8 @@ source_law = XCP.source_law
 
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
     """Start the clock."""
+    if link.d == 0.0:
+        link.d = p.interval
     env.next_interval = p.interval
 
 
@@ -297,15 +299,13 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
 def control(link: Any, p: Any, env: Any) -> None:
     """Close the books of a control interval and set what the packets of the next one are granted."""
     link.up_left = link.down_left = link.up = link.down = 0.0
-    T = p.interval
     if link.spacing > 0.0:
         link.d = link.rtt_peak if p.use_max > 0.0 else link.rtt_spacing / link.spacing
-    if link.d > 0.0:
-        T = min(max(link.d, p.least_interval), p.largest_interval)
-    if link.spacing > 0.0:
+    T = min(max(link.d, p.least_interval), p.largest_interval)
+    if link.arrived > 0.0:
         y = 8.0 * link.arrived / (env.now - link.opened)
         link.up_left, link.down_left = shared_out(y, link.q, env.capacity, link.d, T, p)
-        link.up = link.up_left / link.spacing
+        link.up = link.up_left / (link.spacing if link.spacing > 0.0 else HANDSHAKES)
         link.down = link.down_left / link.arrived
     link.arrived = link.spacing = link.rtt_spacing = link.rtt_peak = 0.0
     link.opened = env.now

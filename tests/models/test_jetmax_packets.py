@@ -1,5 +1,6 @@
 """JetMax in packets: the numbers of JETMAX and EVAL, what decides them, and what came out different."""
 
+from dataclasses import replace
 from math import ceil, log
 
 import numpy as np
@@ -201,6 +202,39 @@ def test_jx_f13_no_loss_little_overload_and_max_min_rates(name, network, duratio
         assert run.rate.sel(time=25.0)[0] == pytest.approx(17e6, rel=0.01)
         fair = np.full(4, 20e6 / (2.0 + 0.04))  # ACKs of x3 take 4 % of its rate on the link of x1 and x2
     assert run.rate[-10:].mean("time").to_numpy() == pytest.approx(fair, rel=tolerance)
+
+
+def overshoot(network, duration, **scenario):
+    """The most that arrives in a second beyond what a link carries in it, as a share of that."""
+    run = simulate(Scenario(network, duration=duration, **scenario), sample=0.1)
+    assert run.drops.sum() == 0
+    load = np.cumsum(run.arrival / network.capacities, axis=0).to_numpy()
+    return ((load[10:] - load[:-10]) / 10.0).max() - 1.0
+
+
+@claim
+def test_jx_f13_overshoot_is_the_first_packets_of_newcomers():
+    """JETMAX calls loss overshoot (sec. 3.8), and there is none; what arrives beyond a full link falls with the packet.
+
+    Fifty that join T5 at once send a packet an interval each, 4 % of the link, until the one before them hears of it.
+    """
+    network = Network.T5(join_at=6.0)
+    for packet_size, share in ((1000, 0.0182), (100, 0.00182)):
+        flows = [replace(flow, packet_size=packet_size) for flow in network.flows]
+        sized = Network(network.links, flows, network._rtts)
+        assert overshoot(sized, 10.0, protocol=JetMax()) == pytest.approx(share, rel=0.03)
+
+
+@claim
+@pytest.mark.parametrize("name", ["T1", "T2", "T3", "T4", "T5"])
+def test_jx_f13_a_target_of_97_percent_has_room_for_newcomers(name):
+    """Enough for those of JETMAX's topologies: no second brings more than the capacity."""
+    network = (
+        Network.T2(starts=[DELTA * k / 99 for k in range(99)] + [5.0]) if name == "T2" else getattr(Network, name)()
+    )
+    impairments = [DelaySpikes(acks_of="all")] if name == "T3" else []
+    duration = {"T1": 60.0, "T2": 60.0, "T3": 120.0, "T4": 160.0, "T5": 50.0}[name]
+    assert overshoot(network, duration, protocol=JetMax(gamma=0.97), impairments=impairments) < 0.0
 
 
 @claim

@@ -212,18 +212,24 @@ def test_a_router_keeps_what_another_did_not_let_it_give():
 def test_books_of_an_interval():
     def after(**options):
         protocol, link = XCP(**options), XCP.LinkState()
+        at_link(link, "on_start", protocol=protocol)
         at_link(link, "on_interval", protocol=protocol)
         for rtt in (0.1, 0.5, 3.0):
             at_link(link, "on_arrival", header(rtt, 1e7), protocol=protocol, now=0.01)
         at_link(link, "on_arrival", header(0.1, 1e7), protocol=protocol, kind=1)  # an ACK: bytes only
-        at_link(link, "on_interval", protocol=protocol, now=0.2)
-        return link.d, link.control_due - 0.2, link.arrived
+        at_link(link, "on_interval", protocol=protocol, now=2.1)
+        return link.d, link.control_due - 2.1, link.arrived
 
     assert after() == pytest.approx((1.2, 1.2, 0.0))
     assert after(rtt="max")[:2] == pytest.approx((3.0, 3.0))
     assert after(rtt_limit=1.0)[:2] == pytest.approx((1.6 / 3, 1.6 / 3))
     assert after(largest_interval=0.5)[:2] == pytest.approx((1.2, 0.5))
     assert after(least_interval=2.0)[:2] == pytest.approx((1.2, 2.0))
+    link = XCP.LinkState(d=0.05)
+    at_link(link, "on_arrival", XCP.Header(), packet_size=40)  # a handshake: shared out by one second of spacing
+    at_link(link, "on_interval", now=0.1)
+    assert (link.d, link.control_due) == (0.05, pytest.approx(0.15))
+    assert link.up == link.up_left == pytest.approx((0.4 * (1e8 - 3200.0) - 0.0) * 0.05 / 0.05)
     link = XCP.LinkState(d=0.1, queue_due=0.3, control_due=0.25, lowest=9000.0)
     assert at_link(link, "on_interval", now=0.25, queue_low=7000, queue=8000).next_interval == pytest.approx(0.05)
     assert link.q == 0.0 and link.lowest == 7000

@@ -137,6 +137,26 @@ def run(
     )
 
 
+def first_ticks(seed: int, n_links: int) -> FloatArray:
+    """Return when XCP's routers first look at their queues and first close their books [s], (n_links, 2).
+
+    Parameters
+        seed : int, that of the run. n_links : int.
+    """
+    script = f"""
+        ns-random {seed}
+        for {{set link 0}} {{$link < {n_links}}} {{incr link}} {{
+            foreach mean {{0.05 0.05 0.1}} {{ ;# of a router's clocks: queue, control, statistics
+                lappend ticks [expr {{max(0.004, [$defaultRNG normal $mean [expr {{0.2 * $mean}}]])}}]
+            }}
+        }}
+        puts $ticks
+        exit 0
+    """
+    done = subprocess.run(["ns", "-"], input=script, capture_output=True, text=True, check=True)
+    return np.array(done.stdout.split(), dtype=float).reshape(n_links, 3)[:, :2]
+
+
 def _limit(buffer: int | None, packet_size: int) -> int:
     """Packets that a queue holds, that in service too, as ns-2 counts them."""
     return 10_000_000 if buffer is None else buffer // packet_size

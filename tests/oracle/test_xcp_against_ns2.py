@@ -30,10 +30,13 @@ def test_rates_and_mean_queues_of_long_runs(name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["T1", "T2"])
-def test_rtts_beyond_the_limit_of_ns2(name: str):
-    """T1 and T2 as JETMAX states them: routers take RTTs above 1 s for 1 s, and neither is stable."""
-    theirs, ours = compared(name, seeds=4)
+@pytest.mark.parametrize(("name", "seeds"), [("T1", 16), ("T2", 4)])
+def test_rtts_beyond_the_limit_of_ns2(name: str, seeds: int):
+    """T1 and T2 as JETMAX states them: routers take RTTs above 1 s for 1 s, and neither is stable.
+
+    Rates of x2 in T1 spread by 6 % over seeds.
+    """
+    theirs, ours = compared(name, seeds)
     check(theirs, ours)
     assert not ours.is_stable
     assert ours.swing == pytest.approx(theirs.swing, rel=0.25)
@@ -50,30 +53,34 @@ def test_the_verdict_is_the_same_whatever_the_least_timeout(name: str, stable: b
 
 
 def begun(name: str, duration: float) -> Case:
-    """The same case, as far as its start-up."""
+    """The same case, as far as its highest queue."""
     case = CASES[name]
     return Case(case.network, duration, 0.5, case.groups, case.workload)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("names", "duration", "seeds"),
+    ("name", "duration", "seeds"),
     [
-        (["three flows"], 2.0, 8),
-        (["T1 / 4"], 8.0, 16),
-        (["T2 / 4"], 3.0, 8),
-        (["long flow and mice"], 10.0, 8),
-        ([name for name in CASES if name.endswith("l1, l2")], 2.0, 8),
-        ([name for name in CASES if name.endswith("l2, l1")], 2.0, 8),
+        ("three flows", 2.0, 4),
+        ("T2 / 4", 3.0, 2),
+        ("long flow and mice", 10.0, 4),
+        *((name, 2.0, 8) for name in CASES if name.startswith("xcp_unfair")),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_peaks_of_queues(names: list[str], duration: float, seeds: int):
-    """Where clocks and flows happen to begin decides a start-up: means over seeds, and over n for xcp_unfair."""
-    runs = [(begun(name, duration), seed) for name in names for seed in range(1, seeds + 1)]
-    theirs, ours = (
-        np.mean([run(case, seed).peak for case, seed in runs], axis=0) for run in (in_ns2, here)
-    )  # fmt: skip
+def test_peaks_of_queues_run_by_run(name: str, duration: float, seeds: int):
+    """With the same clocks in the routers packets go the same ways, at first to the packet."""
+    case = begun(name, duration)
+    theirs, ours = (np.array([run(case, seed).peak for seed in range(1, seeds + 1)]) for run in (in_ns2, here))
+    assert ours == pytest.approx(theirs, rel=0.25)
+    assert np.median(np.abs(ours / theirs - 1.0)) < 0.03
+
+
+@pytest.mark.slow
+def test_peaks_of_queues_of_t1_on_the_mean():
+    """Its highest queue comes with the second flow, when what little differs has grown in a third of the runs."""
+    case = begun("T1 / 4", 8.0)
+    theirs, ours = (np.mean([run(case, seed).peak for seed in range(1, 17)], axis=0) for run in (in_ns2, here))
     assert ours == pytest.approx(theirs, rel=0.25)
 
 
