@@ -78,7 +78,7 @@ def test_peaks_of_queues_run_by_run(name: str, duration: float, seeds: int):
 
 @pytest.mark.slow
 def test_peaks_of_queues_of_t1_on_the_mean():
-    """Its highest queue comes with the second flow, when what little differs has grown in a third of the runs."""
+    """Its highest queue comes with the second flow, when what little differs has grown in some of the runs."""
     case = begun("T1 / 4", 8.0)
     theirs, ours = (np.mean([run(case, seed).peak for seed in range(1, 17)], axis=0) for run in (in_ns2, here))
     assert ours == pytest.approx(theirs, rel=0.25)
