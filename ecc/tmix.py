@@ -103,6 +103,8 @@ class ConnectionVector:
         put("units", tuple(self.units))
         if not self.units or not all(isinstance(unit, Unit) for unit in self.units):
             raise ValueError(f"units must be one Unit or more, got {self.units!r}")
+        if not self.concurrent and self.units[0].wait:
+            raise ValueError(f"the first unit of a sequential connection must not wait, got {self.units[0].wait:g} s")
         put("close", tuple(None if wait is None else as_time(wait, "close") for wait in self.close))
         put("losses", tuple(as_number(loss, "losses", minimum=0.0) for loss in self.losses))
         if max(self.losses) > 1.0:
@@ -260,6 +262,8 @@ class _Reading:
             raise ValueError(f"one of the waits must be 0, got {sent} and {received}")
         if self.concurrent and received > 0:
             raise ValueError(f"the wait after receiving must be 0 in a concurrent vector, got {received}")
+        if not (self.concurrent or self.units) and sent + received > 0:
+            raise ValueError(f"the first unit of a sequential vector must not wait, got {sent + received}")
         own = not self.units or self.units[-1].sender == side
         if not self.concurrent and size > 0 and self.units and (received if own else sent) > 0:
             last = "its own unit" if own else "the other's unit"
@@ -296,7 +300,8 @@ def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None =
     Parameters
         vectors : of ConnectionVector. path : file to write, or None. alternate : the format; False: the original one.
     Raises
-        OSError: the file cannot be written.
+        ValueError: the side closes that did not send last; the original format cannot say so. OSError: the file cannot
+            be written.
     """
     text = "".join(line + "\n" for vector in vectors for line in _lines(vector, alternate))
     if path is not None:
@@ -321,7 +326,7 @@ def _lines(vector: ConnectionVector, alternate: bool) -> Iterator[str]:
     if vector.windows is not None:
         yield f"w {vector.windows[0]} {vector.windows[1]}"
     yield f"r {_us(vector.rtt)}"
-    yield f"l {vector.losses[0]:.6f} {vector.losses[1]:.6f}"
+    yield " ".join(["l", *(text if float(text := f"{loss:.6f}") == loss else repr(loss) for loss in vector.losses)])
     yield from (_alternate_units if alternate else _original_units)(vector)
 
 
@@ -346,6 +351,8 @@ def _original_units(vector: ConnectionVector) -> Iterator[str]:
         seen[which] = True
         yield f"{'c' if vector.concurrent else ''}{arrow} {unit.size}"
     for side, wait in enumerate(vector.close):
+        if wait is not None and not vector.concurrent and side != vector.units[-1].sender:
+            raise ValueError(f"close must be None for the side that did not send last, got {wait:g} s ({SIDES[side]})")
         if wait is not None:
             yield f"t{'><'[side] if vector.concurrent else ''} {_us(wait)}"
 
