@@ -21,6 +21,7 @@ from ecc.models.base import Hook
 from ecc.models.mix import Mix
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, TRANSFER_RESULT, Engine, addresses, bin_edges
 from ecc.native.compile import CompiledHooks, compile_hooks
+from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.prepare import Part, Setup, prepare
 from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns
 from ecc.quantity import Quantity, as_count, as_size, as_time
@@ -73,7 +74,7 @@ def simulate(
         perturb : float. See start; control begins at `stats["held_until"]` [s], when the pipes are full.
         progress : called with the share of the horizon that is done, now and then.
         cancel : called now and then; the run ends when it returns True (`threading.Event().is_set`).
-        options : flows_to, trace, histogram_from, memory_limit: see `Run`.
+        options : flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
     Returns
         Trajectory. A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for want of memory
         holds what it had; `stats["stopped"]` says why.
@@ -98,6 +99,8 @@ class Run:
         scenario, sample, start, perturb : see `simulate`.
         flows_to : path of a Parquet file that gets the rows of transfers as they end, or None: `Trajectory.flows` has
             them all. Needs pyarrow.
+        capture : index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for
+            tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no result.
         trace : int, >= 0. How many events to keep, from the first on: `Trajectory.trace`.
         histogram_from : float, s, below the duration, or None. From when on the queues are counted by length, for
             `Trajectory.queue_quantiles`; None: never.
@@ -121,6 +124,7 @@ class Run:
         perturb: float = 0.0,
         *,
         flows_to: str | Path | None = None,
+        capture: Mapping[int, str | Path] | None = None,
         trace: int = 0,
         histogram_from: Quantity = None,
         memory_limit: Quantity = None,
@@ -132,6 +136,7 @@ class Run:
         self.stopped = "paused"
         self._flows_to = None if flows_to is None else _path(flows_to, "flows_to")
         self._setup = prepare(scenario, start, perturb)
+        self._captures: list[Capture] = []
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
         if self._histogram_from is not None and self._histogram_from >= scenario.duration:
             limit = f"{scenario.duration:g} s"
@@ -141,6 +146,8 @@ class Run:
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
         }  # fmt: skip
+        if capture:
+            self._setup, self._captures = attach(self._setup, capture)
         self._engine = build_engine(
             self._setup, scenario, sample=period, n_samples=int(scenario.duration / period + 1e-9),
             trace=self._options["trace"], histogram=histogram_from is not None,
@@ -186,7 +193,7 @@ class Run:
             self.stopped = "interrupted"
         except NativeError as error:
             self.stopped = str(error)
-            self._take_rows(self._engine.take_over())
+            self._take_all()
             warnings.warn(f"the run ended at {self.now:g} s: {error}", RuntimeWarning, stacklevel=2)
         return self
 
@@ -203,9 +210,10 @@ class Run:
         """Run up to a time; False: canceled or interrupted on the way."""
         if self.stopped != "paused":
             return False
+        events = min(SLICE, ROOM) if self._captures else SLICE
         while True:
-            reason = self._engine.advance(until, SLICE)
-            self._take_rows(self._engine.take_over())
+            reason = self._engine.advance(until, events)
+            self._take_all()
             if reason == "transfers":
                 self._hand_over()
             elif progress is not None:
@@ -250,6 +258,11 @@ class Run:
             found |= label_columns(rows, self._setup.n_flows, self._labels[0])
         return found
 
+    def _take_all(self) -> None:
+        self._take_rows(self._engine.take_over())
+        for capture in self._captures:
+            capture.drain()
+
     def _take_rows(self, rows: NDArray[np.void]) -> None:
         if len(rows) and self._file is not None:
             self._file.write(rows)
@@ -257,7 +270,11 @@ class Run:
             self._rows.append(rows)
 
     def close(self) -> None:
-        """End the file of `flows_to`, if there is one, and with it the run; transfers alive get rows as they are."""
+        """End the files of `flows_to` and `capture`, if any, and with them the run; transfers alive get their rows."""
+        for capture in self._captures:
+            capture.close()
+            self._closed = True
+        self._captures = []
         if self._file is not None:
             self._file.write(self._engine.alive)
             self._file.close()
@@ -274,10 +291,12 @@ class Run:
         Parameters
             path : file to write; it is complete or not there.
         Raises
-            ValueError: the run has failed, or was closed. OSError: the file cannot be written.
+            ValueError: the run has failed, was closed, or has captures. OSError: the file cannot be written.
         """
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
+        if self._captures:
+            raise ValueError("save needs a run without capture")
         if self._file is not None and self._flows_to is not None:
             self._file.close()
             self._flows_to = _next_file(self._flows_to)

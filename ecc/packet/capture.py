@@ -1,0 +1,338 @@
+"""What a link sends, packet by packet: pcapng files with the congestion headers as bytes, and tables in Parquet.
+
+A further router at the link, behind all others, notes each packet whose last bit leaves the queue (what is lost on the
+wire later is there; what was dropped before the queue is not). It notes the header as it then is, and changes nothing.
+
+Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go the other way; a transfer
+has the number of its slot. Above IPv4 there is the protocol's header of `ecc.headers`, as IP protocol 253 (for
+experiments, RFC 3692); for protocols with a `transport`, and for MaxNet, whose header is an option of it, TCP. EDN's
+and VCP's fields are in the IP header itself. A header that the papers do not lay out is the fields of its record, 8
+bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet on this
+link, or the headers', if these need more. What does not fit into a field is the nearest value that does. MaxNet's
+option says 8 bytes, its first two included, as TCP wants it: with the 6 of MAXNET fig. 3 others cannot read it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import headers
+from ecc.errors import EccError
+from ecc.native import new_links
+from ecc.packet.prepare import Part, Setup
+
+__all__ = ["ROOM", "Capture", "attach"]
+
+ROOM = 8192
+"""Packets that are noted before they are written: the run pauses at least once in as many events."""
+SUFFIXES = (".pcapng", ".parquet")
+ACK = 1
+EXPERIMENT, TCP = 253, 6
+DONT_FRAGMENT = 0x4000
+RAW_IP = 101
+
+
+def note(link: Any, header: Any, p: Any, env: Any) -> None:
+    k = link.count
+    n = len(header.words)
+    link.count = k + 1
+    link.time[k] = env.now
+    link.size[k] = env.packet_size
+    link.kind[k] = env.kind
+    link.flow[k] = env.flow
+    for i in range(n):
+        link.words[n * k + i] = header.words[i]
+
+
+def note_without_header(link: Any, header: Any, p: Any, env: Any) -> None:
+    k = link.count
+    link.count = k + 1
+    link.time[k] = env.now
+    link.size[k] = env.packet_size
+    link.kind[k] = env.kind
+    link.flow[k] = env.flow
+
+
+@dataclass(frozen=True)
+class _Recorder:
+    """Stands where a protocol does: hooks of a router that notes packets."""
+
+    n_words: int
+    asks: ClassVar[frozenset[str]] = frozenset()
+
+    def link_hooks(self) -> dict[str, Callable[..., None]]:
+        return {"on_departure": note if self.n_words else note_without_header}
+
+    def flow_hooks(self) -> dict[str, Callable[..., None]]:
+        return {}
+
+
+def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[Capture]]:
+    """Return a prepared run with routers that note what links send, and what writes it down.
+
+    Parameters
+        setup : Setup. given : index of a link -> path of a file, .pcapng or .parquet.
+    Raises
+        ValueError: no such link, or another suffix. TypeError: not a path. EccError: pyarrow is missing. OSError: a
+            file cannot be written.
+    """
+    paths: dict[int, Path] = {}
+    for link, path in given.items():
+        if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link < setup.n_links:
+            raise ValueError(f"capture must name links from 0 to {setup.n_links - 1}, got {link!r}")
+        if not isinstance(path, str | Path):
+            raise TypeError(f"capture must be paths, got {path!r} (link {link})")
+        paths[link] = Path(path)
+        if paths[link].suffix not in SUFFIXES:
+            raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {str(path)!r} (link {link})")
+    n_words = setup.header_size // 8
+    noted: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
+    noted += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]
+    noted += [("words", "i8", (ROOM * n_words,))] if n_words else []
+    states = np.zeros(len(paths), noted)
+    routers = new_links(len(paths))
+    routers["at"] = list(paths)
+    nothing = np.zeros(0, np.int64)
+    plain = np.zeros(len(paths), [("unused", "f8")])
+    recorder: Any = _Recorder(n_words)
+    part = Part(
+        recorder, np.dtype([("words", "i8", (n_words,))] if n_words else []), 0,
+        np.arange(len(setup.links), len(setup.links) + len(paths)), nothing, states, np.zeros(0, np.dtype([])), plain,
+        plain[:1],
+    )  # fmt: skip
+    captures = [Capture(setup, link, path, states[k : k + 1]) for k, (link, path) in enumerate(paths.items())]
+    return replace(setup, links=np.concatenate([setup.links, routers]), parts=[*setup.parts, part]), captures
+
+
+class Capture:
+    """What one link has sent, on its way to a file.
+
+    Parameters
+        setup : Setup. link : index. path : file to write. state : shape (1,), what the router at the link notes.
+    """
+
+    def __init__(self, setup: Setup, link: int, path: Path, state: NDArray[np.void]) -> None:
+        self._state, self._n_flows = state, setup.n_flows
+        self._regions = {k: _Region(part) for k, part in enumerate(setup.parts)}
+        self._part_of = np.zeros(setup.n_flows + 1, np.int64)  # of each flow; the last: of all transfers
+        for k, part in enumerate(setup.parts):
+            self._part_of[np.minimum(part.flows, setup.n_flows)] = k
+        file = _Pcapng if path.suffix == ".pcapng" else _Table
+        self._file = file(path, link, float(setup.links["capacity"][link]), list(self._regions.values()))
+
+    def drain(self) -> None:
+        """Write what has been noted since the last time."""
+        state = self._state[0]
+        n = int(state["count"])
+        if n == 0:
+            return
+        has_words = "words" in (state.dtype.names or ())
+        words = state["words"].reshape(ROOM, -1)[:n] if has_words else np.zeros((n, 0), np.int64)
+        columns = {name: state[name][:n].copy() for name in ("time", "size", "kind", "flow")}
+        parts = self._part_of[np.minimum(columns["flow"], self._n_flows)]
+        records: list[Any] = [None] * n
+        for k in np.unique(parts).tolist():
+            rows = np.flatnonzero(parts == k)
+            for row, record in zip(rows.tolist(), self._regions[k].records(words[rows]), strict=True):
+                records[row] = (self._regions[k], record)
+        self._file.write(columns, records)
+        state["count"] = 0
+
+    def close(self) -> None:
+        """Write what waits, and the end of the file."""
+        self.drain()
+        self._file.close()
+
+
+class _Region:
+    """A protocol's part of all headers."""
+
+    def __init__(self, part: Part) -> None:
+        self.name = type(part.protocol).__name__
+        self.is_tcp = getattr(part.protocol, "transport", None) is not None
+        self.dtype, self.offset = part.header, part.header_offset
+
+    def records(self, words: NDArray[np.int64]) -> list[dict[str, Any]]:
+        names = self.dtype.names or ()
+        if not names:
+            return [{} for _ in words]
+        raw = np.ascontiguousarray(words).view(np.uint8)[:, self.offset : self.offset + self.dtype.itemsize]
+        found = np.ascontiguousarray(raw).view(self.dtype)[:, 0]
+        return [dict(zip(names, row, strict=True)) for row in found.tolist()]
+
+
+# ---- headers as bytes ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Wire:
+    """What a protocol writes into a packet: after the IP header, into its TCP header, or into the IP header itself."""
+
+    above: bytes = b""
+    option: bytes = b""
+    service: int = 0
+    fragment: int = DONT_FRAGMENT
+
+
+def _fitted(kind: type[headers.CongestionHeader], **values: float) -> headers.CongestionHeader:
+    """A header whose fields have these values, or the nearest that they can have."""
+    fitted: dict[str, Any] = {}
+    for name, wire in kind.layout().items():
+        if name in values:
+            low, high = wire.span
+            value = min(max(values[name], low), high) if values[name] == values[name] else low
+            fitted[name] = value if wire.single or wire.factor != 1.0 else round(value)
+    return kind(**fitted)
+
+
+def _xcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    delta = "reverse" if is_ack else "delta"
+    return _Wire(_fitted(headers.XCPHeader, rtt=h["rtt"], spacing=h["spacing"], **{delta: h["feedback"]}).encode())
+
+
+def _rcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    return _Wire(_fitted(headers.RCPHeader, rtt=h["rtt"], **{"reverse" if is_ack else "rate": h["rate"]}).encode())
+
+
+def _piqi_rcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    way = "reverse" if is_ack else "rate"
+    number = "reverse_interval_number" if is_ack else "interval_number"
+    given = {way: h["rate"], number: h["stamp"], "rtt": h["rtt"], "router": h["link"] + 1}
+    return _Wire(_fitted(headers.PIQIRCPHeader, **given).encode())
+
+
+def _jetmax(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    way = "reverse_" if is_ack else ""
+    given = {
+        "bottleneck": h["R_T"], "hop": h["R_C"], f"{way}suggested": h["R_S"], f"{way}loss": h["loss"],
+        f"{way}rate": h["rate"], "proposed_size": h["size"], "spacing": h["gap"],
+    }  # fmt: skip
+    return _Wire(_fitted(headers.JetMaxHeader, **given).encode())
+
+
+def _maxnet(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    option = _fitted(headers.MaxNetOption, **{"echo" if is_ack else "price": h["price"]})
+    kind, _, *rest = option.encode()
+    return _Wire(option=bytes([kind, 2 + len(rest), *rest]))
+
+
+def _edn(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    field = _fitted(headers.EDNField, forward=h["forward"], reverse=h["reverse"]).encode()
+    return _Wire(fragment=int.from_bytes(field, "big"))
+
+
+def _vcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    return _Wire(service=_fitted(headers.VCPField, load=h["load"]).encode()[0])
+
+
+def _record(h: Mapping[str, Any], is_ack: bool) -> _Wire:
+    return _Wire(b"".join(struct.pack("!d" if isinstance(value, float) else "!q", value) for value in h.values()))
+
+
+WIRES: dict[str, Callable[[Mapping[str, Any], bool], _Wire]] = {
+    "XCP": _xcp, "RCP": _rcp, "QIRCP": _rcp, "PIQIRCP": _piqi_rcp, "JetMax": _jetmax, "MaxNet": _maxnet,
+    "EDN": _edn, "PEDN": _edn, "VCP": _vcp, "UTIL": _vcp,
+}  # fmt: skip
+"""How the header of a protocol travels; others as `_record`."""
+
+
+def _checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return 0xFFFF - (total + (total >> 16)) % 2**16
+
+
+def _frame(region: _Region, wire: _Wire, flow: int, kind: int, size: int, sequence: int) -> tuple[bytes, int]:
+    """The headers of a packet, and its length."""
+    above, protocol = wire.above, EXPERIMENT
+    ends = [0x0A000000 + flow % 2**23, 0x0A800000 + flow % 2**23]
+    ports = [40000, 80]
+    if kind == ACK:
+        ends, ports = ends[::-1], ports[::-1]
+    if region.is_tcp or wire.option:
+        options = wire.option + bytes(-len(wire.option) % 4)
+        words = 5 + len(options) // 4
+        tcp = struct.pack("!HHIIBBHHH", *ports, sequence % 2**32, 0, words << 4, 0x10, 0xFFFF, 0, 0)
+        above, protocol = tcp + options + wire.above, TCP
+    length = max(size, 20 + len(above))
+    start = (0x45, wire.service, min(length, 0xFFFF), sequence % 2**16, wire.fragment, 64, protocol)
+    ends_bytes = struct.pack("!II", *ends)
+    check = _checksum(struct.pack("!BBHHHBBH", *start, 0) + ends_bytes)
+    return struct.pack("!BBHHHBBH", *start, check) + ends_bytes + above, length
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+class _Pcapng:
+    """A file with one section and one interface, times in ns."""
+
+    def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
+        self._file = path.open("wb")
+        self._sent: dict[tuple[int, int], int] = {}
+        name, speed = _option(2, f"link {link}".encode()), _option(8, struct.pack("<Q", int(capacity)))
+        options = name + speed + _option(9, bytes([9])) + _option(0, b"")
+        self._file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+        self._file.write(_block(1, struct.pack("<HHI", RAW_IP, 0, 0) + options))
+
+    def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
+        for time, size, kind, flow, (region, record) in zip(
+            *(columns[name].tolist() for name in ("time", "size", "kind", "flow")), records, strict=True
+        ):
+            wire = WIRES.get(region.name, _record)(record, kind == ACK)
+            sent = self._sent.get((flow, kind), 0)
+            frame, length = _frame(region, wire, flow, kind, size, sent)
+            self._sent[flow, kind] = sent + (0 if kind == ACK else length - len(frame))
+            high, low = divmod(round(time * 1e9), 2**32)
+            self._file.write(_block(6, struct.pack("<IIIII", 0, high, low, len(frame), length) + frame))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Table:
+    """A table with a row a packet: time [s], flow, ack, size [bytes], protocol, and the fields of its header."""
+
+    def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise EccError("capture to .parquet needs pyarrow, not installed: pip install 'ecc[parquet]'") from None
+        kinds = {"time": pyarrow.float64(), "flow": pyarrow.int64(), "ack": pyarrow.bool_(), "size": pyarrow.int64()}
+        kinds |= {"protocol": pyarrow.string()}
+        for region in regions:
+            for name in region.dtype.names or ():
+                kind = pyarrow.int64() if region.dtype[name].kind == "i" else pyarrow.float64()
+                kinds[f"header_{name}"] = kind if kinds.get(f"header_{name}", kind) == kind else pyarrow.float64()
+        self._arrow, self._schema = pyarrow, pyarrow.schema(list(kinds.items()))
+        self._writer = pyarrow.parquet.ParquetWriter(str(path), self._schema)
+
+    def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
+        table = {
+            "time": columns["time"], "flow": columns["flow"], "ack": columns["kind"] == ACK, "size": columns["size"],
+            "protocol": [region.name for region, _ in records],
+        }  # fmt: skip
+        for field in self._schema.names[len(table) :]:
+            table[field] = [record.get(field.removeprefix("header_")) for _, record in records]
+        self._writer.write_table(self._arrow.table(table, schema=self._schema))
+
+    def close(self) -> None:
+        self._writer.close()

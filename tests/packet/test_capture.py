@@ -1,0 +1,173 @@
+"""What links send, in files that other tools read: every packet, its size and time, and its header as bytes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ecc import Arrivals, Flow, Link, Network, Scenario, Workload, headers
+from ecc.errors import EccError
+from ecc.impairments import RandomLoss
+from ecc.models import PIQIRCP, RCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
+from ecc.packet import Run, simulate
+
+LINKS = [Link("10 Mb/s", "5 ms", buffer="20 kB"), Link("10 Mb/s", "5 ms")]
+NETWORK = Network(LINKS, [Flow([0], reverse=[1]), Flow([0], reverse=[1], packet_size=(300, 1500))])
+
+
+def blocks(path):
+    """The blocks of a pcapng file: kind and body."""
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        assert size % 4 == 0 and struct.unpack_from("<I", data, at + size - 4) == (size,)
+        found.append((kind, data[at + 8 : at + size - 4]))
+        at += size
+    return found
+
+
+def packets(path):
+    """Time [s], original length and bytes of each packet of a pcapng file."""
+    (first, _), (second, interface), *rest = blocks(path)
+    assert (first, second) == (0x0A0D0D0A, 1) and interface[:2] == b"\x65\x00"
+    for kind, body in rest:
+        number, high, low, captured, length = struct.unpack_from("<IIIII", body)
+        assert (kind, number) == (6, 0)
+        yield (high * 2**32 + low) * 1e-9, length, body[20 : 20 + captured]
+
+
+def test_every_packet_with_its_header(tmp_path):
+    files = {k: tmp_path / f"{k}.pcapng" for k in (0, 1)}
+    scenario = Scenario(NETWORK, XCP(), 1.0, seed=4)
+    run, plain = Run(scenario, capture=files), simulate(scenario)
+    run.advance(0.5)
+    assert len(blocks(files[0])) > 300  # written as the run goes on
+    seen = run.advance().trajectory()
+    assert (seen.rate == plain.rate).all() and (seen.queue == plain.queue).all() and seen.flows.equals(plain.flows)
+    simulate(scenario, capture={0: str(tmp_path / "0.parquet"), 1: str(tmp_path / "1.parquet")})
+    sent = run._engine.link_results["departed"]
+    for k, path in files.items():
+        table, found = pd.read_parquet(path.with_suffix(".parquet")), list(packets(path))
+        assert len(found) == len(table) and sum(length for _, length, _ in found) == table["size"].sum() == sent[k]
+        assert [time for time, *_ in found] == pytest.approx(table["time"].tolist(), abs=1e-9)
+        assert set(table["protocol"]) == {"XCP"} and (table["ack"] == (k == 1)).all()
+        for (_, length, frame), row in zip(found, table.itertuples(), strict=True):
+            first, _, total, _, fragment, _, protocol, _ = struct.unpack_from("!BBHHHBBH", frame)
+            assert (first, total, fragment, protocol) == (0x45, length, 0x4000, 253)
+            ends = [b"\x0a\x00\x00" + bytes([row.flow]), b"\x0a\x80\x00" + bytes([row.flow])]
+            assert [frame[12:16], frame[16:20]] == (ends[::-1] if k else ends)
+            header = headers.XCPHeader.decode(frame[20:])
+            assert header.rtt == pytest.approx(row.header_rtt, abs=5.1e-4)
+            assert (header.reverse if k else header.delta) == pytest.approx(row.header_feedback, rel=1e-6)
+    assert table["header_feedback"].abs().max() > 1e4 and table["header_rtt"].max() > 0.01
+
+
+def test_what_is_dropped_is_not_there_but_what_the_wire_loses_is(tmp_path):
+    files = {0: tmp_path / "some.parquet"}
+    small = Network([Link("1 Mb/s", "5 ms", buffer=2000)], [Flow([0])])
+    lossy = Scenario(small, ConstantRate("2 Mb/s"), 1.0, impairments=[RandomLoss(0.5, link=0)])
+    run = simulate(lossy, capture=files)
+    assert run.drops.sum() > 100
+    table = pd.read_parquet(files[0])
+    assert len(table) == pytest.approx(125, abs=2) and run.goodput.mean() < 0.6e6
+    assert table.columns.tolist() == ["time", "flow", "ack", "size", "protocol"]
+    assert np.diff(table["time"]) == pytest.approx(0.008)
+
+
+def test_transfers_and_several_protocols(tmp_path):
+    mix = {"flows": {0: XCP(), "default": RCP()}}
+    mice = Workload(arrivals=[Arrivals([0], 0.02, 3000)])
+    files = {0: tmp_path / "some.parquet"}
+    simulate(Scenario(NETWORK, mix, 1.0, workload=mice, header_bytes=True), capture=files)
+    table = pd.read_parquet(files[0])
+    assert set(table["protocol"][table["flow"] == 0]) == {"XCP"} and set(table["protocol"][table["flow"] > 0]) == {
+        "RCP"
+    }
+    assert table["header_feedback"].notna().equals(table["flow"] == 0) and (table["flow"] > 1).sum() > 100
+    assert set(table["size"][table["flow"] == 0]) == {60, 1020}  # with the header of XCP
+
+
+@pytest.mark.parametrize(
+    ("capture", "error", "message"),
+    [
+        ({2: "x.pcapng"}, ValueError, "capture must name links from 0 to 1, got 2"),
+        ({True: "x.pcapng"}, ValueError, "capture must name links from 0 to 1, got True"),
+        ({0: 3}, TypeError, r"capture must be paths, got 3 \(link 0\)"),
+        ({0: "x.pcap"}, ValueError, r"capture must be files .pcapng or .parquet, got 'x.pcap' \(link 0\)"),
+    ],
+)
+def test_what_is_refused(capture, error, message):
+    with pytest.raises(error, match=message):
+        Run(Scenario(NETWORK, XCP(), 1.0), capture=capture)
+
+
+def test_captures_end_with_the_run(tmp_path, monkeypatch):
+    run = Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "x.parquet"}).advance(0.2)
+    with pytest.raises(ValueError, match="^save needs a run without capture$"):
+        run.save(tmp_path / "run.ckpt")
+    run.close()
+    assert len(pd.read_parquet(tmp_path / "x.parquet")) > 30 and run.advance().now == pytest.approx(0.2)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        EccError, match=r"capture to .parquet needs pyarrow, not installed: pip install 'ecc\[parquet\]'"
+    ):
+        Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "y.parquet"})
+
+
+def tshark(path, *fields):
+    """Fields of each packet as tshark sees them, and what it has against them."""
+    names = [*fields, "_ws.expert.message"]
+    wanted = [word for name in names for word in ("-e", name)]
+    done = subprocess.run(
+        ["tshark", "-r", path, "-T", "json", "-o", "ip.check_checksum:TRUE",
+         "-o", "tcp.analyze_sequence_numbers:FALSE", *wanted],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [{name: one["_source"]["layers"].get(name, [""])[0] for name in names} for one in json.loads(done.stdout)]
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@pytest.mark.parametrize("protocol", [XCP(), RCP(), PIQIRCP(update="rtt"), JetMax(), MaxNet(), Kelly()])
+def test_tshark_reads_it(protocol, tmp_path):
+    kinds = {"XCP": headers.XCPHeader, "RCP": headers.RCPHeader, "PIQIRCP": headers.PIQIRCPHeader}
+    kinds |= {"JetMax": headers.JetMaxHeader}
+    name = type(protocol).__name__
+    for link in (0, 1):
+        path, table = tmp_path / f"{link}.pcapng", tmp_path / f"{link}.parquet"
+        scenario = Scenario(NETWORK, protocol, 1.0)
+        simulate(scenario, capture={link: path})
+        simulate(scenario, capture={link: table})
+        rows = pd.read_parquet(table)
+        fields = ("frame.time_epoch", "frame.len", "ip.src", "ip.len", "ip.proto", "ip.checksum.status", "data")
+        found = tshark(path, *fields, "tcp.options")
+        assert len(found) == len(rows) > 10
+        assert {one["_ws.expert.message"] for one in found} <= {""}
+        assert {one["ip.checksum.status"] for one in found} == {"1"}  # good
+        least = 20 + (28 if name == "MaxNet" else kinds[name].size() if name in kinds else 24)
+        assert [int(one["frame.len"]) for one in found] == [max(size, least) for size in rows["size"]]
+        assert [float(one["frame.time_epoch"]) for one in found] == pytest.approx(rows["time"].tolist(), abs=2e-9)
+        assert {one["ip.proto"] for one in found} == {"6" if name == "MaxNet" else "253"}
+        side = "10.128.0" if link else "10.0.0"
+        assert [one["ip.src"] for one in found] == [f"{side}.{flow}" for flow in rows["flow"]]
+        for one, row in zip(found, rows.itertuples(), strict=True):
+            if name == "MaxNet":
+                kind, size, *rest = bytes.fromhex(one["tcp.options"].replace(":", ""))
+                assert (kind, size) == (42, 8)
+                option = headers.MaxNetOption.decode(bytes([kind, 6, *rest]))
+                price = min(row.header_price, (2**24 - 1) * 1e-6)
+                assert (option.echo if link else option.price) == pytest.approx(price, abs=5.1e-7)
+            elif name in kinds:
+                header = kinds[name].decode(bytes.fromhex(one["data"].replace(":", "")))
+                if name in ("RCP", "PIQIRCP"):
+                    assert (header.reverse if link else header.rate) == pytest.approx(row.header_rate, rel=1e-6)
+            else:
+                assert struct.unpack("!ddq", bytes.fromhex(one["data"].replace(":", "")))[0] == row.header_price
