@@ -29,7 +29,7 @@ What the paper leaves open, and what it decides here:
 - A refused proposal is made again from the rate that the flow has, also after a switch of router.
 - Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted. That is
   what newcomers add to a full link, where there is no room for a packet: no loss, but over a second 0.7 to 1.8 % too
-  much in T1 to T5, in proportion to the packet, and nothing with gamma = 0.97. With fewer packets N is coarser.
+  much in T1 to T5, `tolerance` included, and nothing with gamma = 0.97. With fewer packets N is coarser.
 - A link that nobody follows announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
 - A packet that is lost does not slow its flow.
 - A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
