@@ -109,6 +109,8 @@ class Protocol(ABC):
     """The linear models that the protocol has."""
     affine: ClassVar[bool] = False
     """Whether the laws are affine in rates and feedback, so that their derivatives are the same everywhere."""
+    rests: ClassVar[bool] = True
+    """Whether runs come to rest at the equilibrium, with empty queues."""
     overloads: ClassVar[bool] = False
     """Whether links are loaded beyond their capacity at rest, loss or price being the feedback."""
     Header: ClassVar[type] = NoRecord
