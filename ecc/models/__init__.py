@@ -1,24 +1,29 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
 from ecc.models.base import Bound, Equilibrium, Protocol
+from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
+from ecc.models.fast import FAST
 from ecc.models.jetmax import JetMax
 from ecc.models.kelly import Kelly
 from ecc.models.maxnet import MaxNet
 from ecc.models.mkc import MKC
+from ecc.models.newreno import NewReno
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "EMKC", "EMKCAVQ", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax",
-    "Kelly", "MaxNet", "Protocol", "all_protocols",
+    "BIC", "EMKC", "EMKCAVQ", "FAST", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "ConstantRate", "Equilibrium",
+    "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
 def all_protocols() -> dict[str, type[Protocol]]:
     """Return the protocols by class name."""
-    return {cls.__name__: cls for cls in (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)}
+    routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
+    return {cls.__name__: cls for cls in (*routed, NewReno, Vegas, FAST, BIC)}

@@ -1,0 +1,163 @@
+"""BIC: binary increase of the window towards where it lost last (Xu, Harfoush, Rhee 2004).
+
+What a window gains in an RTT, and keeps at a loss (sec. III):
+
+    W < 14 s         s                                            as TCP
+    W < M            min(max((M - W)/2, s/100), 32 s)             binary search; additive where M is far
+    W >= M           min(W - M + s, 32 s)                         max probing: 1, 2, 4, ... packets
+    a loss           M <- W, or W (1 - beta/2) if W < M (fast convergence);  W <- (1 - beta) W, below 14 s W/2
+    a timeout        M is forgotten
+
+    W  window [bytes]   M  window at the last loss, 0 before any   s  packet   beta  1/8
+
+`form="linux"` is BIC as Linux 2.6.22 has it (net/ipv4/tcp_bic.c), in whole packets: (M - W)/4, a fifth of a packet
+where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
+packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
+rounded, sticks there.
+
+Windows grow until a queue overflows: there is no equilibrium, and M beside W is more state than a fluid model has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol, check_choice
+from ecc.network import Network
+
+LOW_WINDOW = 14.0  # packets
+SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
+LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
+
+
+@dataclass
+class FlowState(books.FlowState):
+    """A host's books for one flow."""
+
+    top: float = 0.0  # window at the last loss [bytes]; 0: none
+    acks: float = 0.0  # since the window gained a packet, in Linux
+
+
+@dataclass(frozen=True)
+class BIC(Protocol):
+    """BIC.
+
+    Parameters
+        form : "paper" or "linux".
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    form: str = "paper"
+    transport: str = "sack"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    rests = False
+    times = ()
+    header_bytes = (0, 0)
+
+    def __post_init__(self) -> None:
+        check_choice(self, "form", ("paper", "linux"))
+        books.check_parameters(self)
+
+    def params(self) -> dict[str, float]:
+        return {"linux": float(self.form == "linux"), "initial": self.initial or 0.0}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return NoRecord()
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return FlowState()
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """There is none: windows grow until a queue overflows."""
+        raise LinearizationError("BIC has no equilibrium: its windows grow until a queue overflows")
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"
+
+
+def increment(window: Any, top: Any, s: Any) -> Any:
+    """What the window gains in an RTT."""
+    if window < LOW_WINDOW * s:
+        return s
+    gain = 0.5 * (top - window) if window < top else window - top + s
+    return min(max(gain, SMALL * s), LARGE * s)
+
+
+def linux_acks(window: Any, top: Any) -> Any:
+    """ACKs for which the window gains a packet, in Linux; all in packets."""
+    if window <= LOW_WINDOW:
+        return window
+    far = (top - window) // 4.0
+    if window < top:
+        acks = 5.0 * window if far <= 1.0 else window // min(far, LINUX_LARGE)
+    elif window < top + 4.0:
+        acks = 5.0 * window
+    elif window < top + 3.0 * LINUX_LARGE:
+        acks = 3.0 * window // (window - top)
+    else:
+        acks = window // LINUX_LARGE
+    if top == 0.0:
+        acks = min(acks, 20.0)
+    return max(16.0 * acks // 31.0, 1.0)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the window."""
+    s = 1.0 * env.packet_size
+    if books.opens(flow, env):
+        if books.in_slow_start(flow, env):
+            books.slow_start(env)
+        elif p.linux == 0.0:
+            env.window += increment(env.window, flow.top, s) * env.acked / env.window
+        elif flow.acks >= linux_acks(env.window // s, flow.top // s):
+            env.window += s
+            flow.acks = 0.0
+        else:
+            flow.acks += 1.0
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Note where it was lost, and go on below."""
+    s = 1.0 * env.packet_size
+    window = books.on_the_way(env)
+    kept = LINUX_KEPT if p.linux > 0.0 else 1.0 - BETA
+    below = kept * window if window >= LOW_WINDOW * s else books.halved(window)
+    if p.linux > 0.0:
+        below = below // s * s
+    if env.kind == 0:
+        flow.top = 0.5 * (1.0 + kept) * window if window < flow.top else window
+        books.cut(flow, below, env)
+    else:
+        flow.top = 0.0
+        books.time_out(flow, below, env)

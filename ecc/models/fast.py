@@ -1,0 +1,142 @@
+"""FAST TCP: each flow keeps alpha packets in queues and steps towards that in proportion (Wei, Jin, Low, Hegde 2006).
+
+    W <- min(2 W, (1 - gamma) W + gamma (B/D W + alpha s))     once an RTT                    sec. III-B
+    W' = gamma (alpha s - W R/D)/D                             as fluid, a flow sending W/D   (4)-(5)
+
+    W  window [bytes in hooks, bit in laws]   D  RTT, with queues [s]    alpha  packets of the flow in queues
+    s  packet                                 B  least RTT seen [s]      gamma  step
+    R  sum of the waits in queues, q/C, on the path [s]: D - B
+
+At rest W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha, and a link with N flows of
+its own has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of
+what it is off (sec. III-A). A loss halves the window. There is no slow start: what a step adds is gamma alpha packets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.allocation import proportional
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol, check_number
+from ecc.network import Network
+
+
+@dataclass
+class FlowState(books.FlowState):
+    """A host's books for one flow."""
+
+    rtt: float = 0.0  # moving average [s]; 0 before any
+    acked: float = 0.0  # so far [bytes]
+    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
+    target: float = 0.0  # window at the end of this RTT [bytes]; 0: as it is
+
+
+@dataclass(frozen=True)
+class FAST(Protocol):
+    """FAST TCP.
+
+    Parameters
+        alpha : float, > 0. Packets that a flow keeps in queues.
+        gamma : float, in (0, 1]. Step.
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    alpha: float = 200.0
+    gamma: float = 0.5
+    transport: str = "sack"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    rests = False
+    times = ()
+    combine = "sum"
+    header_bytes = (0, 0)
+
+    def __post_init__(self) -> None:
+        check_number(self, alpha=None, gamma=None)
+        if self.gamma > 1.0:
+            raise ValueError(f"gamma must be <= 1, got {self.gamma!r}")
+        books.check_parameters(self)
+
+    def params(self) -> dict[str, float]:
+        return {
+            "alpha": self.alpha,
+            "gamma": self.gamma,
+            "initial": self.initial or 0.0,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return NoRecord()
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return FlowState()
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
+        if assignment is not None:
+            raise ValueError("assignment must be None: flows of FAST listen to all links of their route")
+        rates = proportional(network, network.capacities)
+        kept = self.alpha * 8.0 * np.array([flow.mean_packet for flow in network.flows])
+        waits, *_ = np.linalg.lstsq(network.incidence.astype(float), kept / rates, rcond=None)
+        nobody = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(rates, waits, nobody, waits * network.capacities)
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "FAST has no linear model: it rests with queues, and the models are of empty ones"
+
+
+def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:
+    """The window after an RTT; kept: alpha s."""
+    return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + kept))
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Average RTTs; the step of an RTT is taken in equal parts as its ACKs come."""
+    s = 1.0 * env.packet_size
+    if flow.rtt == 0.0:
+        flow.rtt = env.rtt
+    flow.rtt += min(3.0 * s / env.window, 0.25) * (env.rtt - flow.rtt)
+    flow.acked += env.acked
+    if books.opens(flow, env):
+        if flow.acked >= flow.mark:
+            flow.target = stepped(env.window, env.min_rtt, flow.rtt, p.alpha * s, p.gamma)
+            flow.mark = flow.acked + env.in_flight
+        left = flow.mark - flow.acked + env.acked  # of this RTT, with this ACK
+        env.window += (flow.target - env.window) * min(env.acked / left, 1.0)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Half the window, and a new RTT; one packet after a timeout."""
+    flow.mark = 0.0
+    if env.kind == 0:
+        books.cut(flow, books.halved(books.on_the_way(env)), env)
+    else:
+        books.time_out(flow, books.halved(books.on_the_way(env)), env)

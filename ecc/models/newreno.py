@@ -1,0 +1,141 @@
+"""NewReno, the additive increase and multiplicative decrease of TCP (RFC 5681) with the recovery of RFC 6582 or 6675.
+
+    W <- W + s                 an ACK, while W < ssthresh (slow start)                        RFC 5681 (2)
+    W <- W + s s/W             an ACK, else (congestion avoidance)                            RFC 5681 (3)
+    W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
+    W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
+
+    W  window [bytes in hooks, bit in laws]   s  packet         F  data on the way, when the loss is seen
+    D  RTT, with queues [s]                   p  loss on the path
+
+As fluid (Misra, Gong, Towsley 2000, eq. (7)), each loss being met by itself and a flow sending W/D:
+
+    W' = x (1 - p) s/W - x p W/(2 s)     x = W/D one RTT ago      so W = s sqrt(2 (1 - p)/p) where p does not change
+
+Queues at drop-tail links overflow, so that p is no smooth function of the load: there is no equilibrium to linearize
+at. Packets that are lost at random, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p))
+(Mathis et al. 1997, eq. (3)); timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol
+from ecc.network import Network
+from ecc.quantity import Quantity, as_number, as_time
+
+
+@dataclass(frozen=True)
+class NewReno(Protocol):
+    """NewReno, or, with selective ACKs, Sack.
+
+    Parameters
+        transport : "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    rests = False
+    times = ()
+    combine = "sum"
+    header_bytes = (0, 0)
+
+    def __post_init__(self) -> None:
+        books.check_parameters(self)
+
+    def params(self) -> dict[str, float]:
+        return {
+            "initial": self.initial or 0.0,
+            "deflates": float(self.transport == "newreno"),
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = books.FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        return NoRecord()
+
+    def flow_at(self, x: float, R: float, link: int) -> Any:
+        return books.FlowState()
+
+    # ---- equilibrium and published results ---------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """There is none: windows grow until a queue overflows."""
+        raise LinearizationError("NewReno has no equilibrium: its windows grow until a queue overflows")
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"
+
+    def mean_rate(self, loss: float, rtt: Quantity, packet_size: int = 1000, timeout: Quantity = 1.0) -> float:
+        """Return the sending rate of a long flow that loses packets at random.
+
+        Implements Padhye et al. 1998, eq. (30), with an ACK for every packet and no limit by the receiver; without
+        timeouts it is Mathis et al. 1997, eq. (3).
+
+        Parameters
+            loss : float, in (0, 1). Share of packets lost.
+            rtt : float, s, > 0. packet_size : int, bytes. timeout : float, s, >= 0. First retransmission timeout.
+        Returns
+            float, bit/s.
+        Raises
+            ValueError: a value out of range.
+        Notes: Padhye et al. take what follows a loss in its window for lost too; where each packet is lost by itself,
+            rates are between the two.
+        Example
+            >>> round(NewReno().mean_rate(0.01, "100 ms", timeout=0.0) / 1e3)
+            980
+        """
+        p = as_number(loss, "loss", positive=True)
+        if not p < 1.0:
+            raise ValueError(f"loss must be < 1, got {p!r}")
+        D, T0 = as_time(rtt, "rtt", positive=True), as_time(timeout, "timeout")
+        expires = T0 * min(1.0, 3.0 * sqrt(3.0 * p / 8.0)) * p * (1.0 + 32.0 * p * p)
+        return 8.0 * packet_size / (D * sqrt(2.0 * p / 3.0) + expires)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the window; leave recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
+    s = 1.0 * env.packet_size
+    if env.recovered > 0 and p.deflates > 0.0:
+        env.window = min(flow.ssthresh, max(1.0 * env.in_flight, s) + s)
+    if books.opens(flow, env):
+        if books.in_slow_start(flow, env):
+            books.slow_start(env)
+        else:
+            env.window = books.grown(env.window, s)
+
+
+def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """RFC 5681 (4)."""
+    if env.kind == 0:
+        books.cut(flow, books.halved(books.on_the_way(env)), env)
+    else:
+        books.time_out(flow, books.halved(books.on_the_way(env)), env)

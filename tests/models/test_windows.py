@@ -1,0 +1,172 @@
+"""The window protocols: NewReno, Vegas, FAST and BIC."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.errors import LinearizationError
+from ecc.impairments import CapacitySchedule, RandomLoss
+from ecc.models import BIC, FAST, NewReno, Vegas, bic, fast, vegas, window_books
+from ecc.models.base import settings
+from ecc.network import Network
+from ecc.scenario import Scenario
+
+WINDOWS = [NewReno(), NewReno(transport="sack"), Vegas(), FAST(alpha=5.0), BIC(), BIC(form="linux")]
+every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{type(p).__name__}-{'-'.join(settings(p))}")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', got 'reno'"),
+        (lambda: NewReno(initial=0.0), "initial must be > 0, got 0.0"),
+        (lambda: NewReno(min_rto=-1.0), "min_rto must be > 0, got -1.0"),
+        (lambda: NewReno(receiver_window=-1), "receiver_window must be >= 0, got -1"),
+        (lambda: NewReno().mean_rate(1.0, 0.1), "loss must be < 1, got 1.0"),
+        (lambda: Vegas(alpha=3.0, beta=2.0), r"beta must be >= alpha \(3 packets\), got 2"),
+        (lambda: FAST(gamma=1.5), "gamma must be <= 1, got 1.5"),
+        (lambda: FAST().equilibrium(Network.dumbbell("1 Mb/s", [0.1]), np.array([0])), "assignment must be None"),
+        (lambda: BIC(form="cubic"), "form must be one of 'paper', 'linux', got 'cubic'"),
+    ],
+)
+def test_bad_parameters_get_one_line(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("protocol", [NewReno(), Vegas(), BIC()], ids=lambda p: type(p).__name__)
+def test_protocols_that_swing_have_no_equilibrium(protocol):
+    network = Network.dumbbell("10 Mb/s", [0.1])
+    with pytest.raises(LinearizationError, match=f"{type(protocol).__name__} has no"):
+        protocol.equilibrium(network)
+    with pytest.raises(ValueError, match=f"{type(protocol).__name__} has no equilibrium to linearize at"):
+        ecc.linearize(protocol, network)
+
+
+def test_the_first_window_is_that_of_rfc_5681():
+    assert [window_books.initial_window(s) / s for s in (536.0, 1095.0, 1460.0, 2190.0, 4312.0)] == [4, 4, 3, 3, 2]
+
+
+def test_vegas_counts_what_it_has_in_queues():
+    assert vegas.queued(10_000.0, 0.1, 0.125) == pytest.approx(2000.0)
+
+
+def test_fast_steps_towards_alpha_packets_in_queues():
+    """Half of what is missing; never more than twice the window; at rest where the flow has alpha packets queued."""
+    assert fast.stepped(100.0, 0.1, 0.1, 20.0, 0.5) == 110.0
+    assert fast.stepped(10.0, 0.1, 0.1, 200.0, 0.5) == 20.0
+    assert fast.stepped(100.0, 0.1, 0.125, 20.0, 0.5) == 100.0
+
+
+def test_bic_searches_between_windows_and_beyond():
+    found = [bic.increment(w, 100.0, 1.0) for w in (10.0, 20.0, 60.0, 99.0, 99.999, 100.0, 101.0, 103.0, 107.0, 200.0)]
+    assert found == [1.0, 32.0, 20.0, 0.5, 0.01, 1.0, 2.0, 4.0, 8.0, 32.0]
+
+
+def test_bic_of_linux_counts_acks():
+    """tcp_bic.c: cnt for windows at, below and beyond the last maximum of 100 packets, then times 16, by 31."""
+    cnt = {14.0: 14, 20.0: 20 // 16, 60.0: 60 // 10, 93.0: 93 * 5, 100.0: 500, 110.0: 110 * 3 // 10, 200.0: 200 // 16}
+    for window, expected in cnt.items():
+        assert bic.linux_acks(window, 100.0) == (expected if window <= 14.0 else max(expected * 16 // 31, 1))
+    assert bic.linux_acks(1000.0, 0.0) == 20 * 16 // 31
+
+
+def env(**fields):
+    defaults = {
+        "window": 20_000.0, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "in_flight": 20_000,
+        "kind": 0, "rtt": 0.1, "min_rtt": 0.1,
+    }  # fmt: skip
+    return SimpleNamespace(**{**defaults, **fields})
+
+
+def test_newreno_halves_once_and_leaves_recovery_without_a_burst():
+    protocol = NewReno()
+    p, hooks, flow = protocol.namespace(), protocol.flow_hooks(), window_books.FlowState()
+    at = env()
+    hooks["on_ack"](flow, None, p, at)
+    assert at.window == 21_000.0  # slow start
+    at.in_flight = 21_000
+    hooks["on_loss"](flow, None, p, at)
+    assert at.window == flow.ssthresh == 10_500.0
+    at.recovering = 1
+    hooks["on_ack"](flow, None, p, at)
+    assert at.window == 10_500.0
+    at.recovering, at.recovered, at.in_flight = 0, 1, 4000
+    hooks["on_ack"](flow, None, p, at)
+    assert at.window == 5000.0
+    sack = env(window=10_500.0, recovered=1, in_flight=4000)
+    hooks["on_ack"](flow, None, NewReno(transport="sack").namespace(), sack)
+    assert sack.window == 10_500.0
+    at = env(window=10_500.0)
+    hooks["on_ack"](flow, None, p, at)
+    assert at.window == pytest.approx(10_500.0 + 1e6 / 10_500.0)  # congestion avoidance
+
+
+def test_the_threshold_stays_when_the_timer_expires_again():
+    flow, at = window_books.FlowState(), env(kind=1)
+    for _ in range(2):
+        NewReno().flow_hooks()["on_loss"](flow, None, NewReno().namespace(), at)
+        assert (at.window, flow.ssthresh) == (1000.0, 10_000.0)
+        at.in_flight = 1000
+    at = env(acked=1000, window=1000.0)
+    NewReno().flow_hooks()["on_ack"](flow, None, NewReno().namespace(), at)
+    assert flow.backed_off == 0
+
+
+@every_window
+def test_an_outage_is_survived_and_all_is_delivered(protocol):
+    network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.1], buffer=60_000, sizes=["40 MB", "40 MB"])
+    outage = CapacitySchedule(link=0, times=[5.0, 6.0], capacities=[0.0, 20e6])
+    run = ecc.packet.simulate(Scenario(network, protocol, 80.0, impairments=[outage]), sample=1.0)
+    assert run.is_complete
+    assert run.flows["delivered"].tolist() == [40_000_000, 40_000_000]
+    assert run.goodput[12:24].sum("flow").mean() > 0.8 * 20e6
+
+
+def test_a_sawtooth_between_half_the_pipe_and_the_full_buffer():
+    """One NewReno flow with a buffer of one bandwidth-delay product: full use, windows from one to two of them."""
+    network = Network.dumbbell("10 Mb/s", rtts=[0.1], buffer=125_000, packet_size=1000)
+    run = ecc.packet.simulate(Scenario(network, NewReno(), 150.0), sample=0.05)
+    queue = run.queue.sel(time=slice(60.0, None)).to_numpy()[:, 0]
+    assert run.goodput.sel(time=slice(60.0, None)).mean() == pytest.approx(10e6, rel=0.001)
+    assert queue.max() >= 124_000
+    assert queue.min() <= 5000
+
+
+@pytest.mark.parametrize("loss", [0.003, 0.01, 0.03])
+def test_throughput_with_random_loss_is_between_padhye_and_mathis(loss):
+    """The one takes all that follows a loss in a window for lost too, the other knows no timeouts."""
+    network = Network.dumbbell("100 Mb/s", rtts=[0.05], packet_size=1000)
+    scenario = Scenario(network, NewReno(), 400.0, impairments=[RandomLoss(loss, link=0)], seed=3)
+    goodput = float(ecc.packet.simulate(scenario, sample=10.0).goodput[1:].mean())
+    most = NewReno().mean_rate(loss, "50 ms", 1000, timeout=0.0)
+    assert NewReno().mean_rate(loss, "50 ms", 1000) < goodput < most
+    assert goodput > 0.7 * most
+
+
+def test_a_receiver_window_limits_the_rate():
+    network = Network.dumbbell("100 Mb/s", rtts=[0.1])
+    run = ecc.packet.simulate(Scenario(network, NewReno(receiver_window=50_000), 10.0), sample=1.0)
+    assert float(run.rate[5:].mean()) == pytest.approx(8.0 * 50_000 / 0.1, rel=0.01)
+
+
+def test_vegas_keeps_alpha_to_beta_packets_a_flow_queued():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.04] * 4, starts=[0.0, 3.0, 6.0, 9.0])
+    run = ecc.packet.simulate(Scenario(network, Vegas(alpha=2.0, beta=4.0), 60.0), sample=0.1)
+    assert not run.drops.any()
+    assert 4 * 2000 < run.queue.sel(time=slice(40.0, None)).mean() < 4 * 4000 + 6 * 4000  # each takes others' for delay
+    alone = ecc.packet.simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.04]), Vegas(2.0, 4.0), 60.0), sample=0.1)
+    assert 2000 <= alone.queue.sel(time=slice(40.0, None)).mean() <= 5000
+
+
+def test_fast_rests_at_its_equilibrium():
+    network = Network.parking_lot(["20 Mb/s", "20 Mb/s"], delay="10 ms")
+    run = ecc.packet.simulate(Scenario(network, FAST(alpha=10.0), 60.0), sample=0.5)
+    point = FAST(alpha=10.0).equilibrium(network)
+    assert point.rates == pytest.approx([20e6 / 3, 40e6 / 3, 40e6 / 3])
+    assert point.queue / 8.0 == pytest.approx([15_000.0, 15_000.0])
+    late = slice(40.0, None)
+    assert run.rate.sel(time=late).mean("time").to_numpy() == pytest.approx(point.rates, rel=0.03)
+    assert run.queue.sel(time=late).mean("time").to_numpy() == pytest.approx(point.queue / 8.0, rel=0.1)

@@ -1,0 +1,169 @@
+"""The TCPs here and in ns-2, on the same links: `python tests/oracle/tcp_against_ns2.py [CASE ...] [--seeds N]`.
+
+Flows over one drop-tail link of 100 Mb/s with an RTT of 100 ms and a buffer of one bandwidth-delay product start at
+random within the first second; single flows lose packets at random on the wire. The numbers are means over seeds, taken
+once the first losses are over. ns-2 is set to the RFCs where its defaults differ: RTOs of a second at least, from every
+ACK and no longer backed off once one has measured the RTT again (RFC 6298, with the timestamps of RFC 7323), the window
+after fast recovery (RFC 6582 sec. 3.2, step 3, option 1). Senders of neither wait at random (`overhead_`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import ns2
+import numpy as np
+
+import ecc
+from ecc.impairments import RandomLoss
+from ecc.models import BIC, NewReno, Vegas
+from ecc.network import Network
+
+CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
+BUFFER = int(CAPACITY * RTT / 8.0) // PACKET * PACKET  # bytes: one bandwidth-delay product
+PERIOD, LOOK = 0.5, 0.01  # s, over which rates are averaged; s, between looks at queues
+SPANS = {1: (200.0, 1000.0), 2: (150.0, 500.0), 10: (60.0, 200.0), 50: (30.0, 120.0)}  # s: from when to when, by flows
+LOSSY_SPAN = (20.0, 320.0)
+LOSSES = (0.001, 0.01, 0.02, 0.03, 0.04, 0.05)
+RFCS = (
+    ("Agent/TCP", "timestamps_", 1),
+    ("Agent/TCP", "ts_resetRTO_", 1),
+    ("Agent/TCP/Newreno", "exit_recovery_fix_", 1),
+)
+PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
+    "NewReno": (lambda: NewReno(initial=2), ns2.Agents("TCP/Newreno", "TCPSink", options=RFCS)),
+    "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.Agents("TCP/Sack1", "TCPSink/Sack1", options=RFCS)),
+    "Vegas": (lambda: Vegas(initial=2), ns2.Agents("TCP/Vegas", "TCPSink")),
+    "BIC": (
+        lambda: BIC(form="linux", initial=2),
+        ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca bic; $sink set ts_echo_rfc1323_ true"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Flows of a protocol on the link, and the share that it loses at random."""
+
+    protocol: str
+    flows: int
+    loss: float = 0.0
+
+    @property
+    def span(self) -> tuple[float, float]:
+        return LOSSY_SPAN if self.loss > 0.0 else SPANS[self.flows]
+
+    def network(self, seed: int) -> Network:
+        """Return the link with flows that start at random.
+
+        Parameters
+            seed : int.
+        """
+        starts = np.random.default_rng(seed).random(self.flows)
+        return Network.dumbbell(
+            CAPACITY, rtts=[RTT] * self.flows, buffer=BUFFER, packet_size=PACKET, starts=list(starts)
+        )
+
+
+CASES = {
+    **{f"{name} {flows}": Case(name, flows) for name in PEERS for flows in SPANS},
+    **{f"{name} {loss:.1%}": Case(name, 1, loss) for name in PEERS for loss in LOSSES},
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`utilization` of the link, mean `queue` [bytes], `loss` in the queue, `goodput` of all flows [bit/s]."""
+
+    utilization: float
+    queue: float
+    loss: float
+    goodput: float
+
+
+def here(case: Case, seed: int) -> Outcome:
+    """Return the outcome of the packet engine.
+
+    Parameters
+        case : Case. seed : int.
+    """
+    impairments = [RandomLoss(case.loss, link=0)] if case.loss > 0.0 else []
+    protocol = PEERS[case.protocol][0]()
+    scenario = ecc.Scenario(case.network(seed), protocol, case.span[1], impairments=impairments, seed=seed)
+    run = ecc.packet.simulate(scenario, sample=LOOK)
+    goodput, arrival, queue, drops = (
+        x.to_numpy().reshape(-1, round(PERIOD / LOOK), x.shape[1])
+        for x in (run.goodput, run.arrival, run.queue, run.drops)
+    )
+    return _outcome(case, goodput.mean(axis=1), arrival.mean(axis=1), queue.mean(axis=1), drops.sum(axis=1))
+
+
+def in_ns2(case: Case, seed: int) -> Outcome:
+    """Return the outcome of ns-2.
+
+    Parameters
+        case : Case. seed : int.
+    """
+    agents = PEERS[case.protocol][1]
+    seen = ns2.run(
+        case.network(seed), case.span[1], PERIOD, LOOK, seed=seed, tick=0.001, rto=1.0, window=10_000, agents=agents,
+        loss=case.loss,
+    )  # fmt: skip
+    return _outcome(case, seen.goodput, seen.arrival, seen.queue, seen.drops)
+
+
+def _outcome(case: Case, goodput: Any, arrival: Any, queue: Any, drops: Any) -> Outcome:
+    settled = slice(round(case.span[0] / PERIOD), None)
+    arrived = arrival[settled, 0].mean() * PERIOD
+    dropped = 8.0 * PACKET * drops[settled, 0].mean()
+    return Outcome(
+        utilization=float((arrived - dropped) / (CAPACITY * PERIOD)),
+        queue=float(queue[settled, 0].mean()),
+        loss=float(dropped / arrived),
+        goodput=float(goodput[settled].sum(axis=1).mean()),
+    )
+
+
+def mean(outcomes: list[Outcome]) -> Outcome:
+    """Return the mean over seeds.
+
+    Parameters
+        outcomes : of the same case.
+    """
+    return Outcome(*np.mean([astuple(one) for one in outcomes], axis=0).tolist())
+
+
+def compared(name: str, seeds: int) -> tuple[Outcome, Outcome]:
+    """Return the mean outcome in ns-2 and here; one flow alone without random loss is the same from any start.
+
+    Parameters
+        name : a key of CASES. seeds : int, number of runs.
+    """
+    case = CASES[name]
+    alone = case.flows == 1 and case.loss == 0.0
+    theirs, ours = (mean([run(case, seed) for seed in range(1, 2 if alone else seeds + 1)]) for run in (in_ns2, here))
+    return theirs, ours
+
+
+def main() -> None:
+    """Print a row a case: ns-2 / here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--seeds", type=int, default=10)
+    arguments = parser.parse_args()
+    print("| case | utilization | mean queue [kB] | loss | goodput [Mb/s] |\n|---|---|---|---|---|")
+    for name in arguments.cases or CASES:
+        theirs, ours = compared(name, arguments.seeds)
+        print(
+            f"| {name} | {theirs.utilization:.4f} / {ours.utilization:.4f} | "
+            f"{theirs.queue / 1e3:.1f} / {ours.queue / 1e3:.1f} | {theirs.loss:.3e} / {ours.loss:.3e} | "
+            f"{theirs.goodput / 1e6:.3f} / {ours.goodput / 1e6:.3f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""The TCPs here and in ns-2's own code: some of the cases of tcp_against_ns2.py, which has them all."""
+
+import ns2
+import pytest
+from tcp_against_ns2 import CASES, PACKET, compared
+
+pytestmark = [
+    pytest.mark.oracle,
+    pytest.mark.slow,
+    pytest.mark.skipif(not ns2.installed, reason="needs ns-2: its program `ns` is not installed (Debian: ns2)"),
+]
+
+
+@pytest.mark.parametrize("name", ["NewReno 50", "Sack 50", "BIC 50"])
+def test_on_a_drop_tail_link(name: str):
+    theirs, ours = compared(name, seeds=2)
+    assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)
+    assert ours.queue == pytest.approx(theirs.queue, rel=0.15)
+    assert ours.loss == pytest.approx(theirs.loss, rel=0.15)
+    assert ours.goodput == pytest.approx(theirs.goodput, rel=0.02)
+
+
+def test_vegas_has_as_many_packets_of_a_flow_queued():
+    theirs, ours = compared("Vegas 50", seeds=2)
+    assert ours.goodput == pytest.approx(theirs.goodput, rel=0.02)
+    assert ours.queue / PACKET / CASES["Vegas 50"].flows == pytest.approx(theirs.queue / PACKET / 50, abs=1.0)
+    assert ours.loss == theirs.loss == 0.0
+
+
+@pytest.mark.parametrize("name", ["NewReno 1.0%", "NewReno 5.0%", "Sack 1.0%", "Sack 5.0%", "BIC 1.0%"])
+def test_with_random_loss(name: str):
+    theirs, ours = compared(name, seeds=10)
+    assert ours.goodput == pytest.approx(theirs.goodput, rel=0.1)
