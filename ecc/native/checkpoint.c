@@ -227,11 +227,10 @@ move_ranges(tape_t *tape, ecc_engine_t *self, ecc_ranges_t *ranges, const ecc_ra
 {
     size_t room = was->room;
     void *block = was->items;
-    uint32_t n = ranges->first + ranges->count;
 
     ranges->items = was->items;
     ranges->room = was->room;
-    move_block(tape, self, sizeof(*ranges->items), n, &room, &block);
+    move_block(tape, self, sizeof(*ranges->items), ranges->count, &room, &block);
     ranges->items = block;
     ranges->room = (uint32_t) room;
 }

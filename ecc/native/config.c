@@ -223,7 +223,8 @@ lay_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
     if (flow->n_reverse > 0) {
         *last |= is_explicit ? ECC_END_HOST : ECC_END_SENDER;
     }
-    is_explicit = flow->on_receive != NULL || flow->followed != 0 || ecc_receiver_is_needed(self, flow, hops);
+    is_explicit = flow->on_receive != NULL || flow->followed != 0 || flow->transport != ECC_TRANSPORT_NONE
+        || ecc_receiver_is_needed(self, flow, hops);
     hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_ECHO;
 }
 

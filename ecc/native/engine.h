@@ -60,7 +60,7 @@
  *   and the packet is on the wire until leaves + delay. Without on_departure and impairment this happens silently, before
  *   every event of that instant. Packets leave the wire in order, but see IMPAIRMENTS. There:
  *     - another link follows on this leg of the route: HOP; the packet arrives at it in the same event;
- *     - the receiver: HOP if the flow has on_receive, is followed, or needs its receiver (see RECEIVERS). received += size; the packet
+ *     - the receiver: HOP if the flow has on_receive, is followed, has a transport, or needs its receiver (see RECEIVERS). received += size; the packet
  *       becomes an ACK (kind 1); on_receive; then it, or a later one, arrives at the first reverse link, or reaches the sender
  *       ack_delay later (ACK). Without either, received += size happens silently and the ACK event is at
  *       leaves + delay + ack_delay;
@@ -163,8 +163,7 @@
  *   TIMEOUT: nothing if una = top or the flow is not active. deadline as above. Else one timeout more; recovering = 0; recover =
  *     top, + 1 for NewReno (only what is acknowledged beyond it makes duplicates count); gone = top, again = una; duplicates = left =
  *     0; nothing is sacked; urgent = 1; on_loss (kind 1); the timer starts; GO.
- *   The flow needs its receiver, which keeps next, what it holds beyond it, as ranges that do not touch, and up to three
- *   places. A packet from a to b: what is below next is known. If a <= next < b: next = b, and on to the end of what is held from
+ *   The receiver keeps next, what it holds beyond it, as ranges that do not touch, and up to three places. A packet from a to b: what is below next is known. If a <= next < b: next = b, and on to the end of what is held from
  *   there. If a > next: it is held, and a becomes the first place. Places go that are below next, that are in the range
  *   of one before, and that are more than three. The ACK says ack = next and, for SACK, the ranges in which the places are, in
  *   their order. If ack_every > 1, a was next and nothing was held, it may be kept as above; else the ACK sets out at once, and a

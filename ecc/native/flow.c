@@ -37,7 +37,8 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->counted = ECC_NO_PACKET;
     flow->follower = ECC_NO_FOLLOWER;
     flow->counts = ecc_receiver_is_needed(self, is, &self->hops[position]);
-    flow->echoes = is->on_receive == NULL && is->followed == 0 && !flow->counts;
+    flow->repairs = is->transport != ECC_TRANSPORT_NONE;
+    flow->echoes = is->on_receive == NULL && is->followed == 0 && !flow->counts && !flow->repairs;
     flow->rate = is->rate;
     flow->window = is->window;
     flow->state = is->state;
@@ -56,7 +57,6 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->header_offset = (uint16_t) is->header_offset;
     flow->finish = -1;
     flow->random = ecc_random_stream(self->seed, (UINT64_C(1) << 32) + (uint64_t) number);
-    flow->repairs = is->transport != ECC_TRANSPORT_NONE;
     if (flow->counts) {
         ecc_receiver_init(self, index);
     }
@@ -568,6 +568,9 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     }
     if (flow->counts) {
         return ecc_receiver_take(self, id, may_wait);
+    }
+    if (flow->repairs) {
+        ecc_transport_say(self, packet);
     }
     ecc_flow_return(self, id, self->now);
     return 0;

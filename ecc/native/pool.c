@@ -31,13 +31,13 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
         const ecc_flow_t *is = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
         self->wants_transports = self->wants_transports || is->transport != ECC_TRANSPORT_NONE;
         wants_sacks = wants_sacks || is->transport == ECC_TRANSPORT_SACK;
-        self->wants_receivers = self->wants_receivers || self->wants_transports || is->n_reverse > 0
-            || is->impairment > 0 || is->ack_every > 1;
+        self->wants_receivers
+            = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
     }
-    if (self->wants_receivers) {
+    if (self->wants_receivers || self->wants_transports) {
         self->packets.stride += sizeof(ecc_news_t) + (wants_sacks ? ECC_MOST_SACKS * sizeof(ecc_range_t) : 0);
     }
     pool->unused = NO_SLOT;

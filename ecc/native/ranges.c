@@ -75,12 +75,7 @@ make_room(ecc_ranges_t *self, ecc_memory_t *memory)
     uint32_t room = self->room == 0 ? FIRST_ROOM : 2 * self->room;
     int ret;
 
-    if (self->first + self->count < self->room) {
-        return 0;
-    }
-    if (self->first > self->room / 2) { /* so that all are moved seldom */
-        memmove(self->items, self->items + self->first, self->count * sizeof(*self->items));
-        self->first = 0;
+    if (self->count < self->room) {
         return 0;
     }
     ret = room <= self->room
@@ -111,13 +106,13 @@ ecc_ranges_add(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t 
         if (ret != 0) {
             return ret;
         }
-        range = &self->items[self->first + k];
+        range = &self->items[k];
         memmove(range + 1, range, (self->count - k) * sizeof(*range));
         *range = (ecc_range_t) { begin, end };
         self->count++;
         return 0;
     }
-    range = &self->items[self->first + k];
+    range = &self->items[k];
     range->begin = range->begin < begin ? range->begin : begin;
     range->end = range[n - 1].end > end ? range[n - 1].end : end;
     memmove(range + 1, range + n, (self->count - k - n) * sizeof(*range));
@@ -131,16 +126,18 @@ ecc_ranges_drop(ecc_ranges_t *self, int64_t place)
     uint32_t k = ecc_ranges_find(self, place);
 
     self->count -= k;
-    self->first = self->count == 0 ? 0 : self->first + k;
-    if (self->count > 0 && self->items[self->first].begin < place) {
-        self->items[self->first].begin = place;
+    if (k > 0 && self->count > 0) {
+        memmove(self->items, self->items + k, self->count * sizeof(*self->items));
+    }
+    if (self->count > 0 && self->items[0].begin < place) {
+        self->items[0].begin = place;
     }
 }
 
 int
 ecc_ranges_verify(const ecc_ranges_t *self)
 {
-    bool fine = self->first + self->count <= self->room;
+    bool fine = self->count <= self->room;
 
     for (uint32_t k = 0; k < self->count && fine; k++) {
         const ecc_range_t *range = ecc_ranges_at(self, k);

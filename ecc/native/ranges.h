@@ -14,7 +14,6 @@ typedef struct {
 
 typedef struct {
     ecc_range_t *items;
-    uint32_t first; /* of those in use; before it there is room */
     uint32_t count;
     uint32_t room;
 } ecc_ranges_t;
@@ -24,13 +23,12 @@ void ecc_ranges_free(ecc_ranges_t *self, ecc_memory_t *memory);
 static inline const ecc_range_t *
 ecc_ranges_at(const ecc_ranges_t *self, uint32_t k)
 {
-    return &self->items[self->first + k];
+    return &self->items[k];
 }
 
 static inline void
 ecc_ranges_clear(ecc_ranges_t *self)
 {
-    self->first = 0;
     self->count = 0;
 }
 

@@ -23,8 +23,7 @@ is_reordered(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hop
 bool
 ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hops)
 {
-    return is->transport != ECC_TRANSPORT_NONE || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1
-        || is_reordered(self, is, hops);
+    return is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1 || is_reordered(self, is, hops);
 }
 
 void

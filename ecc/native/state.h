@@ -148,21 +148,18 @@ typedef struct {
     int64_t recover;
     int64_t rescue;
     int64_t before;
-    int64_t left;
-    int64_t sacked_again; /* bytes from una to again that are sacked */
-    int64_t largest;
+    int64_t left; /* SACK: sacked(una, again) */
     double rttvar;
     ecc_ranges_t sacked;
-    uint32_t n_duplicates;
-    uint32_t n_partials;
+    ecc_ranges_t held; /* by the receiver, whose `next` is the flow's `received` ... */
+    int64_t places[ECC_MOST_SACKS]; /* ... and these places too */
+    uint8_t n_places;
+    uint8_t n_duplicates; /* as far as they matter */
+    bool is_partial;      /* there was a partial ACK in this recovery */
     bool sacks;
     bool recovering;
     bool recovered;
     bool urgent;
-    uint32_t n_places;  /* from here on the receiver's */
-    int64_t next;
-    ecc_ranges_t held;
-    int64_t places[ECC_MOST_SACKS + 1]; /* the last is for a moment only */
 } ecc_transport_t;
 
 /* Four cache lines; a packet touches the first three. */

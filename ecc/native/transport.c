@@ -29,12 +29,12 @@ void
 ecc_transport_init(ecc_engine_t *self, uint32_t index)
 {
     ecc_transport_t *transport = &self->transports[index];
-    const ecc_flow_t *is = self->flows[index].is;
     ecc_ranges_t sacked = transport->sacked;
     ecc_ranges_t held = transport->held;
 
-    *transport = (ecc_transport_t) { .sacks = is->transport == ECC_TRANSPORT_SACK,
-        .largest = most(is->packet_size, is->packet_size_max), .sacked = sacked, .held = held };
+    *transport = (ecc_transport_t) {
+        .sacks = self->flows[index].is->transport == ECC_TRANSPORT_SACK, .sacked = sacked, .held = held
+    };
     ecc_ranges_clear(&transport->sacked);
     ecc_ranges_clear(&transport->held);
 }
@@ -51,7 +51,7 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
 int64_t
 ecc_transport_in_flight(const ecc_transport_t *self)
 {
-    int64_t out = self->left;
+    int64_t out = 0;
 
     for (uint32_t k = self->sacked.count; k > 0; k--) { /* few: beyond `gone` there are less than three */
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, k - 1);
@@ -60,7 +60,7 @@ ecc_transport_in_flight(const ecc_transport_t *self)
         }
         out += range->end - most(range->begin, self->gone);
     }
-    return most(0, self->top - self->gone - out + self->again - self->una - self->sacked_again);
+    return most(0, self->top - self->gone - out + self->again - self->una - self->left);
 }
 
 void
@@ -139,7 +139,7 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 static void
 advance(ecc_transport_t *self, int64_t again)
 {
-    self->sacked_again += ecc_ranges_within(&self->sacked, self->again, again);
+    self->left += ecc_ranges_within(&self->sacked, self->again, again);
     self->again = again;
 }
 
@@ -167,7 +167,7 @@ ecc_transport_sent(ecc_transport_t *self, ecc_segment_t segment)
 static void
 advance_una(ecc_transport_t *self, int64_t ack)
 {
-    self->sacked_again -= ecc_ranges_within(&self->sacked, self->una, least(ack, self->again));
+    self->left -= ecc_ranges_within(&self->sacked, self->una, least(ack, self->again));
     self->una = ack;
     self->gone = most(self->gone, ack);
     self->again = most(self->again, ack);
@@ -178,8 +178,9 @@ advance_una(ecc_transport_t *self, int64_t ack)
 
 /* Notes the ranges of an ACK: how many bytes were not known. */
 static int
-note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_range_t *sacks, int64_t *bytes)
+note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *is, const ecc_range_t *sacks, int64_t *bytes)
 {
+    int64_t enough = (DUPLICATES - 1) * most(is->packet_size, is->packet_size_max);
     int64_t above = 0;
 
     *bytes = 0;
@@ -193,7 +194,7 @@ note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_range_t *sacks
         *bytes += end - begin - ecc_ranges_within(&self->sacked, begin, end);
         if (begin < self->again) {
             int64_t below = least(end, self->again);
-            self->sacked_again += below - begin - ecc_ranges_within(&self->sacked, begin, below);
+            self->left += below - begin - ecc_ranges_within(&self->sacked, begin, below);
         }
         ret = ecc_ranges_add(&self->sacked, memory, begin, end);
         if (ret != 0) {
@@ -203,7 +204,7 @@ note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_range_t *sacks
     for (uint32_t k = 1; k <= self->sacked.count; k++) {
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, self->sacked.count - k);
         above += range->end - range->begin;
-        if (k == DUPLICATES || above > (DUPLICATES - 1) * self->largest) {
+        if (k == DUPLICATES || above > enough) {
             self->gone = most(self->gone, range->begin);
             break;
         }
@@ -215,7 +216,8 @@ note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_range_t *sacks
 static bool
 duplicate(ecc_transport_t *self, int64_t size)
 {
-    self->before = self->n_duplicates++ == 0 ? self->top : self->before;
+    self->before = self->n_duplicates == 0 ? self->top : self->before;
+    self->n_duplicates++; /* at most DUPLICATES: a recovery ends with new data acknowledged */
     self->left += self->sacks ? 0 : size;
     if (self->n_duplicates < DUPLICATES && self->gone == self->una) {
         return false;
@@ -223,9 +225,9 @@ duplicate(ecc_transport_t *self, int64_t size)
     self->recovering = true;
     self->recover = self->top;
     self->again = self->una;
-    self->sacked_again = 0;
+    self->left = self->sacks ? 0 : self->left;
     self->urgent = true;
-    self->n_partials = 0;
+    self->is_partial = false;
     return true;
 }
 
@@ -245,7 +247,7 @@ ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *
         advance_una(transport, news->front);
     }
     if (transport->sacks) {
-        int ret = note_sacks(transport, &self->memory, sacks_of(news), &n_sacked);
+        int ret = note_sacks(transport, &self->memory, self->flows[packet->flow].is, sacks_of(news), &n_sacked);
         if (ret != 0) {
             return ret;
         }
@@ -253,17 +255,18 @@ ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *
     if (transport->recovering && transport->una >= transport->recover) {
         transport->recovering = false;
         transport->recovered = true;
-        transport->left = 0;
+        transport->left = transport->sacks ? transport->left : 0;
     } else if (transport->recovering) {
         if (!transport->sacks && acked > 0) {
             transport->left = most(0, transport->left - acked + (acked >= size ? size : 0));
             transport->urgent = true;
-            heard->starts_timer = transport->n_partials++ == 0;
+            heard->starts_timer = !transport->is_partial;
+            transport->is_partial = true;
         } else if (!transport->sacks && is_repeated) {
             transport->left += size;
         }
     } else {
-        transport->left = acked > 0 ? 0 : transport->left;
+        transport->left = acked > 0 && !transport->sacks ? 0 : transport->left;
         if (transport->una >= transport->recover
             && (transport->sacks ? n_sacked > 0 : is_repeated && transport->top > transport->una)) {
             heard->is_loss = duplicate(transport, size);
@@ -281,21 +284,42 @@ ecc_transport_time_out(ecc_transport_t *self)
     self->again = self->una;
     self->n_duplicates = 0;
     self->left = 0;
-    self->sacked_again = 0;
     self->urgent = true;
     ecc_ranges_clear(&self->sacked);
 }
 
 /* ---- the receiver ---- */
 
+/* Of these places, the first in each range beyond `next`, and no more than an ACK can say. */
+static void
+keep_places(ecc_transport_t *self, const int64_t *places, uint32_t n, int64_t next)
+{
+    uint32_t ranges[ECC_MOST_SACKS];
+
+    self->n_places = 0;
+    for (uint32_t k = 0; k < n && self->n_places < ECC_MOST_SACKS; k++) {
+        uint32_t range = ecc_ranges_find(&self->held, places[k]);
+        bool is_first = places[k] >= next;
+        for (uint32_t j = 0; j < self->n_places; j++) {
+            is_first = is_first && ranges[j] != range;
+        }
+        if (is_first) {
+            ranges[self->n_places] = range;
+            self->places[self->n_places++] = places[k];
+        }
+    }
+}
+
 int
 ecc_transport_take(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_wait)
 {
     ecc_transport_t *transport = &self->transports[packet->flow];
-    int64_t next = transport->next;
+    ecc_flow_state_t *flow = &self->flows[packet->flow];
+    int64_t next = flow->received;
     int64_t begin = packet->offset;
     int64_t end = begin + packet->size;
-    uint32_t n = 0;
+    int64_t places[ECC_MOST_SACKS + 1];
+    uint32_t n = transport->n_places;
 
     *may_wait = begin == next && transport->held.count == 0;
     if (begin > next) {
@@ -303,26 +327,15 @@ ecc_transport_take(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_wai
         if (ret != 0) {
             return ret;
         }
-        memmove(transport->places + 1, transport->places, sizeof(transport->places) - sizeof(*transport->places));
-        transport->places[0] = begin;
-        transport->n_places++;
+        places[0] = begin;
+        memcpy(places + 1, transport->places, sizeof(transport->places));
+        keep_places(transport, places, n + 1, next);
     } else if (end > next) {
-        transport->next = ecc_ranges_skip(&transport->held, end);
-        ecc_ranges_drop(&transport->held, transport->next);
-        self->flows[packet->flow].received += transport->next - next;
+        flow->received = ecc_ranges_skip(&transport->held, end);
+        ecc_ranges_drop(&transport->held, flow->received);
+        memcpy(places, transport->places, sizeof(transport->places));
+        keep_places(transport, places, n, flow->received);
     }
-    for (uint32_t k = 0; k < transport->n_places && n < ECC_MOST_SACKS; k++) {
-        int64_t place = transport->places[k];
-        uint32_t found = ecc_ranges_find(&transport->held, place);
-        bool is_new = place >= transport->next;
-        for (uint32_t j = 0; j < n; j++) {
-            is_new = is_new && ecc_ranges_find(&transport->held, transport->places[j]) != found;
-        }
-        if (is_new) {
-            transport->places[n++] = place;
-        }
-    }
-    transport->n_places = n;
     return 0;
 }
 
@@ -332,7 +345,7 @@ ecc_transport_say(const ecc_engine_t *self, const ecc_packet_t *packet)
     const ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_news_t *news = ecc_state_news(self, packet);
 
-    *news = (ecc_news_t) { .front = transport->next };
+    *news = (ecc_news_t) { .front = self->flows[packet->flow].received };
     for (uint32_t k = 0; k < ECC_MOST_SACKS && transport->sacks; k++) {
         sacks_of(news)[k] = k < transport->n_places
             ? *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->places[k]))
@@ -345,22 +358,23 @@ ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
     const ecc_ranges_t *sacked = &self->sacked;
     const ecc_ranges_t *held = &self->held;
+    int64_t next = flow->received;
     bool fine = ecc_ranges_verify(sacked) == 0 && ecc_ranges_verify(held) == 0;
 
     fine = fine && self->una <= self->again && self->una <= self->gone && self->again <= self->top
-        && self->gone <= self->top && self->una <= self->next && self->next <= self->top && self->left >= 0;
-    fine = fine && flow->received == self->next && flow->expected - flow->lost == self->una
+        && self->gone <= self->top && self->una <= next && next <= self->top && self->left >= 0;
+    fine = fine && flow->expected - flow->lost == self->una
         && flow->sent - flow->lost == self->top && (flow->size < 0 || self->top <= flow->size);
     fine = fine && (sacked->count == 0
         || (ecc_ranges_at(sacked, 0)->begin > self->una
             && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->top));
     fine = fine && (held->count == 0
-        || (ecc_ranges_at(held, 0)->begin > self->next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
-    fine = fine && self->sacked_again == ecc_ranges_within(sacked, self->una, self->again);
+        || (ecc_ranges_at(held, 0)->begin > next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
+    fine = fine && (!self->sacks || self->left == ecc_ranges_within(sacked, self->una, self->again));
     /* what an ACK said is held, was held or has been handed on */
     for (uint32_t k = 0; k < sacked->count && fine; k++) {
         const ecc_range_t *range = ecc_ranges_at(sacked, k);
-        int64_t begin = most(range->begin, self->next);
+        int64_t begin = most(range->begin, next);
         fine = begin >= range->end || ecc_ranges_within(held, begin, range->end) == range->end - begin;
     }
     return fine ? 0 : ECC_ERR_BROKEN;

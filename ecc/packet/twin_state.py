@@ -333,13 +333,14 @@ class TwinFlow:
     def needs_receiver(self) -> bool:
         """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
         reordered = any(link.reorders for link in self.forward)
-        other = self.outgoing is not None or self.given.ack_every > 1 or reordered
-        return bool(self.reverse) or self.way is not None or other
+        return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
 
     @property
     def is_watched(self) -> bool:
         """Whether something happens when a packet gets to its receiver."""
-        return "on_receive" in self.hooks or bool(self.given.followed) or self.needs_receiver
+        return (
+            "on_receive" in self.hooks or bool(self.given.followed) or self.outgoing is not None or self.needs_receiver
+        )
 
     @property
     def in_flight(self) -> int:

@@ -65,7 +65,7 @@ main(void)
     }
     CHECK(longest > 32 && ranges.room >= longest);
     for (uint32_t k = 1; k < ranges.count; k++) { /* one that touches the one before it is none of its own */
-        ranges.items[ranges.first + k].begin = ecc_ranges_at(&ranges, k - 1)->end;
+        ranges.items[k].begin = ecc_ranges_at(&ranges, k - 1)->end;
         CHECK_EQUAL(ecc_ranges_verify(&ranges), ECC_ERR_BROKEN);
     }
     ecc_ranges_free(&ranges, &memory);
