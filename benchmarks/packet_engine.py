@@ -2,9 +2,10 @@
 
 S1: 10 flows over 1 Gb/s, 50 ms. S2: 1,000 flows over 1 Gb/s, 20-220 ms. S3: 100,000 flows over 100 Gb/s, 20-220 ms.
 1500-byte packets, flows at the equilibrium. Each is run with RCP's compiled hooks, and bare: the same flows at fixed
-rates, without hooks; S1 and S2 with XCP's too (windows, sent in bursts) and, where ns-2 is installed, with ns-2's XCP.
-The best of N runs counts; CPU seconds are those inside the engine, after a first stretch in which the pipes fill, and
-for ns-2 those of a long run less those of its first stretch.
+rates, without hooks; S1 and S2 with XCP's too (windows, sent in bursts), S1 with NewReno's (from its start, with a
+buffer of one bandwidth-delay product), and, where ns-2 is installed, with those of ns-2. The best of N runs counts;
+CPU seconds are those inside the engine, after a first stretch in which the pipes fill, and for ns-2 those of a long
+run less those of its first stretch.
 """
 
 from __future__ import annotations
@@ -30,29 +31,43 @@ CASES = {  # capacity [bit/s], RTTs [s], warm-up and measured stretch [s]
 }
 GOALS = {"S1": 12.0, "S2": 6.0, "S3": 1.0}  # M data packets per CPU second, with RCP
 XCP_CASES, XCP_GOAL = ("S1", "S2"), 8.0  # times ns-2's XCP
+NEWRENO_CASES, NEWRENO_GOAL = ("S1",), 7.0  # times ns-2's NewReno
+NEWRENO_WARM_UP = 10.0  # s: slow start and its losses
 MOST_BYTES_PER_PACKET, MOST_BYTES_PER_FLOW = 200, 1024
 
 
-def network_of(case: str) -> ecc.Network:
+def network_of(case: str, hooks: str) -> ecc.Network:
     """Return the network of a case.
 
     Parameters
-        case : "S1", "S2" or "S3".
+        case : "S1", "S2" or "S3". hooks : see engine_of.
     """
     capacity, rtts, _, _ = CASES[case]
-    return ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500)
+    buffer = int(capacity * rtts.mean() / 8.0) // 1500 * 1500 if hooks == "NewReno" else None
+    return ecc.Network.dumbbell(capacity, rtts=rtts, packet_size=1500, buffer=buffer)
+
+
+def span_of(case: str, hooks: str) -> tuple[float, float]:
+    """Return how long the pipes fill, and when the run ends [s].
+
+    Parameters
+        case, hooks : see engine_of.
+    """
+    _, _, warm_up, measured = CASES[case]
+    begin = NEWRENO_WARM_UP if hooks == "NewReno" else warm_up
+    return begin, begin + measured
 
 
 def engine_of(case: str, hooks: str) -> Engine:
     """Return the engine of a case, ready to run.
 
     Parameters
-        case : "S1", "S2" or "S3". hooks : "RCP", "XCP" or "none": flows keep the rates of the equilibrium.
+        case : "S1", "S2" or "S3". hooks : "RCP", "XCP", "NewReno", or "none": flows keep the rates of the equilibrium.
     """
-    capacity, rtts, warm_up, measured = CASES[case]
-    protocol = ecc.models.XCP() if hooks == "XCP" else ecc.models.RCP()
-    scenario = ecc.Scenario(network=network_of(case), protocol=protocol, duration=warm_up + measured, seed=1)
-    setup = prepare(scenario, start="equilibrium")
+    capacity, rtts, _, _ = CASES[case]
+    protocol = {"XCP": ecc.models.XCP(), "NewReno": ecc.models.NewReno(initial=2)}.get(hooks, ecc.models.RCP())
+    scenario = ecc.Scenario(network_of(case, hooks), protocol, duration=span_of(case, hooks)[1], seed=1)
+    setup = prepare(scenario, start="equilibrium" if protocol.rests else "empty")
     setup.flows["opening_size"] = 0  # whole packets from the start
     if hooks != "none":
         return build_engine(setup, scenario)
@@ -71,15 +86,15 @@ def measure(case: str, hooks: str) -> tuple[float, float, float]:
     Parameters
         case, hooks : see engine_of.
     """
-    _, rtts, warm_up, measured = CASES[case]
+    begin, end = span_of(case, hooks)
     engine = engine_of(case, hooks)
-    engine.advance(warm_up)
+    engine.advance(begin)
     before = engine.stats
-    engine.advance(warm_up + measured)
+    engine.advance(end)
     after = engine.stats
     engine.verify()
     packets = after.data_packets - before.data_packets
-    beyond = max(after.peak_bytes - MOST_BYTES_PER_FLOW * len(rtts), 0) / after.in_flight
+    beyond = max(after.peak_bytes - MOST_BYTES_PER_FLOW * len(CASES[case][1]), 0) / after.in_flight
     return (
         packets / (after.cpu_seconds - before.cpu_seconds) / 1e6,
         (after.events - before.events) / packets,
@@ -87,15 +102,16 @@ def measure(case: str, hooks: str) -> tuple[float, float, float]:
     )
 
 
-def measure_ns2(case: str) -> float:
-    """Return M data packets per CPU second of ns-2's XCP.
+def measure_ns2(case: str, hooks: str) -> float:
+    """Return M data packets per CPU second of ns-2's XCP or NewReno.
 
     Parameters
-        case : "S1" or "S2".
+        case : "S1" or "S2". hooks : "XCP" or "NewReno".
     """
-    _, _, warm_up, measured = CASES[case]
-    short, long = (ns2.run(network_of(case), end, end, look=end) for end in (warm_up, warm_up + measured))
-    packets = long.rate.sum() * (warm_up + measured) - short.rate.sum() * warm_up
+    network, ends = network_of(case, hooks), span_of(case, hooks)
+    options = {"agents": ns2.NEWRENO, "window": 10_000, "rto": 1.0, "tick": 0.001} if hooks == "NewReno" else {}
+    short, long = (ns2.run(network, end, end, look=end, **options) for end in ends)
+    packets = long.rate.sum() * ends[1] - short.rate.sum() * ends[0]
     return float(packets / 12_000.0 / (long.cpu_seconds - short.cpu_seconds) / 1e6)
 
 
@@ -107,18 +123,20 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.cases) - set(CASES):
         parser.error(f"CASE must be one of {', '.join(CASES)}, got {', '.join(sorted(unknown))}")
-    print("case  hooks  M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
+    print("case  hooks    M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
     for case in arguments.cases or CASES:
         goals = {"RCP": GOALS[case]}
-        if case in XCP_CASES and ns2.installed:
-            peer = max(measure_ns2(case) for _ in range(arguments.repeat))
-            print(f"{case:4}  ns-2's XCP {peer:10.2f}")
-            goals["XCP"] = XCP_GOAL * peer
-        for hooks in ("RCP", "XCP", "none") if case in XCP_CASES else ("RCP", "none"):
+        held = {"XCP": XCP_GOAL} if case in XCP_CASES else {}
+        held |= {"NewReno": NEWRENO_GOAL} if case in NEWRENO_CASES else {}
+        for hooks, times in held.items() if ns2.installed else ():
+            peer = max(measure_ns2(case, hooks) for _ in range(arguments.repeat))
+            print(f"{case:4}  ns-2's {hooks:7} {peer:10.2f}")
+            goals[hooks] = times * peer
+        for hooks in ("RCP", *held, "none"):
             runs = [measure(case, hooks) for _ in range(arguments.repeat)]
             speed, events, beyond = max(runs)
             goal = f"{goals[hooks]:4.1f}  {speed / goals[hooks]:5.2f}" if hooks in goals else "   -      -"
-            print(f"{case:4}  {hooks:5}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
+            print(f"{case:4}  {hooks:7}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
             assert beyond <= MOST_BYTES_PER_PACKET
 
 

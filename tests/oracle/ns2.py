@@ -38,6 +38,13 @@ class Agents:
 
 
 XCP = Agents("TCP/Reno/XCP", "TCPSink/XCPSink", "XCP")
+RFCS = (
+    ("Agent/TCP", "timestamps_", 1),
+    ("Agent/TCP", "ts_resetRTO_", 1),
+    ("Agent/TCP/Newreno", "exit_recovery_fix_", 1),
+)
+NEWRENO = Agents("TCP/Newreno", "TCPSink", options=RFCS)
+SACK = Agents("TCP/Sack1", "TCPSink/Sack1", options=RFCS)
 
 
 @dataclass(frozen=True)

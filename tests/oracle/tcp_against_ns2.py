@@ -28,14 +28,9 @@ PERIOD, LOOK = 0.5, 0.01  # s, over which rates are averaged; s, between looks a
 SPANS = {1: (200.0, 1000.0), 2: (150.0, 500.0), 10: (60.0, 200.0), 50: (30.0, 120.0)}  # s: from when to when, by flows
 LOSSY_SPAN = (20.0, 320.0)
 LOSSES = (0.001, 0.01, 0.02, 0.03, 0.04, 0.05)
-RFCS = (
-    ("Agent/TCP", "timestamps_", 1),
-    ("Agent/TCP", "ts_resetRTO_", 1),
-    ("Agent/TCP/Newreno", "exit_recovery_fix_", 1),
-)
 PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
-    "NewReno": (lambda: NewReno(initial=2), ns2.Agents("TCP/Newreno", "TCPSink", options=RFCS)),
-    "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.Agents("TCP/Sack1", "TCPSink/Sack1", options=RFCS)),
+    "NewReno": (lambda: NewReno(initial=2), ns2.NEWRENO),
+    "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.SACK),
     "Vegas": (lambda: Vegas(initial=2), ns2.Agents("TCP/Vegas", "TCPSink")),
     "BIC": (
         lambda: BIC(form="linux", initial=2),
