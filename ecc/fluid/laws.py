@@ -22,7 +22,6 @@ ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_
 """What a compiled law finds in its record, and where it leaves its result."""
 
 _NOTHING = np.dtype([])
-_RECORD = np.dtype([(name, "f8") for name in ARGUMENTS])
 
 
 class CompiledLaws:
@@ -32,12 +31,12 @@ class CompiledLaws:
     have a state; `by_flow`: whether they have a voice for each flow; `source_remembers`: whether sources do.
 
     Parameters
-        protocol : Protocol.
+        protocol : Protocol. arguments : what the record of a law holds, "result" last.
     Raises
         ValueError: a law that asks for something no fluid has. TypeError: a law that cannot be compiled.
     """
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
         refused = f"{type(protocol).__name__} has no fluid model"
         if not hasattr(protocol, "router_law"):
             raise ValueError(f"{refused}: it has no router_law and no source_law")
@@ -47,9 +46,9 @@ class CompiledLaws:
         }  # fmt: skip
         laws = {name: law for name, law in given.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
-        known = (*ARGUMENTS[:-1], "p")
-        for name, arguments in self.wants.items():
-            if unknown := [argument for argument in arguments if argument not in known]:
+        known = (*arguments[:-1], "p")
+        for name, wanted in self.wants.items():
+            if unknown := [argument for argument in wanted if argument not in known]:
                 raise ValueError(
                     f"{refused}: its {name} law asks for {', '.join(unknown)}, and what a fluid run has is "
                     f"{', '.join(known)}"
@@ -58,7 +57,9 @@ class CompiledLaws:
         self.params = np.array(list(params.values()), dtype=float)
         hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
         kinds = np.dtype([(name, "f8") for name in params])
-        self._code: CompiledHooks = compile_hooks(hooks, _RECORD, _NOTHING, kinds, _NOTHING)
+        self._code: CompiledHooks = compile_hooks(
+            hooks, np.dtype([(name, "f8") for name in arguments]), _NOTHING, kinds, _NOTHING
+        )
 
         self.router, self.source = self._code["router"], self._code["source"]
         self.announce, self.priority = (self._code[name] if name in laws else 0 for name in ("announce", "priority"))

@@ -34,7 +34,8 @@ def simulate(
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
     Continuous runs solve delay differential equations (module ecc.fluid.continuous says which), discrete ones the
-    papers' recurrences, one step a control interval with delays rounded up (ecc.fluid.recurrence).
+    papers' recurrences, one step a control interval with delays rounded up (ecc.fluid.recurrence). Protocols of windows
+    have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows).
 
     Parameters
         scenario : Scenario without a workload of transfers.
@@ -43,8 +44,9 @@ def simulate(
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
             "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their
             start.
-        perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively.
-        rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver.
+        perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively; of
+            windows, what they are off by at the start.
+        rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver; windows have none.
         progress : called with the share of the duration that is done, now and then.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
@@ -89,17 +91,25 @@ def simulate(
     fluid = FluidNetwork.of(scenario)
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
+    from ecc.closed_loop import law_arguments
     from ecc.fluid.beginning import Beginning
     from ecc.fluid.continuous import run_continuous
     from ecc.fluid.laws import CompiledLaws
     from ecc.fluid.recurrence import run_recurrence
+    from ecc.fluid.windows import run_windows
 
     begun = process_time()
-    laws = CompiledLaws(protocol)
+    windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
+    if windows and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
     point = protocol.equilibrium(scenario.network, scenario.assigned) if start == "equilibrium" else None
-    beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
+    if windows:
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+    laws = CompiledLaws(protocol)
+    beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
     if time == "continuous":
         outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:

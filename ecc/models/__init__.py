@@ -3,6 +3,7 @@
 from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
+from ecc.models.edn import EDN
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
 from ecc.models.fast import FAST
@@ -11,19 +12,22 @@ from ecc.models.kelly import Kelly
 from ecc.models.maxnet import MaxNet
 from ecc.models.mkc import MKC
 from ecc.models.newreno import NewReno
+from ecc.models.pedn import PEDN
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.models.qi_rcp import QIRCP
 from ecc.models.rcp import RCP
+from ecc.models.util import UTIL
+from ecc.models.vcp import VCP
 from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "EMKC", "EMKCAVQ", "FAST", "MKC", "PIQIRCP", "QIRCP", "RCP", "XCP", "Bound", "ConstantRate", "Equilibrium",
-    "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas", "all_protocols",
+    "BIC", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "UTIL", "VCP", "XCP", "Bound",
+    "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas", "all_protocols",
 ]  # fmt: skip
 
 
 def all_protocols() -> dict[str, type[Protocol]]:
     """Return the protocols by class name."""
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
-    return {cls.__name__: cls for cls in (*routed, NewReno, Vegas, FAST, BIC)}
+    return {cls.__name__: cls for cls in (*routed, NewReno, Vegas, FAST, BIC, VCP, UTIL, EDN, PEDN)}

@@ -25,12 +25,16 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    d         RTT by which the router scales its step (mean or maximum)       router, ann.  s
    D         the flow's own RTT                                              source        s
    T         control interval                                                all           s
+   w         the flow's own window                                           source        bit
+   s         size of the flow's packets, with windows                        router, src.  bit
+   q_flow    what the flow itself has in the queue, with windows             router        bit
    p         the parameters, by attribute                                    all           --
    ========  ==============================================================  ============  =====
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
+   of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.windows`).
+   A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant exponent, no arrays.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep a real router's and

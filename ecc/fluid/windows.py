@@ -1,0 +1,258 @@
+"""Fluid under windows: what a flow may send is what has been acknowledged and a window more, so that ACKs clock it.
+
+For a flow with window w, and a link l of capacity C_l, as cumulative curves of time:
+
+    sent(t) = acknowledged(t) + lost(t) + w(t)                       never less than before, lost as far as known
+    w'      = [source_law(w, R, D, ...) - w]/D                       from the first ACK on
+    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
+    out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
+
+Following what is acknowledged now back along its path, from queue to queue, gives the RTT D with all its queues, what
+was lost beside it, and the feedback R: that of each link's `router_law`, with the queue as it was met, the flow's own
+part of it, and the arrivals averaged over the control interval before it left. R is their sum, the least or the most.
+
+The law is that of congestion avoidance: there is no slow start, and losses do not change windows. Curves are kept on a
+grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a jump sends comes back
+with the ACKs, RTT after RTT, as it should. The first window is spread over an RTT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.fluid.compiled import call, compiled, entry, unpacker
+from ecc.fluid.laws import CompiledLaws
+from ecc.fluid.model import FluidNetwork
+from ecc.fluid.outcome import Outcome
+from ecc.models.base import Equilibrium, Protocol
+from ecc.models.window_books import initial_window
+
+__all__ = ["WINDOW_ARGUMENTS", "run_windows"]
+
+FloatArray = NDArray[np.float64]
+
+WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "C", "T", "w", "D", "s", "result")
+"""What laws of window protocols find in their record, and where they leave their result."""
+
+_R, _Y, _Q, _Q_FLOW, _C, _T, _W, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
+_STEPS = 200  # in the shortest RTT
+_SLICE = 20_000  # steps between two reports of progress
+_BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
+_pointers = unpacker("ff")
+
+
+@compiled
+def _at(curve: Any, position: float) -> Any:
+    """The value of a curve between places of the grid."""
+    i = max(0, min(int(position), len(curve) - 2))
+    return curve[i] + (position - i) * (curve[i + 1] - curve[i])
+
+
+@compiled
+def _entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
+    """When what leaves a queue at u entered it, both as positions on the grid."""
+    level = _at(out, u)
+    if _at(into, u) <= level:
+        return u
+    j = hints[k]
+    while into[j + 1] <= level:
+        j += 1
+    hints[k] = j
+    return j + (level - into[j]) / (into[j + 1] - into[j])
+
+
+@entry
+def _advance(
+    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, source: int, addresses: Any,
+    record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any, wire: Any,
+    start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, buffer: Any, window: Any, into: Any,
+    out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any,
+) -> Any:  # fmt: skip
+    """Take steps on the grid; 0, or what a law returned."""
+    pointer, params = _pointers(addresses)
+    for i in range(begin, end):
+        t = (i - zero) * h
+        for g in range(len(members)):
+            # what is acknowledged now, back along its path
+            a, b = first[g], first[g + 1]
+            u = min(i - backward[b - 1] / h, i - 1.0)
+            R, missing, acknowledged = 0.0, 0.0, 0.0
+            for c in range(b - 1, a - 1, -1):
+                link = links[c]
+                e = _entered(into[link], out[link], u, hints[_BACK], c)
+                if c == b - 1:
+                    acknowledged = _at(arrived[c], e)
+                missing += _at(lost[c], e)
+                record[_Q] = _at(into[link], e) - _at(out[link], e)
+                if own != 0:
+                    record[_Q_FLOW] = _at(arrived[c], e) - _at(
+                        arrived[c], _entered(into[link], out[link], e, hints[_OWN], c)
+                    )
+                steps = min(interval / h, u)
+                record[_Y] = (_at(into[link], u) - _at(into[link], u - steps)) / (steps * h) if steps > 0.0 else 0.0
+                record[_C], record[_T], record[_S] = capacity[link], interval, packet[g]
+                status = call(router, (pointer, pointer, params, pointer))
+                if status != 0:
+                    return status
+                said = record[_RESULT]
+                if c == b - 1:
+                    R = said
+                elif how == 0:
+                    R = min(R, said)
+                elif how == 1:
+                    R = max(R, said)
+                else:
+                    R += said
+                u = e - (forward[c] - forward[c - 1]) / h if c > a else e - forward[c] / h
+            D = (i - u) * h
+            if t >= stop[g]:
+                sent[g, i] = sent[g, i - 1]
+                continue
+            if (u - zero) * h >= start[g]:
+                record[_W], record[_R], record[_D] = window[g], R, D
+                status = call(source, (pointer, pointer, params, pointer))
+                if status != 0:
+                    return status
+                window[g] += h / D * (record[_RESULT] - window[g])
+            spread = min(1.0, max(0.0, (t - start[g]) / rtt[g]))
+            sent[g, i] = min(max(sent[g, i - 1], acknowledged + missing + spread * window[g]), size[g])
+
+        # what arrives at the queues, and leaves them
+        for link in range(len(capacity)):
+            offered[link] = 0.0
+        for g in range(len(members)):
+            for c in range(first[g], first[g + 1]):
+                if c == first[g]:
+                    comes = _at(sent[g], i - forward[c] / h)
+                else:
+                    u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
+                    before = links[c - 1]
+                    comes = _at(arrived[c - 1], _entered(into[before], out[before], u, hints[_ON], c - 1))
+                arrived[c, i] = max(comes - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
+                offered[links[c]] += members[g] * (arrived[c, i] - arrived[c, i - 1])
+        for link in range(len(capacity)):
+            most = out[link, i - 1] + capacity[link] * h
+            taken = min(offered[link], max(0.0, buffer[link] + most - into[link, i - 1]))
+            into[link, i] = into[link, i - 1] + taken
+            out[link, i] = min(into[link, i], most)
+            gone[link, i] = gone[link, i - 1] + offered[link] - taken
+        for g in range(len(members)):
+            for c in range(first[g], first[g + 1]):
+                link = links[c]
+                more = gone[link, i] - gone[link, i - 1]
+                share = more / offered[link] if more > 0.0 else 0.0
+                refused = share * (arrived[c, i] - arrived[c, i - 1])
+                arrived[c, i] -= refused
+                lost[c, i] = lost[c, i - 1] + refused
+            c = first[g + 1] - 1
+            link = links[c]
+            u = i - wire[g] / h
+            received[g, i] = _at(arrived[c], _entered(into[link], out[link], u, hints[_RECEIVED], c))
+    return 0
+
+
+def run_windows(
+    protocol: Protocol,
+    fluid: FluidNetwork,
+    samples: FloatArray,
+    point: Equilibrium | None,
+    factor: float,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Compute the curves of a network.
+
+    Parameters
+        protocol : Protocol whose source law asks for `w`. fluid : FluidNetwork. samples : s, equally far apart.
+        point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
+        factor : by which windows differ at the start from those of the point. progress : called with the share done.
+    Returns
+        Outcome.
+    """
+    laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
+    L, G = fluid.n_links, fluid.n_groups
+    width = float(samples[0])
+    per_sample = ceil(_STEPS * width / float(fluid.rtt.min()))
+    h = width / per_sample
+    links = np.concatenate(fluid.routes).astype(np.int64)
+    first = np.cumsum([0, *map(len, fluid.routes)])
+    forward, backward = np.concatenate(fluid.forward), np.concatenate(fluid.backward)
+    packet = 8.0 * fluid.packet_size
+    queue = np.zeros(L) if point is None or point.queue is None else point.queue
+    waits = queue / fluid.capacity
+    delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
+    zero = ceil(float(delay.max()) / h) + 2
+    n = zero + per_sample * len(samples) + 1
+    into, out, gone = np.zeros((3, L, n))
+    arrived, lost = np.zeros((2, len(links), n))
+    sent, received = np.zeros((2, G, n))
+    start = fluid.start
+    if point is None:
+        opening = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
+        window = opening * packet * np.ones(G)
+    else:
+        start = np.full(G, -np.inf)
+        owner = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
+        x = point.rates[[owner[g] for g in range(G)]]
+        window = factor * x * delay
+        past = h * (np.arange(zero) - zero + 1.0)
+        for g, route in enumerate(fluid.routes):
+            waited = np.cumsum([0.0, *waits[list(route)]])
+            sent[g, :zero] = x[g] * past
+            for k, link in enumerate(route):
+                late = past - fluid.forward[g][k] - waited[k]
+                arrived[first[g] + k, :zero] = x[g] * late
+                into[link, :zero] += fluid.members[g] * x[g] * late
+                out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
+            received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
+    record, params = np.zeros(len(WINDOW_ARGUMENTS)), laws.params
+    state = (
+        record, float(protocol.params().get("interval", h)), first, links, fluid.members, forward, backward,
+        fluid.wire, start, fluid.stop, fluid.size, fluid.rtt, packet, fluid.capacity, fluid.buffer, window, into, out,
+        arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64), np.zeros(L),
+    )  # fmt: skip
+    how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
+    addresses = np.array([record.ctypes.data, params.ctypes.data])
+    stopped = "completed"
+    i = zero
+    try:
+        while i < n and stopped == "completed":
+            following = min(i + _SLICE, n)
+            if _advance(i, following, h, how, own, zero - 1, laws.router, laws.source, addresses, *state) != 0:
+                stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
+            else:
+                i = following
+                progress((i - zero) / (n - zero))
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    at = zero - 1 + per_sample * np.arange(0, (i - zero) // per_sample + 1)
+    waiting = into - out
+    peaks = [waiting[:, a + 1 : b + 1].max(axis=1) for a, b in zip(at[:-1], at[1:], strict=True)]
+    ends = np.argmax(sent >= fluid.size[:, None], axis=1)
+    finished = np.where(ends > 0, (ends - zero + 1) * h, fluid.stop)
+    end = float(samples[len(at) - 2]) if len(at) > 1 else 0.0
+
+    def mean(curve: FloatArray) -> FloatArray:
+        return np.asarray(np.diff(curve[:, at]).T / width)
+
+    dropped = np.array([lost[a:b, at[-1]].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
+    return Outcome(
+        time=samples[: len(at) - 1],
+        rate=mean(sent),
+        goodput=mean(received),
+        bottleneck=np.full((len(at) - 1, G), -1, dtype=np.int64),
+        queue=np.clip(waiting[:, at[1:]].T, 0.0, fluid.buffer),
+        queue_max=np.array(peaks).reshape(-1, L),
+        arrival=mean(into + gone),
+        drops=np.diff(gone[:, at]).T,
+        sent=sent[:, at[-1]] - sent[:, zero - 1],
+        delivered=received[:, at[-1]] - received[:, zero - 1],
+        lost=dropped,
+        stopped_at=np.where(finished <= end, finished, np.nan),
+        stats={"steps": i - zero},
+        stopped=stopped,
+    )

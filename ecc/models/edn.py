@@ -1,0 +1,253 @@
+"""EDN, Explicit Delay Notification (Kumar, Kaur, *Towards a queue sensitive transport protocol*, sec. 5; EDN).
+
+Each packet collects the delay of the queues on its way in D_f; the receiver returns it with the ACK in D_r, which
+collects that of its own way. A host compares the sum with two limits at every ACK of something new:
+
+    D_f <- D_f + q/C                                  at each router, from the queue before the packet      EDN sec. 5
+    R = D_f + D_r                                     of an ACK, there and back
+    W <= ssthresh:  slow start, left at R > B
+    else:           n <- n + 1 where R < A, else n - 1
+                    W <- W + s, n <- 0 at n >= W/s;   W <- W - s, n <- 0 at n <= -W/s
+
+    q  queue [bit]   C  capacity [bit/s]   A, B  2 ms, 3 ms   W  window   s  packet   n  Cwin_count of the paper
+
+W/s ACKs an RTT move n, so that the law is a relay, averaged over an RTT, before an integrator:
+
+    W' = s sign(A - R)/D                D  RTT, with queues [s]
+    R* = A                              the windows' sum, q* + C D_0, is determined; who has which part of it is not
+
+The relay turns one RTT after R has passed A. One link, N flows of RTT D: the queue swings about A C by N s with
+period 4 D, a triangle; the describing function 4/(pi a) of a relay, which knows the fundamental only, says 8/pi^2 N s
+(`ecc.stability.relay_cycle`). The queue is near A C only while N s < A C; beyond, it empties, and peaks at N s + A C.
+
+The prototype has 7 bits for each of D_f, D_r: `quantized`, whole multiples of `unit` that every router rounds down, up
+to 127. The paper states no unit; 1 ms holds A, B and the 104 ms of its buffer. Rounding down leaves R < A as it is, on
+one link, but R > 3 ms becomes R >= 4 ms. (The 14 bits are not those of the fragment offset, which has 13.)
+
+What the paper leaves open: the threshold becomes W where slow start is left, and follows W down, as a window that
+falls below it would go back to slow start and stand at B; W = ssthresh is beyond it. The least window is a packet; n is
+0 after a loss, which acts as in NewReno; ACKs in a recovery do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, Protocol, check_choice
+from ecc.models.newreno import flow_on_loss
+from ecc.network import Network
+from ecc.quantity import as_time
+
+Loop = Callable[[Any], NDArray[np.complex128]]
+
+LEVELS = 127.0  # the most that 7 bits tell
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    forward: float = 0.0  # D_f, of the links passed so far [units]
+    reverse: float = 0.0  # D_r, what the other side last had as D_f [units]
+
+
+@dataclass
+class FlowState(books.FlowState):
+    """A host's books for one flow."""
+
+    count: int = 0  # of ACKs with little delay, less those with much
+    heard: float = 0.0  # D_f of the last ACK, to be returned [units]
+
+
+@dataclass(frozen=True)
+class EDN(Protocol):
+    """EDN.
+
+    Parameters
+        A : float, s, > 0. Delay below which the window grows (sec. 5: 2 ms).
+        B : float, s, >= A. Delay above which slow start ends (sec. 5: 3 ms).
+        quantized : bool. Delays in 7 bits each, as in the prototype, or exact.
+        unit : float, s, > 0. Of quantized delays.
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    A: Any = 0.002
+    B: Any = 0.003
+    quantized: bool = True
+    unit: Any = 0.001
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    combine = "sum"
+    times = ()
+    rests = False
+    header_bytes = (0, 0)  # the fragment offset of the IP header
+
+    def __post_init__(self) -> None:
+        for name in ("A", "B", "unit"):
+            object.__setattr__(self, name, as_time(getattr(self, name), name, positive=True))
+        check_limits(self, " s")
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: Any, C: Any, p: Any) -> Any:
+        """Sec. 5: the delay that a packet meets."""
+        return q / C / p.unit
+
+    @staticmethod
+    def source_law(w: Any, R: Any, s: Any, p: Any) -> Any:
+        """Sec. 5: the window one RTT later."""
+        return max(w + s * direction(R, p), s)
+
+    def params(self) -> dict[str, float]:
+        unit = self.unit if self.quantized else 1.0
+        return {"unit": unit, **told_apart(self, unit)}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": link_on_arrival}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return FLOW_HOOKS
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """The point of equal windows, of all those at which the queue of one link delays by A: rates as 1/D."""
+        if network.n_links != 1:
+            raise LinearizationError(f"EDN's equilibrium is known for one link, got {network.n_links}")
+        inverse = 1.0 / (network.rtts + self.A)
+        rates = network.capacities[0] * inverse / inverse.sum()
+        unit = self.params()["unit"]
+        return Equilibrium(rates, np.array([self.A / unit]), np.full(network.n_flows, -1), self.A * network.capacities)
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return refusal("EDN")
+
+    def relay_loop(self, network: Network) -> tuple[Loop, float]:
+        """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
+
+        Parameters
+            network : Network of one link.
+        """
+        self.equilibrium(network)
+        C = float(network.capacities[0])
+        D = network.rtts + self.A
+        steps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (C * D)
+
+        def loop(s: Any) -> NDArray[np.complex128]:
+            return np.asarray((steps * np.exp(-np.multiply.outer(s, D))).sum(axis=-1) / s)
+
+        return loop, C
+
+
+def check_limits(protocol: Any, unit: str) -> None:
+    """Check what EDN and PEDN share."""
+    if protocol.B < protocol.A:
+        raise ValueError(f"B must be >= A ({protocol.A:g}{unit}), got {protocol.B:g}{unit}")
+    check_choice(protocol, "quantized", (True, False))
+    books.check_parameters(protocol)
+
+
+def told_apart(protocol: Any, unit: float) -> dict[str, float]:
+    """The parameters that EDN and PEDN share, limits in units."""
+    return {
+        "A": protocol.A / unit,
+        "B": protocol.B / unit,
+        "levels": LEVELS if protocol.quantized else 0.0,
+        "initial": protocol.initial or 0.0,
+    }
+
+
+def refusal(name: str) -> str:
+    """Why there is no linear model."""
+    return f"{name}'s source law is a relay and has no slope: ecc.stability.relay_cycle has its describing function"
+
+
+def direction(R: Any, p: Any) -> Any:
+    """The relay."""
+    return 1.0 if R < p.A else -1.0
+
+
+def collected(before: Any, here: Any, p: Any) -> Any:
+    """What a field says behind a link: in 7 bits, or exactly."""
+    if p.levels > 0.0:
+        return min(before + here // 1.0, p.levels)
+    return before + here
+
+
+router_law, source_law = EDN.router_law, EDN.source_law
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Add the delay that the packet is going to meet."""
+    header.forward = collected(header.forward, router_law(8.0 * env.queue, env.capacity, p), p)
+
+
+def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Return the delay of the way back, for the other side's own data."""
+    header.reverse = flow.heard
+
+
+def on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Return the delay of the way there."""
+    header.reverse = header.forward
+    header.forward = 0.0
+
+
+def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Slow start up to B, then count; a window's worth of counts is a packet."""
+    s = 1.0 * env.packet_size
+    flow.heard = header.forward
+    R = header.forward + header.reverse
+    if books.opens(flow, env):
+        if books.in_slow_start(flow, env):
+            if R > p.B:
+                flow.ssthresh = env.window
+            else:
+                books.slow_start(env)
+        else:
+            flow.count += int(direction(R, p))
+            if abs(flow.count) * s >= env.window:
+                env.window = source_law(env.window, R, s, p)
+                flow.ssthresh = min(flow.ssthresh, env.window)
+                flow.count = 0
+
+
+def on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """As NewReno."""
+    flow.count = 0
+    flow_on_loss(flow, header, p, env)
+
+
+FLOW_HOOKS: dict[str, Hook] = {
+    "on_start": books.flow_on_start,
+    "on_send": on_send,
+    "on_receive": on_receive,
+    "on_ack": on_ack,
+    "on_loss": on_loss,
+}

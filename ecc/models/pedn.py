@@ -1,0 +1,161 @@
+"""PEDN, per-flow EDN (Kumar, Kaur; EDN sec. 5.2): each flow hears of its own packets in queues, not of the whole queue.
+
+    D_f <- D_f + k                                    k  packets of the flow in the queue, before this one
+    A, B = 2, 3 packets                               all else as in EDN (ecc/models/edn.py)
+
+At rest a flow has A packets in the queues of its path. In a queue that serves its packets in order, a flow's share is
+that of its rate: on one link q* = N A s, and N flows have equal rates whatever their RTTs; in networks rates are
+proportionally fair, as with Vegas, whose estimate k is counted here.
+
+A router counts in a table of `slots`: the flow and the direction of its packets choose a slot, by multiplication. Flows
+that fall into one slot are told of their packets together, and slow down together; nothing is chained and nothing is
+refused, so the table never overflows. The paper sizes it by the queue: its buffer holds 867 packets of 1500 bytes, and
+the default is the next power of 2. A packet that is dropped is not counted.
+
+The fields have 7 bits, as EDN's, of packets: 127 and more are told as 127. The relay acts on each flow's own k: on one
+link with N flows of RTT D, k swings by 1 about A with period 4 D, or by 8/pi^2 as its describing function has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.allocation import proportional
+from ecc.errors import LinearizationError
+from ecc.models import edn
+from ecc.models.base import Equilibrium, Hook, Protocol, check_number
+from ecc.network import Network
+from ecc.quantity import as_count
+
+MULTIPLIER = 2654435761  # 2^32 over the golden ratio (Knuth, vol. 3, sec. 6.4)
+WORD = 4294967296
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    counts: tuple[int, ...] = ()  # packets in the queue by slot
+
+
+@dataclass(frozen=True)
+class PEDN(Protocol):
+    """PEDN.
+
+    Parameters
+        A : float, > 0. Packets in queues below which the window grows (sec. 5.2: 2).
+        B : float, >= A. ... above which slow start ends (sec. 5.2: 3).
+        quantized : bool. Counts in 7 bits each, as in the prototype, or exact.
+        slots : int, in [1, 2^20]. Of the table at each router.
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    A: float = 2.0
+    B: float = 3.0
+    quantized: bool = True
+    slots: int = 1024
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    combine = "sum"
+    times = ()
+    rests = False
+    header_bytes = (0, 0)  # the fragment offset of the IP header
+
+    def __post_init__(self) -> None:
+        check_number(self, A=None, B=None)
+        object.__setattr__(self, "slots", as_count(self.slots, "slots"))
+        if not 1 <= self.slots <= 2**20:
+            raise ValueError(f"slots must be from 1 to 2^20, got {self.slots}")
+        edn.check_limits(self, " packets")
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q_flow: Any, s: Any) -> Any:
+        """Sec. 5.2: what the flow has in the queue, in packets."""
+        return q_flow / s
+
+    source_law = staticmethod(edn.EDN.source_law)
+
+    def params(self) -> dict[str, float]:
+        return {"slots": float(self.slots), **edn.told_apart(self, 1.0)}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = edn.Header
+    LinkState = LinkState
+    FlowState = edn.FlowState
+
+    def link_record(self) -> Any:
+        return LinkState((0,) * self.slots)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": link_on_arrival, "on_departure": leave, "on_drop": leave}
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return edn.FLOW_HOOKS
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
+        packets = {float(flow.mean_packet) for flow in network.flows}
+        if len(packets) > 1:
+            raise LinearizationError(
+                f"PEDN's equilibrium is known for packets of one size, got {sorted(packets)} bytes"
+            )
+        rates = proportional(network)
+        held = 8.0 * self.A * packets.pop() / rates
+        delays = np.linalg.lstsq(network.incidence.astype(float), held, rcond=None)[0]
+        told = np.where(delays > 1e-9 * delays.max(), self.A, inf)
+        return Equilibrium(rates, told, np.full(network.n_flows, -1), delays * network.capacities)
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return edn.refusal("PEDN")
+
+    def relay_loop(self, network: Network) -> tuple[edn.Loop, float]:
+        """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
+
+        Parameters
+            network : Network of one link, whose flows have one RTT.
+        """
+        if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
+            raise LinearizationError("PEDN's relays act as one on one link with equal RTTs, got another network")
+        point = self.equilibrium(network)
+        assert point.queue is not None
+        D = float(network.rtts[0] + point.queue[0] / network.capacities[0])
+        return lambda s: np.asarray(np.exp(-D * s) / (D * s)), float(point.queue[0]) / self.A
+
+
+def slot(p: Any, env: Any) -> int:
+    """Where the packets of a flow in this direction are counted."""
+    return int((2 * env.flow + env.kind) * MULTIPLIER % WORD * int(p.slots) // WORD)
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Tell how many of its flow a packet finds, and count it."""
+    k = slot(p, env)
+    header.forward = edn.collected(header.forward, 1.0 * link.counts[k], p)
+    link.counts[k] += 1
+
+
+def leave(link: Any, header: Any, p: Any, env: Any) -> None:
+    """A packet less: sent, or dropped after all."""
+    link.counts[slot(p, env)] -= 1

@@ -1,0 +1,139 @@
+"""UTIL: the feedback of VCP with the window law of Vegas (Kumar, Kaur; EDN sec. 4.2).
+
+Routers tell the region of their load factor in two bits, as VCP's do (ecc/models/vcp.py). A host opens with slow start
+and goes on by a packet an RTT:
+
+    rho > 0.8                 leave slow start                            EDN sec. 4.2
+    rho < 0.8                 W <- W + s          once an RTT
+    rho >= 1                  W <- W - s          once an RTT             W  window    s  packet
+
+Any windows rest that load the worst link of their paths with 0.8 to 1 of gamma C: shares are those with which flows got
+there. A loss halves the window, as in NewReno. A window that shrinks takes the threshold of slow start along, or it
+would go back there. Once an RTT (EDN footnote 4) the last feedback decides; the least window is a packet. What two bits
+cannot tell is where rho is just 0.8: that counts as more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models import vcp
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, Protocol, check_number
+from ecc.models.newreno import flow_on_loss
+from ecc.network import Network
+
+
+@dataclass
+class FlowState(books.FlowState):
+    """A host's books for one flow."""
+
+    acked: float = 0.0  # so far [bytes]
+    mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
+
+
+@dataclass(frozen=True)
+class UTIL(Protocol):
+    """UTIL.
+
+    Parameters
+        gamma : float, > 0. Target utilization of the load factor (VCP: 0.98).
+        kappa_q : float, >= 0. Weight of the steady queue (VCP: 0.5).
+        interval : float, s, > 0. Over which routers measure (VCP: 200 ms).
+        sampling : float, s, > 0. Between samples of the queue (VCP: 10 ms).
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    gamma: float = 0.98
+    kappa_q: float = 0.5
+    interval: float = 0.2
+    sampling: float = 0.01
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    combine = "max"
+    times = ()
+    rests = False
+    header_bytes = (0, 0)  # two bits of the IP header
+
+    def __post_init__(self) -> None:
+        check_number(self, gamma=None, kappa_q=0.0, interval=None, sampling=None)
+        books.check_parameters(self)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    router_law = staticmethod(vcp.router_law)
+
+    @staticmethod
+    def source_law(w: Any, R: Any, s: Any) -> Any:
+        """EDN sec. 4.2: the window one RTT later."""
+        if R < vcp.HIGH:
+            return w + s
+        return max(w - s, s) if R >= vcp.OVERLOAD else w
+
+    def params(self) -> dict[str, float]:
+        return {
+            "gamma": self.gamma,
+            "kappa_q": self.kappa_q,
+            "interval": self.interval,
+            "sampling": self.sampling,
+            "initial": self.initial or 0.0,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = vcp.Header
+    LinkState = vcp.LinkState
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return vcp.LINK_HOOKS
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """There is no single one: any windows rest that load the worst links with 0.8 to 1 of gamma C."""
+        raise LinearizationError("UTIL has no one equilibrium: any load of 0.8 to 1 of the target stays")
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "UTIL has no equilibrium to linearize at: any load of 0.8 to 1 of the target stays"
+
+
+source_law = UTIL.source_law
+
+
+def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Slow start up to a high load, then one step an RTT."""
+    flow.acked += env.acked
+    if books.opens(flow, env):
+        over = flow.acked >= flow.mark
+        if over:
+            flow.mark = flow.acked + env.in_flight
+        if books.in_slow_start(flow, env):
+            if header.load > vcp.LOW:
+                flow.ssthresh = env.window
+            else:
+                books.slow_start(env)
+        elif over:
+            env.window = source_law(env.window, header.load, 1.0 * env.packet_size)
+            flow.ssthresh = min(flow.ssthresh, env.window)

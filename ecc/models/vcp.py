@@ -1,0 +1,253 @@
+"""VCP, the Variable-structure congestion Control Protocol (Xia, Subramanian, Stoica, Kalyanaraman, SIGCOMM 2005).
+
+Every t_rho a router works out the load factor of its link and says in two ECN bits in which of three regions it is; a
+flow increases its window multiplicatively (MI), additively (AI) or decreases it (MD), by the worst region on its path:
+
+    rho = (y t_rho + kappa_q q) / (gamma C t_rho)
+    code = low where rho < 0.8, high where rho < 1, else overload
+    MI, code low         W(t + D) = W(t) (1 + xi)^(D/t_rho)
+    AI, code high        W(t + D) = W(t) + alpha (D/t_rho)^2 s
+    MD, code overload    W <- beta W, then nothing for t_rho, then AI for an RTT
+
+    y  arrival rate [bit/s]   q  steady queue [bit]   t_rho    `interval`           kappa_q  weight of the queue
+    C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
+
+MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows alike,
+rates become equal whatever the RTTs. The window swings between AI and MD: there is no point of rest, and loads swing
+from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
+VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is heard.)
+
+What the text leaves open is as in its authors' ns-2 code: ACKs move windows one by one, MI by (1 + xi)^(D/t_rho) - 1
+packets each and AI by alpha (D/t_rho)^2 s/W; what follows an overload is skipped where another region is heard; q is a
+moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is the smoothed RTT.
+A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.elementary import exp, log
+from ecc.models.newreno import flow_on_loss
+from ecc.network import Network
+
+LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
+BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0
+FORGETS = 0.25  # weight of the last interval in the steady queue
+
+
+@dataclass
+class Header:
+    """What travels with a packet and returns with its ACK."""
+
+    load: int = 0  # worst region on the path so far
+
+
+@dataclass
+class LinkState:
+    """A router's books at one link."""
+
+    code: int = LOW  # announced region
+    arrived: float = 0.0  # since the interval began [bytes]
+    queues: float = 0.0  # sum of the samples of the queue since then [bytes]
+    samples: int = 0  # their number
+    q: float = 0.0  # steady queue [bit]
+    opened: float = 0.0  # when the interval began [s]
+
+
+@dataclass
+class FlowState(books.FlowState):
+    """A host's books for one flow."""
+
+    frozen: float = 0.0  # an overload is not heard before [s]
+    adding: float = 0.0  # ... and brings AI before [s]
+
+
+@dataclass(frozen=True)
+class VCP(Protocol):
+    """VCP.
+
+    Parameters
+        xi : float, > 0. Factor of MI over one interval, less 1 (the paper's 0.0625, as are all of these).
+        alpha : float, > 0. Packets that AI adds over one interval (1).
+        beta : float, in (0, 1). Factor of MD (0.875).
+        gamma : float, > 0. Target utilization (0.98).
+        kappa_q : float, >= 0. Weight of the steady queue (0.5).
+        interval : float, s, > 0. t_rho, over which routers measure (200 ms).
+        sampling : float, s, > 0. Between samples of the queue (10 ms).
+        opening : "mi" or "slow_start" (EDN sec. 2): what a flow does until it first hears of more than a low load.
+        transport : "newreno" or "sack": how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout.
+    Raises
+        ValueError, TypeError: a parameter out of range.
+    """
+
+    xi: float = 0.0625
+    alpha: float = 1.0
+    beta: float = 0.875
+    gamma: float = 0.98
+    kappa_q: float = 0.5
+    interval: float = 0.2
+    sampling: float = 0.01
+    opening: str = "mi"
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    combine = "max"
+    times = ()
+    rests = False
+    header_bytes = (0, 0)  # two bits of the IP header
+
+    def __post_init__(self) -> None:
+        check_number(self, xi=None, alpha=None, beta=None, gamma=None, kappa_q=0.0, interval=None, sampling=None)
+        if not self.beta < 1.0:
+            raise ValueError(f"beta must be < 1, got {self.beta:g}")
+        check_choice(self, "opening", ("mi", "slow_start"))
+        books.check_parameters(self)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(y: Any, q: Any, C: Any, T: Any, p: Any) -> Any:
+        """The load factor, and the region in which it is."""
+        return region((y * T + p.kappa_q * q) / (p.gamma * C * T))
+
+    @staticmethod
+    def source_law(w: Any, R: Any, D: Any, T: Any, s: Any, p: Any) -> Any:
+        """The window one RTT later; of MD an RTT's part, so that an overload of one interval brings one."""
+        if R < HIGH:
+            return w * (1.0 + multiplied(D / T, p))
+        if R < OVERLOAD:
+            return w + added(D / T, p) * s
+        return w * (1.0 + D / T * log(p.beta))
+
+    def params(self) -> dict[str, float]:
+        return {
+            "xi": self.xi,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "gamma": self.gamma,
+            "kappa_q": self.kappa_q,
+            "interval": self.interval,
+            "sampling": self.sampling,
+            "doubles": float(self.opening == "slow_start"),
+            "initial": self.initial or 0.0,
+        }
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    Header = Header
+    LinkState = LinkState
+    FlowState = FlowState
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return LINK_HOOKS
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return {"on_start": books.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+
+    # ---- equilibrium -------------------------------------------------------------------------------------
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """There is none: windows swing between AI and MD."""
+        raise LinearizationError("VCP has no equilibrium: its windows swing between AI and MD")
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return "VCP has no equilibrium to linearize at: its windows swing between AI and MD"
+
+
+def region(rho: Any) -> Any:
+    """The code of a load factor."""
+    if rho < BEGINS_HIGH:
+        return LOW
+    return HIGH if rho < BEGINS_OVERLOAD else OVERLOAD
+
+
+def multiplied(intervals: Any, p: Any) -> Any:
+    """What MI adds in an RTT of so many intervals, as a share of the window."""
+    return exp(intervals * log(1.0 + p.xi)) - 1.0
+
+
+def added(intervals: Any, p: Any) -> Any:
+    """What AI adds in such an RTT, in packets."""
+    return p.alpha * intervals * intervals
+
+
+def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Start the clock."""
+    env.next_interval = p.sampling
+
+
+def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count what arrives."""
+    link.arrived += env.packet_size
+
+
+def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Tell the region, where it is worse than those before, to packets of the protocol."""
+    if env.kind == 0 and 0 < header.load < link.code:
+        header.load = link.code
+
+
+def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Sample the queue; once in t_rho, work out the load factor."""
+    link.queues += env.queue
+    link.samples += 1
+    duration = env.now - link.opened
+    if duration > p.interval - 0.5 * p.sampling:
+        link.q += FORGETS * (8.0 * link.queues / link.samples - link.q)
+        link.code = router_law(8.0 * link.arrived / duration, link.q, env.capacity, duration, p)
+        link.arrived = link.queues = 0.0
+        link.samples = 0
+        link.opened = env.now
+    env.next_interval = p.sampling
+
+
+router_law = VCP.router_law
+
+LINK_HOOKS: dict[str, Hook] = {
+    "on_start": link_on_start,
+    "on_arrival": link_on_arrival,
+    "on_departure": link_on_departure,
+    "on_interval": link_on_interval,
+}
+
+
+def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """The least load, for routers to raise."""
+    header.load = LOW
+
+
+def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """One ACK's part of MI or AI, or MD."""
+    s = 1.0 * env.packet_size
+    if books.opens(flow, env):
+        intervals = env.srtt / p.interval
+        if header.load > LOW:
+            flow.ssthresh = min(flow.ssthresh, env.window)
+        if header.load == LOW and p.doubles > 0.0 and books.in_slow_start(flow, env):
+            books.slow_start(env)
+        elif header.load == LOW:
+            env.window += multiplied(intervals, p) * s
+        elif header.load == HIGH or flow.frozen <= env.now < flow.adding:
+            env.window += added(intervals, p) * s * s / env.window
+        elif env.now >= flow.adding:
+            env.window = max(p.beta * env.window, s)
+            flow.frozen = env.now + p.interval
+            flow.adding = flow.frozen + env.srtt

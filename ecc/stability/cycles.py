@@ -1,0 +1,57 @@
+"""The limit cycles of protocols whose source law is a relay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+
+from ecc.linear.relay import relay_oscillation
+from ecc.models.base import Protocol
+from ecc.network import Network
+
+__all__ = ["RelayCycle", "relay_cycle"]
+
+
+@dataclass(frozen=True)
+class RelayCycle:
+    """The queue of a link: `mean` and `amplitude` [bytes] of its fundamental, with `period` [s].
+
+    Where the amplitude is larger than the mean the queue empties, and the estimate has no standing.
+    """
+
+    mean: float
+    amplitude: float
+    period: float
+
+
+def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
+    """Return the limit cycle of a relay protocol on one link, estimated by describing function.
+
+    The averaged law W' = s sign(A - R)/D of each flow is a relay before an integrator; ACK clocking lets the queue
+    follow the windows, after the delay of the path, as long as it does not empty.
+
+    Parameters
+        protocol : Protocol with a relay: EDN, PEDN. network : Network of one link.
+    Returns
+        RelayCycle.
+    Raises
+        ValueError: a protocol without a relay. LinearizationError: no equilibrium, or flows that do not move as one.
+    Notes: with equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With unlike RTTs
+        the shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100
+        Mb/s the period is 5 % short of the fluid's, and the amplitude 41 %.
+    Example
+        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.1] * 10, packet_size=1500)
+        >>> cycle = relay_cycle(EDN(), net)
+        >>> round(cycle.amplitude), round(cycle.period, 3)
+        (12159, 0.408)
+    """
+    if not hasattr(protocol, "relay_loop"):
+        raise ValueError(f"{type(protocol).__name__} has no relay: EDN and PEDN have")
+    loop, queue = protocol.relay_loop(network)
+    longest, shortest = float(network.rtts.max()), float(network.rtts.min())
+    found = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))
+    at_rest = protocol.equilibrium(network).queue
+    assert at_rest is not None
+    return RelayCycle(float(at_rest[0]) / 8.0, queue * found.amplitude / 8.0, 2.0 * pi / found.frequency)
