@@ -19,6 +19,8 @@ W/s ACKs an RTT move n, so that the law is a relay, averaged over an RTT, before
 The relay turns one RTT after R has passed A. One link, N flows of RTT D: the queue swings about A C by N s with
 period 4 D, a triangle; the describing function 4/(pi a) of a relay, which knows the fundamental only, says 8/pi^2 N s
 (`ecc.stability.relay_cycle`). The queue is near A C only while N s < A C; beyond, it empties, and peaks at N s + A C.
+The average leaves out that n has to be unwound where R passes A, on the average by a whole W/s: windows stand still
+for an RTT at each turn, and the cycle of packets has period 6 D (half of it is h = D + (h - D)/2 + D) and that swing.
 
 The prototype has 7 bits for each of D_f, D_r: `quantized`, whole multiples of `unit` that every router rounds down, up
 to 127. The paper states no unit; 1 ms holds A, B and the 104 ms of its buffer. Rounding down leaves R < A as it is, on

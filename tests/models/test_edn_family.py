@@ -120,6 +120,17 @@ def test_edn_on_one_link_delays_by_A_whatever_the_load_of_long_flows():
         assert float(run.goodput[-1000:].sum("flow").mean()) == pytest.approx(100e6, rel=1e-3)
 
 
+def test_edn_in_packets_turns_every_three_rtts():
+    """The count is unwound before a window turns: 6 D instead of the 4 D of the averaged law, with the same swing."""
+    net = Network.dumbbell("100 Mb/s", rtts=[0.05] * 4, packet_size=S)
+    run = ecc.packet.simulate(Scenario(net, EDN(), 60.0), sample=0.005)
+    queue = run.queue[2000:, 0].to_numpy()
+    lines = np.abs(np.fft.rfft((queue - queue.mean()) * np.hanning(len(queue))))
+    period = 0.005 * len(queue) / int(np.argmax(lines))
+    assert period == pytest.approx(6 * 0.052, rel=0.05)
+    assert np.ptp(queue) / 2.0 == pytest.approx(4 * S, abs=2 * S)
+
+
 def test_edn_equilibrium_and_refusals():
     net = Network.dumbbell("100 Mb/s", rtts=[0.098, 0.048])
     point = EDN().equilibrium(net)
