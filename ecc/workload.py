@@ -25,10 +25,11 @@ LABELS = np.dtype([("connection", "i8"), ("unit", "i8"), ("sender", "i8"), ("wai
 """What a transfer is of its connection (-1: none): number and sender of its unit, the wait before it if it follows the
 transfer before it (else -1), whether it is the last to follow."""
 DRAWN = np.dtype([
-    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8"), ("label", LABELS),
+    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8"), ("window", "i8"),
+    ("label", LABELS),
 ])  # fmt: skip
-"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template. One that
-follows another has the start of the first of them."""
+"""A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template, `window` of
+a transport's receiver, 0 for none. One that follows another has the start of the first of them."""
 
 BLOCK = 1024
 DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
@@ -276,7 +277,8 @@ class Tmix:
     In a sequential connection a unit is sent once the one before it has got to its receiver and the wait is over; in a
     concurrent one either side waits likewise for its own unit before. A unit is a transfer: it begins its congestion
     control anew, and its ACKs take the other side's way back. Half a vector's RTT is before the first link, half after
-    the last: delays of links come on top, as in ns-2. Windows, losses and segments of vectors are not applied.
+    the last: delays of links come on top, as in ns-2. The window of a side limits what it has under way, as in ns-2, if
+    the protocol has a `transport`; it is one packet at least. Losses and segments of vectors are not applied.
 
     Parameters
         vectors : sequence of ConnectionVector; a path of a file of them, or its text; or a Synthetic.
@@ -354,6 +356,7 @@ class Tmix:
     def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
         rows = [
             (vector.start + vector.units[chain[0]].wait, math.inf, unit.size, vector.rtt / 2.0, unit.sender,
+             max(vector.windows[unit.sender], self.templates[0].largest_packet) if vector.windows else 0,
              (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]))
             for number, vector in enumerate(self.draw_vectors(rng, end))
             for chain in vector.chains
@@ -449,7 +452,7 @@ class Workload:
                 size=size if size >= 0 else None, access_delay=delay,
             )
             for block in self.blocks(seed, duration)
-            for start, stop, size, delay, kind, _ in block.tolist()
+            for start, stop, size, delay, kind, *_ in block.tolist()
         ]  # fmt: skip
 
 

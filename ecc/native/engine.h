@@ -97,7 +97,7 @@
  *     now + rto. The packet reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
  *
  * TRANSFERS are flows that come and go; the caller hands them over in the order of their starts. Transfer k (0, 1, ... as
- *   they are handed over) has a start, a stop, a size, delays, and a template that says the rest. Its START comes after
+ *   they are handed over) has a start, a stop, a size, delays, a receiver_window if that is > 0, and a template that says the rest. Its START comes after
  *   those of the flows of that instant, in the order of k. It takes the slot that was freed last, or, if none is free, the next new
  *   one; in slot s it is flow n_flows + s until it is over. Its record is a copy of its template's; its streams of random
  *   numbers are those of a flow n_flows + k, its number. It is over once it is not active and none of its packets and ACKs is in
@@ -322,6 +322,7 @@ typedef struct {
     ecc_ps_t access_delay;
     ecc_ps_t ack_delay;
     int64_t kind;          /* index of the template */
+    ecc_bytes_t receiver_window; /* of a transport; 0: that of the template */
     int64_t follows;       /* non-zero: the transfer before it; start is how long it waits once that has been received */
 } ecc_transfer_t;
 

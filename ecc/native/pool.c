@@ -379,6 +379,7 @@ check(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n)
         flow.size = transfer->size;
         flow.access_delay = transfer->access_delay;
         flow.ack_delay = transfer->ack_delay;
+        flow.receiver_window = transfer->receiver_window;
         ret = ecc_config_check_flow(&flow, self->header_size, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_OF_TRANSFER, number, ECC_NO_HOOK, value);
@@ -531,6 +532,9 @@ settle(ecc_engine_t *self, const ecc_waiting_t *waited, ecc_ps_t start, uint32_t
     flow->ack_delay = transfer->ack_delay;
     flow->kind = (uint32_t) transfer->kind;
     flow->follower = waited->follower;
+    if (flow->repairs && transfer->receiver_window > 0) {
+        self->transports[*index].window = transfer->receiver_window;
+    }
     if (pool->record_size > 0 && template->is.state != NULL) {
         flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
     }

@@ -149,6 +149,7 @@ typedef struct {
     int64_t rescue;
     int64_t before;
     int64_t left; /* SACK: sacked(una, again) */
+    int64_t window; /* of the receiver */
     double rttvar;
     ecc_ranges_t sacked;
     ecc_ranges_t held; /* by the receiver, whose `next` is the flow's `received` ... */

@@ -32,9 +32,8 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
     ecc_ranges_t sacked = transport->sacked;
     ecc_ranges_t held = transport->held;
 
-    *transport = (ecc_transport_t) {
-        .sacks = self->flows[index].is->transport == ECC_TRANSPORT_SACK, .sacked = sacked, .held = held
-    };
+    *transport = (ecc_transport_t) { .sacks = self->flows[index].is->transport == ECC_TRANSPORT_SACK,
+        .window = self->flows[index].is->receiver_window, .sacked = sacked, .held = held };
     ecc_ranges_clear(&transport->sacked);
     ecc_ranges_clear(&transport->held);
 }
@@ -126,9 +125,8 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         segment = hole(self, self->again, self->gone, size, 2);
     }
     if (segment.size == 0) {
-        int64_t window = flow->is->receiver_window;
         segment = (ecc_segment_t) { self->top, flow->size < 0 ? size : least(size, flow->size - self->top), 3 };
-        if (window > 0 && segment.begin + segment.size > self->una + window) {
+        if (self->window > 0 && segment.begin + segment.size > self->una + self->window) {
             segment.size = 0;
         }
     }

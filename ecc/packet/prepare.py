@@ -104,7 +104,7 @@ class Setup:
         out["start"] = picoseconds(np.where(out["follows"], waits, drawn["start"]))
         ends = np.isfinite(drawn["stop"])
         out["stop"][ends] = np.maximum(picoseconds(drawn["stop"][ends]), out["start"][ends] + 1)
-        out["size"], out["kind"] = drawn["size"], drawn["kind"]
+        out["size"], out["kind"], out["receiver_window"] = drawn["size"], drawn["kind"], drawn["window"]
         out["access_delay"] = picoseconds(drawn["access_delay"])
         out["ack_delay"] = picoseconds(drawn["access_delay"] + self.ack_delays[drawn["kind"]])
         return out

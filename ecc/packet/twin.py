@@ -250,6 +250,8 @@ class Twin:
     def settle(self, chain: Sequence[dict[str, int]]) -> int:
         transfer = dict(chain[0])
         kind, number = transfer.pop("kind"), transfer.pop("number")
+        if transfer["receiver_window"] == 0:
+            del transfer["receiver_window"]
         template = self.templates[kind]
         index = self.free_slots.pop() if self.free_slots else len(self.flows)
         given: Any = Record(FLOW, {**template.given, **transfer})

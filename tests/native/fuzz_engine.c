@@ -293,6 +293,7 @@ set_input(reader_t *self, input_t *input)
             *transfer = (ecc_transfer_t) { .start = start, .stop = -1, .size = 1 + (int64_t) take(self, 2),
                 .access_delay = (int64_t) (take(self, 1) % 2) * MS, .ack_delay = MS,
                 .kind = (int64_t) take(self, 1) % config->n_templates };
+            transfer->receiver_window = (int64_t) (take(self, 1) % 3) * 3000;
             transfer->follows = i > 0 && take(self, 1) % 2 == 0; /* refused at times */
             if (take(self, 1) % 8 == 0) {
                 spoil(self, transfer, sizeof(*transfer) / 8, 0);

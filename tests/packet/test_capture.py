@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from ecc.errors import EccError
 from ecc.impairments import RandomLoss
 from ecc.models import PIQIRCP, RCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
 from ecc.packet import Run, simulate
+from ecc.packet.capture import WIRES
 
 LINKS = [Link("10 Mb/s", "5 ms", buffer="20 kB"), Link("10 Mb/s", "5 ms")]
 NETWORK = Network(LINKS, [Flow([0], reverse=[1]), Flow([0], reverse=[1], packet_size=(300, 1500))])
@@ -121,6 +123,13 @@ def test_captures_end_with_the_run(tmp_path, monkeypatch):
         Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "y.parquet"})
 
 
+@dataclass(frozen=True)
+class Streamed(ConstantRate):
+    """Traffic at a constant rate that repairs its losses, so that it is TCP to others."""
+
+    transport = "sack"
+
+
 def tshark(path, *fields):
     """Fields of each packet as tshark sees them, and what it has against them."""
     names = [*fields, "_ws.expert.message"]
@@ -136,7 +145,7 @@ def tshark(path, *fields):
 @pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-@pytest.mark.parametrize("protocol", [XCP(), RCP(), PIQIRCP(update="rtt"), JetMax(), MaxNet(), Kelly()])
+@pytest.mark.parametrize("protocol", [XCP(), RCP(), PIQIRCP(update="rtt"), JetMax(), MaxNet(), Kelly(), Streamed(4e6)])
 def test_tshark_reads_it(protocol, tmp_path):
     kinds = {"XCP": headers.XCPHeader, "RCP": headers.RCPHeader, "PIQIRCP": headers.PIQIRCPHeader}
     kinds |= {"JetMax": headers.JetMaxHeader}
@@ -152,10 +161,10 @@ def test_tshark_reads_it(protocol, tmp_path):
         assert len(found) == len(rows) > 10
         assert {one["_ws.expert.message"] for one in found} <= {""}
         assert {one["ip.checksum.status"] for one in found} == {"1"}  # good
-        least = 20 + (28 if name == "MaxNet" else kinds[name].size() if name in kinds else 24)
+        least = 20 + ({"MaxNet": 28, "Streamed": 20, "Kelly": 24}.get(name) or kinds[name].size())
         assert [int(one["frame.len"]) for one in found] == [max(size, least) for size in rows["size"]]
         assert [float(one["frame.time_epoch"]) for one in found] == pytest.approx(rows["time"].tolist(), abs=2e-9)
-        assert {one["ip.proto"] for one in found} == {"6" if name == "MaxNet" else "253"}
+        assert {one["ip.proto"] for one in found} == {"6" if name in ("MaxNet", "Streamed") else "253"}
         side = "10.128.0" if link else "10.0.0"
         assert [one["ip.src"] for one in found] == [f"{side}.{flow}" for flow in rows["flow"]]
         for one, row in zip(found, rows.itertuples(), strict=True):
@@ -169,5 +178,13 @@ def test_tshark_reads_it(protocol, tmp_path):
                 header = kinds[name].decode(bytes.fromhex(one["data"].replace(":", "")))
                 if name in ("RCP", "PIQIRCP"):
                     assert (header.reverse if link else header.rate) == pytest.approx(row.header_rate, rel=1e-6)
-            else:
+            elif name == "Kelly":
                 assert struct.unpack("!ddq", bytes.fromhex(one["data"].replace(":", "")))[0] == row.header_price
+
+
+def test_fields_in_the_ip_header():
+    edn = WIRES["EDN"]({"forward": 3.4, "reverse": 500.0}, False)
+    field = headers.EDNField.decode(edn.fragment.to_bytes(2, "big"))
+    assert (field.forward, field.reverse) == (3, 127)  # 7 bits each
+    assert WIRES["PEDN"] is WIRES["EDN"] and WIRES["UTIL"] is WIRES["VCP"]
+    assert headers.VCPField.decode(bytes([WIRES["VCP"]({"load": 2}, True).service])).load == 2

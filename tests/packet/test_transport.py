@@ -19,6 +19,8 @@ from ecc.packet.prepare import prepare
 from ecc.packet.simulation import build_engine
 from ecc.packet.twin import Kind, build_twin
 from ecc.scenario import Scenario
+from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Unit
+from ecc.workload import Tmix
 
 # A window protocol as small as can be, whose link drops the packets that it is told to ------------------------------
 
@@ -328,3 +330,17 @@ def test_a_rate_protocol_may_repair() -> None:
     found = ecc.packet.simulate(Scenario(net, Repairing(), 20.0, impairments=[RandomLoss(0.05, link=0)]), sample=1.0)
     assert np.all(found.flows["delivered"] == 500_000) and np.all(found.flows["completion_time"] < 5.0)
     assert np.all(found.flows["retransmitted"] > 15_000)
+
+
+@BOTH
+def test_a_connections_windows_limit_its_sides(transport: str) -> None:
+    units = [Unit(INITIATOR, 10_000), Unit(ACCEPTOR, 10_000)]
+    vectors = [ConnectionVector(0.0, 0.1, units, windows=windows) for windows in ((2000, 5000), None, (10, 10_000))]
+    links = [Link("800 Mb/s", 0.0)] * 3
+    took = []
+    for vector in vectors:
+        network = Network(links, [Flow([2], size=1)])
+        scenario = Scenario(network, Window(transport, first=10, grows=False), 5.0, workload=Tmix([vector], [0], [1]))
+        took.append(ecc.packet.simulate(scenario).flows["completion_time"][1:].tolist())
+    # so many packets in an RTT of 0.1 s
+    assert took == [pytest.approx([n * 0.1 for n in row], rel=0.01) for row in ([5, 2], [1, 1], [10, 1])]

@@ -338,6 +338,7 @@ def cases(draw: Any) -> Case:
         transfer["size"] = draw(st.sampled_from([-1, 1, 1000, 5000, 30000]))
         transfer["access_delay"], transfer["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         transfer["kind"] = draw(st.integers(0, n_templates - 1))
+        transfer["receiver_window"] = draw(st.sampled_from([0, 0, 2500]))
     transfers = transfers[np.argsort(transfers["start"], kind="stable")]
     for before, transfer in zip(transfers, transfers[1:], strict=False):
         if before["size"] > 0 and templates[before["kind"]]["followed"] and draw(st.booleans()):
