@@ -9,11 +9,12 @@ For a flow with window w, and a link l of capacity C_l, as cumulative curves of 
 
 Following what is acknowledged now back along its path, from queue to queue, gives the RTT D with all its queues, what
 was lost beside it, and the feedback R: that of each link's `router_law`, with the queue as it was met, the flow's own
-part of it, and the arrivals averaged over the control interval before it left. R is their sum, the least or the most.
+part of it, the share lost of what came with it, and the arrivals averaged over the control interval before it left. R
+is their sum, the least or the most.
 
-The law is that of congestion avoidance: there is no slow start, and losses do not change windows. Curves are kept on a
-grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a jump sends comes back
-with the ACKs, RTT after RTT, as it should. The first window is spread over an RTT.
+The law is that of congestion avoidance: there is no slow start, and losses change windows only as a law says. Curves
+are kept on a grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a jump
+sends comes back with the ACKs, RTT after RTT, as it should. The first window is spread over an RTT.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ __all__ = ["WINDOW_ARGUMENTS", "run_windows"]
 
 FloatArray = NDArray[np.float64]
 
-WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "C", "T", "w", "D", "s", "result")
+WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "loss", "C", "T", "w", "D", "s", "result")
 """What laws of window protocols find in their record, and where they leave their result."""
 
-_R, _Y, _Q, _Q_FLOW, _C, _T, _W, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
+_R, _Y, _Q, _Q_FLOW, _LOSS, _C, _T, _W, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
 _STEPS = 200  # in the shortest RTT
 _SLICE = 20_000  # steps between two reports of progress
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
@@ -88,6 +89,9 @@ def _advance(
                 if c == b - 1:
                     acknowledged = _at(arrived[c], e)
                 missing += _at(lost[c], e)
+                refused = _at(lost[c], e) - _at(lost[c], e - 1.0)
+                taken = _at(arrived[c], e) - _at(arrived[c], e - 1.0)
+                record[_LOSS] = refused / (refused + taken) if refused > 0.0 else 0.0
                 record[_Q] = _at(into[link], e) - _at(out[link], e)
                 if own != 0:
                     record[_Q_FLOW] = _at(arrived[c], e) - _at(

@@ -28,6 +28,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    w         the flow's own window                                           source        bit
    s         size of the flow's packets, with windows                        router, src.  bit
    q_flow    what the flow itself has in the queue, with windows             router        bit
+   loss      share lost of what came to the queue, with windows              router        --
    p         the parameters, by attribute                                    all           --
    ========  ==============================================================  ============  =====
 

@@ -70,6 +70,18 @@ class FAST(Protocol):
             raise ValueError(f"gamma must be <= 1, got {self.gamma!r}")
         books.check_parameters(self)
 
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: Any, C: Any) -> Any:
+        """The wait in the queue; those of a path add up."""
+        return q / C
+
+    @staticmethod
+    def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+        """Sec. III-B, with the RTT of empty queues known."""
+        return stepped(w, D - R, D, p.alpha * s, p.gamma)
+
     def params(self) -> dict[str, float]:
         return {
             "alpha": self.alpha,

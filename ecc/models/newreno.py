@@ -8,9 +8,11 @@
     W  window [bytes in hooks, bit in laws]   s  packet         F  data on the way, when the loss is seen
     D  RTT, with queues [s]                   p  loss on the path
 
-As fluid (Misra, Gong, Towsley 2000, eq. (7)), each loss being met by itself and a flow sending W/D:
+As fluid (Misra, Gong, Towsley 2000, eq. (7)), each lost packet halving the window, of W/s packets in an RTT:
 
-    W' = x (1 - p) s/W - x p W/(2 s)     x = W/D one RTT ago      so W = s sqrt(2 (1 - p)/p) where p does not change
+    W' = [(1 - p) s - p W W/(2 s)]/D              so W = s sqrt(2 (1 - p)/p) where p does not change
+
+At a queue that overflows all flows lose a packet within an RTT; as fluid this leaves W exp(-1/2), and not W/2.
 
 Queues at drop-tail links overflow, so that p is no smooth function of the load: there is no equilibrium to linearize
 at. Packets that are lost at random, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p))
@@ -58,6 +60,18 @@ class NewReno(Protocol):
 
     def __post_init__(self) -> None:
         books.check_parameters(self)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(loss: Any) -> Any:
+        """What a link loses; the losses of a path add up."""
+        return loss
+
+    @staticmethod
+    def source_law(w: Any, R: Any, s: Any) -> Any:
+        """RFC 5681 (3), (4), for the w/s packets of an RTT."""
+        return w + w / s * ((1.0 - R) * (books.grown(w, s) - w) - R * (w - books.halved(w)))
 
     def params(self) -> dict[str, float]:
         return {

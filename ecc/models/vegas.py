@@ -69,6 +69,7 @@ class Vegas(Protocol):
     min_rto: float = 1.0
 
     rests = False
+    combine = "sum"
     times = ()
     header_bytes = (0, 0)
 
@@ -77,6 +78,18 @@ class Vegas(Protocol):
         if self.beta < self.alpha:
             raise ValueError(f"beta must be >= alpha ({self.alpha:g} packets), got {self.beta:g}")
         books.check_parameters(self)
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def router_law(q: Any, C: Any) -> Any:
+        """The wait in the queue; those of a path add up."""
+        return q / C
+
+    @staticmethod
+    def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+        """Brakmo and Peterson sec. 3.2, with the RTT of empty queues known."""
+        return moved(w, queued(w, D - R, D), s, p)
 
     def params(self) -> dict[str, float]:
         return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, "initial": self.initial or 0.0}
@@ -116,6 +129,13 @@ def queued(window: Any, base: Any, rtt: Any) -> Any:
     return window * (rtt - base) / rtt
 
 
+def moved(window: Any, excess: Any, s: Any, p: Any) -> Any:
+    """The window after an RTT, with so much queued."""
+    if excess > p.beta * s:
+        return window - s
+    return window + s if excess < p.alpha * s else window
+
+
 def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Average RTTs, and decide once an RTT; what the window gains is added as the ACKs of the next one come."""
     flow.acked += env.acked
@@ -134,16 +154,17 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
 def decide(flow: Any, p: Any, env: Any) -> None:
     """Compare Expected with Actual."""
     s = 1.0 * env.packet_size
-    excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks) / s
+    excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks)
     flow.adds = 0.0
     if books.in_slow_start(flow, env):
         flow.holds = 1 - flow.holds
-        if excess > p.gamma:
+        if excess > p.gamma * s:
             books.cut(flow, 0.875 * env.window, env)
-    elif excess > p.beta:
-        books.cut(flow, env.window - s, env)
-    elif excess < p.alpha:
-        flow.adds = s
+    else:
+        following = moved(env.window, excess, s, p)
+        flow.adds = max(following - env.window, 0.0)
+        if following < env.window:
+            books.cut(flow, following, env)
     flow.rtts = 0.0
     flow.acks = 0
     flow.mark = flow.acked + env.in_flight

@@ -170,3 +170,43 @@ def test_fast_rests_at_its_equilibrium():
     late = slice(40.0, None)
     assert run.rate.sel(time=late).mean("time").to_numpy() == pytest.approx(point.rates, rel=0.03)
     assert run.queue.sel(time=late).mean("time").to_numpy() == pytest.approx(point.queue / 8.0, rel=0.1)
+
+
+def test_fast_is_at_rest_as_fluid_and_gets_there():
+    network = Network.parking_lot(["20 Mb/s", "20 Mb/s"], delay="10 ms")
+    point = FAST(alpha=10.0).equilibrium(network)
+    held = ecc.fluid.simulate(Scenario(network, FAST(alpha=10.0), 5.0), sample=0.5, start="equilibrium")
+    assert np.abs(held.rate.to_numpy() / point.rates - 1.0).max() < 1e-9
+    assert held.queue.to_numpy() == pytest.approx(np.tile(point.queue / 8.0, (10, 1)), rel=1e-9)
+    found = ecc.fluid.simulate(Scenario(network, FAST(alpha=10.0), 40.0), sample=1.0)
+    assert found.rate[-1].to_numpy() == pytest.approx(point.rates, rel=0.002)
+    assert found.queue[-1].to_numpy() == pytest.approx(point.queue / 8.0, rel=0.002)
+
+
+def test_vegas_stops_at_alpha_packets_as_fluid():
+    """From below, a packet an RTT: at the first window with alpha packets queued, or within the next RTT."""
+    network = Network.dumbbell("10 Mb/s", rtts=[0.04])
+    run = ecc.fluid.simulate(Scenario(network, Vegas(2.0, 4.0), 20.0), sample=0.5)
+    assert 2000.0 <= float(run.queue[-1, 0]) <= 3000.0
+
+
+def test_newreno_loses_as_much_as_it_gains_at_the_window_of_misra():
+    s, p = 8000.0, 0.01
+    w = s * np.sqrt(2.0 * (1.0 - p) / p)
+    assert NewReno.source_law(w, p, s) == pytest.approx(w, rel=1e-12)
+    assert NewReno.source_law(w, 0.0, s) == pytest.approx(w + s, rel=1e-12)
+
+
+def test_newreno_as_fluid_fills_the_buffer_and_backs_off():
+    """Where its queue overflows, each flow loses one packet in an RTT: exp(-1/2) of the window is left."""
+    network = Network.dumbbell("10 Mb/s", rtts=[0.1] * 4, buffer=125_000)
+    run = ecc.fluid.simulate(Scenario(network, NewReno(), 60.0), sample=0.1)
+    queue = run.queue[300:, 0].to_numpy()
+    assert queue.max() == pytest.approx(125_000.0, rel=1e-6)
+    assert 0.6 < (queue.min() + 125_000.0) / 250_000.0 < 0.72
+    assert run.goodput[300:].sum("flow").to_numpy() == pytest.approx(10e6, rel=1e-6)
+
+
+def test_bic_has_no_fluid():
+    with pytest.raises(ValueError, match="^BIC has no fluid model: it has no router_law and no source_law$"):
+        ecc.fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), BIC(), 1.0))
