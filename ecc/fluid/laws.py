@@ -16,12 +16,21 @@ from ecc.closed_loop import law_arguments
 from ecc.models.base import Protocol
 from ecc.native.compile import CompiledHooks, compile_hooks
 
-__all__ = ["ARGUMENTS", "CompiledLaws"]
+__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "result")
 """What a compiled law finds in its record, and where it leaves its result."""
 
+LANES = 8
+"""How many flows a law is called for at once in a block, where calls would cost more than what they do."""
+
+LANED = ("R", "R_prev", "x", "x_rtt", "D", "result")
+"""What a block holds for each of its flows, after the arguments that are the same for all of them."""
+
+BLOCK = len(ARGUMENTS) + len(LANED) * LANES
+
 _NOTHING = np.dtype([])
+_BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for n in LANED for i in range(LANES)])
 
 
 class CompiledLaws:
@@ -56,7 +65,7 @@ class CompiledLaws:
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
         hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}
-        kinds = np.dtype([(name, "f8") for name in params])
+        kinds = self._kinds = np.dtype([(name, "f8") for name in params])
         self._code: CompiledHooks = compile_hooks(
             hooks, np.dtype([(name, "f8") for name in arguments]), _NOTHING, kinds, _NOTHING
         )
@@ -66,11 +75,36 @@ class CompiledLaws:
         self.remembers = "R" in self.wants["router"]
         self.by_flow = "x" in self.wants["announce" if self.announce else "router"]
         self.source_remembers = "x" in self.wants["source"] or "x_rtt" in self.wants["source"]
+        self._laws = laws
+
+    def blocks(self) -> tuple[int, int]:
+        """Return the addresses of two laws over blocks: the sources', and, where `by_flow`, that of voices (else 0)."""
+        said = "announce" if self.announce else "router"
+        blocks = {"sources": _block("sources", self._laws["source"], self.wants["source"], LANED)}
+        if self.by_flow:
+            blocks["voices"] = _block("voices", self._laws[said], self.wants[said], ("x",))
+        self._blocks: CompiledHooks = compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
+        return self._blocks["sources"], self._blocks["voices"] if self.by_flow else 0
 
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:
     supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
+    return _made(name, law, [f"record.result = law({supplied})"])
+
+
+def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: tuple[str, ...]) -> Callable[..., None]:
+    lines = []
+    for i in range(LANES):
+        supplied = ", ".join(
+            "params" if argument == "p" else f"record.{argument}{i}" if argument in own else f"record.{argument}"
+            for argument in arguments
+        )
+        lines.append(f"record.result{i} = law({supplied})")
+    return _made(name, law, lines)
+
+
+def _made(name: str, law: Callable[..., Any], lines: list[str]) -> Callable[..., None]:
     scope: dict[str, Any] = {"law": law, "__name__": __name__}
-    exec(f"def {name}(record, nothing, params, also_nothing):\n    record.result = law({supplied})\n", scope)
+    exec("\n    ".join([f"def {name}(record, nothing, params, also_nothing):", *lines, ""]), scope)
     made: Callable[..., None] = scope[name]
     return made

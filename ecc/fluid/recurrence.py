@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from ecc.closed_loop import steps_of
 from ecc.fluid.beginning import Beginning
-from ecc.fluid.compiled import call, compiled, entry, unpacker
-from ecc.fluid.laws import ARGUMENTS, CompiledLaws
+from ecc.fluid.compiled import call, compiled, entry, shifted, unpacker
+from ecc.fluid.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Protocol
@@ -39,33 +39,38 @@ FloatArray = NDArray[np.float64]
 _SLICE = 4096  # steps between two reports of progress
 _MEMORY = 1 << 16  # steps: what a queue can hold
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
+# places in a block of flows: the first lane of each
+_RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS, _RESULTS = range(len(ARGUMENTS), BLOCK, LANES)
 # places in Fields.count
 (
     STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, VOICES, LONGEST, COMBINE, ROUTER, SOURCE, ANNOUNCE, PRIORITY, REMEMBERS,
-    BY_FLOW, MASK, MEMORY,
-) = range(17)  # fmt: skip
-COUNTS = 17
+    BY_FLOW, MASK, MEMORY, SOURCES, VOICE_LAW, LOOKS_BACK, PERIOD, WAITED, LOSES, SINGLE, UNEVEN, NEXT_STOP,
+) = range(26)  # fmt: skip
+COUNTS = 26
 MINIMUM, MAXIMUM, SUM = range(3)
 FINE, LAW_FAILED, NOT_FINITE, TOO_LONG, INTERRUPTED = range(5)
 NEVER = 1 << 62
+NOBODY, GONE, NOT_YET = -1, -2, -3  # instead of the link that a flow follows: none yet; it has stopped; not started
 
 
 class Fields(NamedTuple):
     """The arrays of a recurrence (pointers, in compiled code). P crossings: a group and a link of its route.
 
-    Histories are rings over `size` steps, a power of two: step n lies at n & mask.
+    Histories are rings over `size` steps, a power of two: step n lies in row n & mask.
     """
 
     record: Any  # arguments of a law
+    block: Any  # (n_blocks, BLOCK): arguments of the source law for so many groups at once; what they keep is here
+    saying: Any  # (BLOCK,): arguments of a voice's law
     params: Any
     capacity: Any  # (n_links,)
     buffer: Any
     least: Any  # range of the state
     most: Any
     state: Any  # (n_links,): what routers keep, if they do
-    told: Any  # (n_voices, size)
-    priority: Any  # (n_links, size), or of size 0
-    wait: Any  # (n_links, size): how long what left at the end of a step had waited [s]
+    told: Any  # (size, n_voices)
+    priority: Any  # (size, n_links), or of size 0
+    wait: Any  # (size, n_links): how long what left at the end of a step had waited [s]
     volume: Any  # (n_links, memory): accepted in a step, by step modulo memory
     left: Any  # (n_links,): of the volume of the step that is being served
     queue: Any  # (n_links,)
@@ -84,14 +89,15 @@ class Fields(NamedTuple):
     rtt: Any  # (n_groups,)
     members: Any
     floor: Any  # least rate, as bits an RTT
+    least_rate: Any  # that, by RTTs without a wait
     size: Any
     total: Any  # cumulative
     delivered: Any
     lost: Any
     finished: Any  # step in which all of a group's size was sent
-    x: Any  # (n_groups, size): what the source law remembers
-    rate: Any  # (n_groups, size): what is sent
-    carried: Any  # (n_groups, size): RTT in the headers
+    x: Any  # (size, n_groups): what the source law remembers, if it looks back further than a step
+    sent: Any  # (size, n_groups): rate
+    carried: Any  # (size, n_groups): RTT in the headers
     reaching: Any  # (P,): rate at the crossing
     samples: Any  # times, in steps
     out_links: Any  # (n_samples, 4, n_links): cumulative arrived and dropped, queue, peak
@@ -99,16 +105,19 @@ class Fields(NamedTuple):
     count: Any
     crossings: Any  # (n_groups + 1,)
     crossing_link: Any  # (P,)
-    forward: Any  # (P,): steps from the source to the link
+    owner: Any  # (P,): group
+    through: Any  # (P,): crossings, link by link ...
+    first: Any  # ... (n_links + 1,): where those of a link begin
+    ahead: Any  # (period, P): steps from the source to the link
+    back: Any  # (period, P): steps from the link to the source, > 0
+    follows: Any  # (size, n_groups): link that the packets follow, or NOBODY, GONE, NOT_YET
     listens: Any  # (P,): 1 where the flow heeds the link
-    voice: Any  # (P,): who speaks to the flow there ...
-    speaker: Any  # (n_voices,): ... and for which link
+    voice: Any  # (P,): who speaks to the flow there
     spoke: Any  # (n_links,): first step in which the router had something to say
-    round_trip: Any  # (n_groups,): steps
     opens: Any  # (n_groups,): active after this step ...
     stops: Any  # ... until this one
     hears: Any  # (n_groups,): a header must have left after this step
-    follows: Any  # (n_groups, size): link that packets follow
+    heard: Any  # (n_groups,): link that a group listens to, or NOBODY
     head: Any  # (n_links,): step whose arrivals are being served
 
 
@@ -117,89 +126,216 @@ _unpack = unpacker("f" * _FLOATS + "i" * (len(Fields._fields) - _FLOATS))
 
 
 @compiled
-def _heard(w: Any, g: int, n: int) -> Any:
-    """What flows of a group hear in step n: (feedback, link it comes from or -1, RTT)."""
+def _listen(w: Any) -> None:
+    """What each group hears in this step: feedback, its link, the RTT, and where it is wanted its rate an RTT ago."""
     c = w.count
-    best, which, rank = 0.0, -1, 0.0
-    rtt = w.rtt[g]
-    for p in range(w.crossings[g], w.crossings[g + 1]):
-        link = w.crossing_link[p]
-        step = n - w.round_trip[g] + w.forward[p]
-        at = link * (c[MASK] + 1) + (step & c[MASK])
-        rtt += w.wait[at]
-        if w.listens[p] != 0 and step >= w.spoke[link] and n - w.round_trip[g] > w.hears[g]:
-            value = w.told[w.voice[p] * (c[MASK] + 1) + (step & c[MASK])]
-            urgency = w.priority[at] if c[PRIORITY] != 0 else 0.0
-            if which < 0:
-                best, which, rank = value, link, urgency
-            elif c[COMBINE] == SUM:
-                best += value
-            elif urgency > rank or (
-                urgency == rank
-                and ((c[COMBINE] == MINIMUM and value < best) or (c[COMBINE] == MAXIMUM and value > best))
-            ):
-                best, which, rank = value, link, urgency
-    return best, which, rtt
+    n, mask, links, voices, groups = c[STEP], c[MASK], c[LINKS], c[VOICES], c[GROUPS]
+    period, combine, ranked, looks_back = c[PERIOD], c[COMBINE], c[PRIORITY] != 0, c[LOOKS_BACK] != 0
+    calm = _is_calm(c)
+    crossings = w.crossings[groups]
+    now = (n % period) * crossings if period > 1 else 0
+    for g in range(groups):
+        best, which, rank, own_rate = 0.0, NOBODY, 0.0, 0.0
+        rtt, hears = w.rtt[g], w.hears[g]
+        for p in range(w.crossings[g], w.crossings[g + 1]):
+            link = w.crossing_link[p]
+            step = n - w.back[now + p]
+            sent = step - (w.ahead[p] if period == 1 else w.ahead[(step % period) * crossings + p])
+            if not calm:
+                rtt += w.wait[(step & mask) * links + link]
+            if w.listens[p] != 0 and step >= w.spoke[link] and sent > hears:
+                value = w.told[(step & mask) * voices + w.voice[p]]
+                urgency = w.priority[(step & mask) * links + link] if ranked else 0.0
+                if which < 0 or (
+                    combine != SUM
+                    and (
+                        urgency > rank
+                        or (urgency == rank and ((value < best) if combine == MINIMUM else (value > best)))
+                    )
+                ):
+                    best, which, rank = value, link, urgency
+                    if looks_back:
+                        own_rate = w.x[(sent & mask) * groups + g]
+                elif combine == SUM:
+                    best += value
+        own = (g // LANES) * BLOCK + g % LANES
+        w.block[own + _RS_PREV] = w.block[own + _RS] if w.heard[g] >= 0 else best
+        w.block[own + _RS] = best
+        w.block[own + _OWN_RTTS] = rtt
+        w.block[own + _XS_RTT] = own_rate
+        w.heard[g] = which
+    last = (groups - 1) % LANES  # the lanes beyond it do as it does
+    for lane in range(last + 1, LANES):
+        own = (groups // LANES) * BLOCK
+        for k in (_RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS):
+            w.block[own + k + lane] = w.block[own + k + last]
 
 
 @compiled
-def _send(w: Any, g: int) -> Any:
-    """What flows of a group send in this step; a status."""
+def _answer(w: Any) -> Any:
+    """The source law for all groups; a status. Where it fails for a block, it is asked for each that has heard."""
     c = w.count
-    n, ring = c[STEP], g * (c[MASK] + 1)
-    now = ring + (n & c[MASK])
-    x = w.x[ring + ((n - 1) & c[MASK])]
-    rate = 0.0
-    R, which, rtt = _heard(w, g, n)
-    if n > w.opens[g] and n <= w.stops[g]:
-        if which >= 0:
-            before, earlier, _ = _heard(w, g, n - 1)
-            w.record[_R] = R
-            w.record[_R_PREV] = before if earlier >= 0 else R
-            w.record[_X] = x
-            w.record[_OWN_RTT] = rtt
-            w.record[_X_RTT] = w.x[ring + ((n - w.round_trip[g]) & c[MASK])]
+    groups = c[GROUPS]
+    for first in range(0, groups, LANES):
+        block = shifted(w.block, first // LANES * BLOCK)
+        if call(c[SOURCES], (block, block, w.params, block)) == 0:
+            continue
+        for g in range(first, min(first + LANES, groups)):
+            if w.heard[g] < 0 or c[STEP] <= w.opens[g] or c[STEP] > w.stops[g]:
+                continue
+            lane = g - first
+            w.record[_R], w.record[_R_PREV] = block[_RS + lane], block[_RS_PREV + lane]
+            w.record[_X], w.record[_X_RTT] = block[_XS + lane], block[_XS_RTT + lane]
+            w.record[_OWN_RTT] = block[_OWN_RTTS + lane]
             if call(c[SOURCE], (w.record, w.record, w.params, w.record)) != 0:
                 return LAW_FAILED
-            x = max(w.record[_RESULT], w.floor[g] / rtt)
-        rate = x
-        T = w.record[_T]
-        if rate * T >= w.size[g] - w.total[g]:
-            rate = (w.size[g] - w.total[g]) / T
-            w.stops[g] = n
-            w.finished[g] = n
-    w.x[now] = x
-    w.rate[now] = rate
-    w.carried[now] = rtt
-    w.follows[now] = which if n > w.opens[g] else -1
-    w.total[g] += rate * w.record[_T]
-    return FINE if np.isfinite(rate) else NOT_FINITE
+            block[_RESULTS + lane] = w.record[_RESULT]
+    return FINE
 
 
 @compiled
-def _arrive(w: Any, g: int) -> None:
-    """Add what flows of a group bring to the links of their route in this step."""
+def _send(w: Any) -> Any:
+    """What each group sends in this step; a status."""
     c = w.count
-    for p in range(w.crossings[g], w.crossings[g + 1]):
-        link = w.crossing_link[p]
-        sent = c[STEP] - w.forward[p]
-        at = g * (c[MASK] + 1) + (sent & c[MASK])
-        rate, rtt = w.rate[at], w.carried[at]
-        w.reaching[p] = rate
+    n, groups, T, looks_back = c[STEP], c[GROUPS], w.record[_T], c[LOOKS_BACK] != 0
+    row = (n & c[MASK]) * groups
+    calm = _is_calm(c)
+    c[NEXT_STOP] = NEVER
+    for g in range(groups):
+        own = (g // LANES) * BLOCK + g % LANES
+        which, rate, x = w.heard[g], 0.0, w.block[own + _XS]
+        if n <= w.opens[g]:
+            which = NOT_YET
+        elif n > w.stops[g]:
+            which = GONE
+        else:
+            if which >= 0:
+                floor = w.floor[g]
+                x = max(w.block[own + _RESULTS], floor / w.block[own + _OWN_RTTS] if floor > 0.0 else 0.0)
+            rate = x
+            if rate * T >= w.size[g] - w.total[g]:
+                rate = (w.size[g] - w.total[g]) / T
+                w.stops[g] = n
+                w.finished[g] = n
+            if not np.isfinite(rate):
+                return NOT_FINITE
+        w.block[own + _XS] = x
+        w.sent[row + g] = rate
+        w.follows[row + g] = which
+        w.total[g] += rate * T
+        if which < 0 or w.size[g] < np.inf:
+            c[UNEVEN] = n
+        c[NEXT_STOP] = min(c[NEXT_STOP], w.stops[g])
+        if not calm:
+            w.carried[row + g] = w.block[own + _OWN_RTTS]
+        if looks_back:
+            w.x[row + g] = x
+    return FINE
+
+
+@compiled
+def _is_steady(c: Any) -> Any:
+    """Whether every flow crosses one link, has followed it for a while and goes on to."""
+    return c[SINGLE] != 0 and c[STEP] - c[UNEVEN] > c[MASK] + 1 and c[STEP] <= c[NEXT_STOP]
+
+
+@compiled
+def _is_calm(c: Any) -> Any:
+    """Whether no packet has waited for so long that all headers tell RTTs without a wait."""
+    return c[STEP] - c[WAITED] > 2 * c[MASK] + 2
+
+
+@compiled
+def _go_on(w: Any) -> Any:
+    """What `_listen`, `_answer` and `_send` do where all is steady, which is most of the time; a status."""
+    c = w.count
+    n, mask, voices, groups, T = c[STEP], c[MASK], c[VOICES], c[GROUPS], w.record[_T]
+    row, looks_back, calm, links = (n & mask) * groups, c[LOOKS_BACK] != 0, _is_calm(c), c[LINKS]
+    check = 0.0
+    for first in range(0, groups, LANES):
+        block = shifted(w.block, first // LANES * BLOCK)
+        count = min(LANES, groups - first)
+        for lane in range(count):
+            g = first + lane
+            step = n - w.back[g]
+            block[_RS_PREV + lane] = block[_RS + lane]
+            block[_RS + lane] = w.told[(step & mask) * voices + w.voice[g]]
+            if not calm:
+                rtt = w.rtt[g] + w.wait[(step & mask) * links + w.crossing_link[g]]
+                block[_OWN_RTTS + lane] = w.carried[row + g] = rtt
+            if looks_back:
+                block[_XS_RTT + lane] = w.x[((step - w.ahead[g]) & mask) * groups + g]
+        if call(c[SOURCES], (block, block, w.params, block)) != 0:
+            return LAW_FAILED
+        for lane in range(count):
+            g = first + lane
+            x = max(block[_RESULTS + lane], w.least_rate[g] if calm else w.floor[g] / block[_OWN_RTTS + lane])
+            check += x * 0.0
+            block[_XS + lane] = x
+            w.sent[row + g] = x
+            w.total[g] += x * T
+            if looks_back:
+                w.x[row + g] = x
+    return FINE if check == 0.0 else NOT_FINITE
+
+
+@compiled
+def _arrive_steadily(w: Any, link: int) -> None:
+    """What `_arrive` does where all is steady: who follows the link is known."""
+    c = w.count
+    n, mask, groups, longest = c[STEP], c[MASK], c[GROUPS], c[LONGEST] != 0
+    calm = _is_calm(c)
+    arrival = weighted = idle = 0.0
+    for k in range(w.first[link], w.first[link + 1]):
+        g = w.through[k]
+        at = ((n - w.ahead[g]) & mask) * groups + g
+        rate = w.sent[at]
+        rtt = w.rtt[g] if calm else w.carried[at]
         flow = rate * w.members[g]
-        w.arrival[link] += flow
-        if c[LONGEST] == 0:
-            w.weighted[link] += flow * rtt
+        w.reaching[g] = rate
+        arrival += flow
+        idle = max(idle, rtt)
+        if not longest:
+            weighted += flow * rtt
         elif rate > 0.0:
-            w.weighted[link] = max(w.weighted[link], rtt)
-        if sent > w.opens[g]:
-            w.idle[link] = max(w.idle[link], rtt)
-            if sent <= w.stops[g]:
-                w.crossing[link] += w.members[g]
-                if w.follows[at] == link or c[COMBINE] == SUM:
-                    w.followers[link] += w.members[g]
+            weighted = max(weighted, rtt)
+    w.before[link] = w.arrival[link]
+    w.arrival[link], w.weighted[link], w.idle[link] = arrival, weighted, idle
+
+
+@compiled
+def _arrive(w: Any, link: int) -> None:
+    """Add up what reaches a link in this step."""
+    c = w.count
+    n, mask, groups, period = c[STEP], c[MASK], c[GROUPS], c[PERIOD]
+    longest, adds_up = c[LONGEST] != 0, c[COMBINE] == SUM
+    calm = _is_calm(c)
+    now = (n % period) * w.crossings[groups] if period > 1 else 0
+    arrival = weighted = idle = followers = crossing = other = 0.0
+    for k in range(w.first[link], w.first[link + 1]):
+        p = w.through[k]
+        g = w.owner[p]
+        at = ((n - w.ahead[now + p]) & mask) * groups + g
+        rate, follows, members = w.sent[at], w.follows[at], w.members[g]
+        rtt = w.rtt[g] if calm else w.carried[at]
+        flow = rate * members
+        w.reaching[p] = rate
+        arrival += flow
+        if not longest:
+            weighted += flow * rtt
+        elif rate > 0.0:
+            weighted = max(weighted, rtt)
+        if follows > NOT_YET:
+            idle = max(idle, rtt)
+            if follows > GONE:
+                crossing += members
+                if follows == link or adds_up:
+                    followers += members
                 else:
-                    w.other[link] += flow
+                    other += flow
+    w.before[link] = w.arrival[link]
+    w.arrival[link], w.weighted[link], w.idle[link] = arrival, weighted, idle
+    w.followers[link], w.crossing[link], w.other[link] = followers, crossing, other
 
 
 @compiled
@@ -244,22 +380,32 @@ def _queue(w: Any, link: int) -> Any:
     w.queue[link] = queue
     waited = _queue_up(w, link, y * T - excess, held + y * T - excess - queue)
     w.peak[link] = max(w.peak[link], queue)
-    w.wait[link * (c[MASK] + 1) + (c[STEP] & c[MASK])] = waited * T
+    w.wait[(c[STEP] & c[MASK]) * c[LINKS] + link] = waited * T
+    if waited > 0.0:
+        c[WAITED] = c[STEP]
+    if excess > 0.0:
+        c[LOSES] = 1
     return FINE if waited >= 0.0 else TOO_LONG
+
+
+@compiled
+def _put(w: Any, link: int, record: Any) -> None:
+    """Put the arguments of a router's law into a record."""
+    record[_R] = w.state[link]
+    record[_Y] = w.arrival[link]
+    record[_Y_PREV] = w.before[link]
+    record[_U] = w.other[link] if w.followers[link] > 0.0 else 0.0
+    record[_N] = max(1.0, w.followers[link])
+    record[_N_ALL] = max(1.0, w.crossing[link])
+    record[_Q] = w.queue[link]
+    record[_C] = w.capacity[link]
+    record[_D] = w.mean[link]
 
 
 @compiled
 def _ask(w: Any, link: int, law: int) -> Any:
     """Call a law of a router; a status. The result is in the record."""
-    w.record[_R] = w.state[link]
-    w.record[_Y] = w.arrival[link]
-    w.record[_Y_PREV] = w.before[link]
-    w.record[_U] = w.other[link] if w.followers[link] > 0.0 else 0.0
-    w.record[_N] = max(1.0, w.followers[link])
-    w.record[_N_ALL] = max(1.0, w.crossing[link])
-    w.record[_Q] = w.queue[link]
-    w.record[_C] = w.capacity[link]
-    w.record[_D] = w.mean[link]
+    _put(w, link, w.record)
     if call(law, (w.record, w.record, w.params, w.record)) != 0:
         return LAW_FAILED
     return FINE if np.isfinite(w.record[_RESULT]) else NOT_FINITE
@@ -269,18 +415,19 @@ def _ask(w: Any, link: int, law: int) -> Any:
 def _keep(w: Any, link: int) -> Any:
     """What a router keeps after a step, and its priority; a status."""
     c = w.count
-    n, ring = c[STEP], link * (c[MASK] + 1)
+    n = c[STEP]
     w.mean[link] = w.idle[link]
     if w.arrival[link] > 0.0:
         w.spoke[link] = min(w.spoke[link], n)
         w.mean[link] = w.weighted[link] if c[LONGEST] != 0 else w.weighted[link] / w.arrival[link]
     if c[PRIORITY] != 0:
-        w.priority[ring + (n & c[MASK])] = w.priority[ring + ((n - 1) & c[MASK])]
+        now = (n & c[MASK]) * c[LINKS] + link
+        w.priority[now] = w.priority[((n - 1) & c[MASK]) * c[LINKS] + link]
         if w.arrival[link] > 0.0:
             status = _ask(w, link, c[PRIORITY])
             if status != FINE:
                 return status
-            w.priority[ring + (n & c[MASK])] = w.record[_RESULT]
+            w.priority[now] = w.record[_RESULT]
     if c[REMEMBERS] != 0 and w.mean[link] > 0.0:
         status = _ask(w, link, c[ROUTER])
         if status != FINE:
@@ -290,20 +437,46 @@ def _keep(w: Any, link: int) -> Any:
 
 
 @compiled
-def _say(w: Any, voice: int) -> Any:
-    """What a voice says after a step; a status."""
+def _say(w: Any, link: int) -> Any:
+    """What the voices of a link say after a step; a status."""
     c = w.count
-    n, ring, link = c[STEP], voice * (c[MASK] + 1), w.speaker[voice]
+    now, before = (c[STEP] & c[MASK]) * c[VOICES], ((c[STEP] - 1) & c[MASK]) * c[VOICES]
+    if c[BY_FLOW] != 0:
+        return _say_by_flow(w, link, now, before)
     if c[REMEMBERS] != 0 and c[ANNOUNCE] == 0:
-        w.told[ring + (n & c[MASK])] = w.state[link]
+        w.told[now + link] = w.state[link]
     elif w.arrival[link] > 0.0:
-        w.record[_X] = w.reaching[voice] if c[BY_FLOW] != 0 else 0.0
         status = _ask(w, link, c[ANNOUNCE] if c[ANNOUNCE] != 0 else c[ROUTER])
         if status != FINE:
             return status
-        w.told[ring + (n & c[MASK])] = w.record[_RESULT]
+        w.told[now + link] = w.record[_RESULT]
     else:
-        w.told[ring + (n & c[MASK])] = w.told[ring + ((n - 1) & c[MASK])]
+        w.told[now + link] = w.told[before + link]
+    return FINE
+
+
+@compiled
+def _say_by_flow(w: Any, link: int, now: int, before: int) -> Any:
+    c = w.count
+    first, end = w.first[link], w.first[link + 1]
+    if w.arrival[link] <= 0.0:
+        for k in range(first, end):
+            p = w.through[k]
+            w.told[now + p] = w.told[before + p]
+        return FINE
+    _put(w, link, w.saying)
+    w.saying[_T] = w.record[_T]
+    while first < end:
+        count = min(LANES, end - first)
+        for lane in range(LANES):
+            w.saying[_XS + lane] = w.reaching[w.through[first + min(lane, count - 1)]]
+        if call(c[VOICE_LAW], (w.saying, w.saying, w.params, w.saying)) != 0:
+            return LAW_FAILED
+        for lane in range(count):
+            if not np.isfinite(w.saying[_RESULTS + lane]):
+                return NOT_FINITE
+            w.told[now + w.through[first + lane]] = w.saying[_RESULTS + lane]
+        first += count
     return FINE
 
 
@@ -321,34 +494,39 @@ def _step(w: Any) -> Any:
     """One control interval; a status."""
     c = w.count
     links, groups, T = c[LINKS], c[GROUPS], w.record[_T]
+    c[LOSES] = 0
+    steady = _is_steady(c)
+    if steady:
+        status = _go_on(w)
+    else:
+        _listen(w)
+        status = _answer(w)
+        if status == FINE:
+            status = _send(w)
+    if status != FINE:
+        return status
     for link in range(links):
-        w.before[link] = w.arrival[link]
-        w.arrival[link] = 0.0
-        w.weighted[link] = 0.0
-        w.idle[link] = 0.0
-        w.followers[link] = 0.0
-        w.crossing[link] = 0.0
-        w.other[link] = 0.0
-    for g in range(groups):
-        status = _send(w, g)
-        if status != FINE:
-            return status
-        _arrive(w, g)
-    for link in range(links):
+        if steady:
+            _arrive_steadily(w, link)
+        else:
+            _arrive(w, link)
         status = _queue(w, link)
         if status != FINE:
             return status
         status = _keep(w, link)
         if status != FINE:
             return status
-    for voice in range(c[VOICES]):
-        status = _say(w, voice)
+        status = _say(w, link)
         if status != FINE:
             return status
     for g in range(groups):
-        gone = _gone(w, g)
-        w.delivered[g] += max(0.0, w.reaching[w.crossings[g + 1] - 1] - gone) * T
-        w.lost[g] += gone * T
+        arrived = w.reaching[w.crossings[g + 1] - 1]
+        if c[LOSES] != 0:
+            gone = _gone(w, g)
+            w.delivered[g] += max(0.0, arrived - gone) * T
+            w.lost[g] += gone * T
+        else:
+            w.delivered[g] += max(0.0, arrived) * T
     return FINE
 
 
@@ -369,12 +547,12 @@ def _write(w: Any, row: int, share: float) -> None:
         w.peak[link] = w.queue[link]
     for g in range(groups):
         at = row * 4 * groups + g
-        now = g * (c[MASK] + 1) + (c[STEP] & c[MASK])
+        rate = w.sent[(c[STEP] & c[MASK]) * groups + g]
         gone = _gone(w, g)
-        w.out_groups[at] = w.total[g] - rest * w.rate[now]
+        w.out_groups[at] = w.total[g] - rest * rate
         w.out_groups[at + groups] = w.delivered[g] - rest * max(0.0, w.reaching[w.crossings[g + 1] - 1] - gone)
         w.out_groups[at + 2 * groups] = w.lost[g] - rest * gone
-        w.out_groups[at + 3 * groups] = w.follows[now] if c[COMBINE] != SUM else -1
+        w.out_groups[at + 3 * groups] = w.heard[g] if c[COMBINE] != SUM and c[STEP] > w.opens[g] else NOBODY
 
 
 @entry
@@ -383,6 +561,8 @@ def _advance(table: Any, steps: int) -> Any:
     w = Fields(*_unpack(table))
     c = w.count
     end = min(c[LAST], c[STEP] + steps)
+    if c[STEP] == 0:
+        _listen(w)
     while c[STEP] < end:
         c[STEP] += 1
         status = _step(w)
@@ -412,19 +592,25 @@ def run_recurrence(
     """
     L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
     T = float(protocol.params()["interval"])
-    around = np.array([steps_of(rtt, T) for rtt in fluid.rtt])
-    forward = [min(ceil(f / T - 1e-9), around[g] - 1) for g in range(G) for f in fluid.forward[g]]
-    size = 1 << int(around.max() + 2).bit_length()
     links = np.concatenate(fluid.routes).astype(np.int64)
+    owner = np.repeat(np.arange(G), [len(route) for route in fluid.routes])
+    around = np.array([steps_of(rtt, T) for rtt in fluid.rtt])
+    ahead = np.minimum(np.ceil(np.concatenate(fluid.forward) / T - 1e-9).astype(np.int64), around[owner] - 1)[None]
+    back = around[owner] - ahead
+    size = 1 << int(ahead.max() + back.max() + 2).bit_length()
+    groups_padded = -(-G // LANES) * LANES
 
     def steps(time: float) -> int:
         return ceil(time / T - 1e-9) if np.isfinite(time) else (NEVER if time > 0.0 else -NEVER)
 
     def always(values: FloatArray) -> FloatArray:
-        return np.repeat(values[:, None], size, axis=1)
+        return np.repeat(values[None], size, axis=0)
 
     opens = [steps(time) for time in beginning.opens]
     sending = np.isneginf(beginning.opens)
+    block = np.zeros((groups_padded // LANES, BLOCK))
+    block[:, _T] = T
+    block[:, _XS : _XS + LANES] = np.pad(beginning.x, (0, groups_padded - G)).reshape(-1, LANES)
     count = len(samples)
     memory = min(_MEMORY, ceil(float(samples[-1]) / T) + 2)
     at = samples / T
@@ -437,24 +623,30 @@ def run_recurrence(
         )
     }  # fmt: skip
     rtt = around * T
+    looks_back = "x_rtt" in laws.wants["source"]
     floats: dict[str, Any] = {
-        "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
+        "record": np.zeros(len(ARGUMENTS)), "block": block, "saying": np.zeros(BLOCK),
+        "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
         "least": beginning.least, "most": beginning.most, "state": beginning.state, "told": always(beginning.told),
-        "priority": always(beginning.priority) if laws.priority else [], "wait": np.zeros((L, size)),
+        "priority": always(beginning.priority) if laws.priority else [], "wait": np.zeros((size, L)),
         "volume": np.zeros((L, memory)), **zeros, "arrival": beginning.measured[0], "rtt": rtt,
         "members": fluid.members, "floor": fluid.floor(protocol), "size": fluid.size, "total": np.zeros(G),
-        "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan), "x": always(beginning.x),
-        "rate": always(np.where(sending, beginning.x, 0.0)), "carried": always(rtt), "reaching": np.zeros(len(links)),
+        "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan),
+        "x": always(beginning.x) if looks_back else [],
+        "sent": always(np.where(sending, beginning.x, 0.0)), "least_rate": fluid.floor(protocol) / rtt,
+        "carried": always(rtt), "reaching": np.zeros(len(links)),
         "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
     }  # fmt: skip
     integers: dict[str, Any] = {
         "count": np.zeros(COUNTS), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
-        "forward": forward, "listens": np.concatenate(fluid.listens), "voice": beginning.voice,
-        "speaker": links if laws.by_flow else np.arange(L), "round_trip": around, "opens": opens,
+        "owner": owner, "through": np.argsort(links, kind="stable"), "ahead": ahead, "back": back,
+        "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=L))]),
+        "listens": np.concatenate(fluid.listens), "voice": beginning.voice,
+        "follows": always(np.where(sending, beginning.follows, NOT_YET)), "opens": opens, "heard": np.full(G, NOBODY),
         "spoke": np.full(L, NEVER if beginning.measures_first else -NEVER),
         "stops": [steps(time) for time in fluid.stop],
         "hears": np.full(G, -NEVER) if beginning.greets else opens,
-        "follows": np.repeat(beginning.follows[:, None], size, axis=1), "head": np.zeros(L),
+        "head": np.zeros(L),
     }  # fmt: skip
     w = Fields(
         **{name: np.array(value, dtype=np.float64) for name, value in floats.items()},
@@ -468,6 +660,8 @@ def run_recurrence(
     w.count[LONGEST] = protocol.scaling_rtt == "max"
     w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
     w.count[[MASK, MEMORY]] = size - 1, memory
+    w.count[[SOURCES, VOICE_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
+    w.count[[PERIOD, WAITED, SINGLE, UNEVEN]] = len(ahead), -NEVER, len(links) == G and len(ahead) == 1, 0
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
     try:
