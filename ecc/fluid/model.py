@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ecc.models.base import Protocol
 from ecc.scenario import Scenario
 
-__all__ = ["LEAST", "FluidNetwork"]
+__all__ = ["LEAST", "FluidNetwork", "StepDelays", "step_delays"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,11 +44,11 @@ class FluidNetwork:
     buffer: FloatArray  # [bit]
 
     @classmethod
-    def of(cls, scenario: Scenario) -> FluidNetwork:
+    def of(cls, scenario: Scenario, apart: bool = False) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
-            scenario : Scenario.
+            scenario : Scenario. apart : every flow is a group of its own.
         """
         network = scenario.network
         followed = scenario.assignment
@@ -57,8 +57,8 @@ class FluidNetwork:
         group_of = np.zeros(network.n_flows, dtype=np.int64)
         for i, flow in enumerate(network.flows):
             delays = tuple(network.forward_delays[i, list(flow.route)])
-            key = (flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size, flow.packet_size,
-                   None if followed is None else followed[i])  # fmt: skip
+            key = (i if apart else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
+                   flow.packet_size, None if followed is None else followed[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
@@ -115,3 +115,49 @@ class FluidNetwork:
         """
         found: FloatArray = values[..., self.group_of]
         return found
+
+
+@dataclass(frozen=True)
+class StepDelays:
+    """Delays of a recurrence at each crossing, shape (period, n_crossings), in steps: `ahead` >= 0 and `back` >= 1.
+
+    `longest` (n_groups,): the most steps that a round trip can take.
+    """
+
+    ahead: IntArray
+    back: IntArray
+    longest: IntArray
+
+
+def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> StepDelays:
+    """Return the delays of a recurrence that are given as (forward, backward) over (period, n_flows, n_links).
+
+    Parameters
+        delays : integers that broadcast to that shape. fluid : FluidNetwork in which every flow is a group.
+    Raises
+        ValueError: not two arrays, another shape, numbers that are not whole or too small.
+    """
+    if not isinstance(delays, tuple) or len(delays) != 2:
+        raise ValueError(f"delays must be (forward, backward), got {delays!r}")
+    owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
+    links = np.concatenate(fluid.routes).astype(np.int64)
+    tables = []
+    for name, given, least in zip(("forward", "backward"), delays, (0, 1), strict=True):
+        table = np.asarray(given)
+        if not np.issubdtype(table.dtype, np.integer) or np.any(table < least):
+            raise ValueError(f"{name} delays must be integers >= {least}, got {given!r}")
+        period = len(table) if table.ndim == 3 else 1
+        try:
+            whole = np.broadcast_to(table, (period, fluid.n_groups, fluid.n_links))
+        except ValueError:
+            raise ValueError(
+                f"{name} delays must broadcast to (period, {fluid.n_groups}, {fluid.n_links}), got {table.shape}"
+            ) from None
+        tables.append(whole[:, owner, links].astype(np.int64))
+    ahead, back = tables
+    period = int(np.lcm(len(ahead), len(back)))
+    ahead, back = (np.tile(table, (period // len(table), 1)) for table in (ahead, back))
+    trips = ahead.max(axis=0) + back.max(axis=0)
+    longest = np.zeros(fluid.n_groups, dtype=np.int64)
+    np.maximum.at(longest, owner, trips)
+    return StepDelays(ahead, back, longest)

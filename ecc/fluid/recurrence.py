@@ -1,7 +1,7 @@
 """The papers' discrete-time systems: one step a control interval, delays in whole intervals.
 
 With D_i = ceil(RTT_i/T) split into D_il^-> steps from source i to link l and D_il^<- = D_i - D_il^-> >= 1 back, and n
-counting intervals:
+counting intervals (a D may be another one in every step: that of what arrives in it):
 
     x_i[n] = source_law(x_i[n - 1], x_i[n - D_i], R_i[n], R_i[n - 1]),   R_i[n] = min over its route of R_l[n - D_il^<-]
     y_l[n] = sum over flows of x_i[n - D_il^->]
@@ -28,7 +28,7 @@ from ecc.closed_loop import steps_of
 from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import call, compiled, entry, shifted, unpacker
 from ecc.fluid.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
-from ecc.fluid.model import FluidNetwork
+from ecc.fluid.model import FluidNetwork, StepDelays
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Protocol
 
@@ -581,12 +581,14 @@ def run_recurrence(
     beginning: Beginning,
     samples: FloatArray,
     progress: Callable[[float], None],
+    delays: StepDelays | None = None,
 ) -> Outcome:
     """Run the recurrence of a network.
 
     Parameters
         protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
         samples : increasing, s. progress : called with the share done.
+        delays : StepDelays, or None: those of the network.
     Returns
         Outcome.
     """
@@ -597,6 +599,8 @@ def run_recurrence(
     around = np.array([steps_of(rtt, T) for rtt in fluid.rtt])
     ahead = np.minimum(np.ceil(np.concatenate(fluid.forward) / T - 1e-9).astype(np.int64), around[owner] - 1)[None]
     back = around[owner] - ahead
+    if delays is not None:
+        ahead, back = delays.ahead, delays.back
     size = 1 << int(ahead.max() + back.max() + 2).bit_length()
     groups_padded = -(-G // LANES) * LANES
 

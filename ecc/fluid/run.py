@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ecc.fluid.model import FluidNetwork
+from ecc.fluid.model import FluidNetwork, step_delays
 from ecc.fluid.outcome import Outcome
-from ecc.models.base import Protocol
+from ecc.models.base import Equilibrium, Protocol
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -26,10 +27,11 @@ def simulate(
     scenario: Scenario,
     sample: Quantity = 0.1,
     time: str = "continuous",
-    start: str = "empty",
+    start: str | ArrayLike = "empty",
     perturb: float = 0.0,
     rtol: float = 1e-6,
     progress: Callable[[float], None] | None = None,
+    delays: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
@@ -43,11 +45,16 @@ def simulate(
         time : "continuous" or "discrete".
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
             "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their
-            start.
+            start; or shape (n_flows,), bit/s, > 0: rates that all flows have sent for ever, following the first link of
+            their route or the assigned one, before the routers first looked (not of windows).
         perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively; of
             windows, what they are off by at the start.
         rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver; windows have none.
         progress : called with the share of the duration that is done, now and then.
+        delays : (forward, backward), for discrete runs: whole control intervals, >= 0 from each flow to each link and
+            >= 1 back, that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives
+            then: random delays are a table of draws. Those of the network then play no part, and RTTs that laws ask
+            for are the longest.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
@@ -72,7 +79,8 @@ def simulate(
         raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
     if scenario.workload is not None:
         raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
-    for name, value, allowed in (("time", time, _TIMES), ("start", start, _STARTS)):
+    rates = None if isinstance(start, str) else _rates(start, scenario.network.n_flows)
+    for name, value, allowed in (("time", time, _TIMES), ("start", start if rates is None else "empty", _STARTS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     width = as_time(sample, "sample", positive=True)
@@ -82,16 +90,27 @@ def simulate(
     push = as_number(perturb, "perturb")
     if not push > -1.0:
         raise ValueError(f"perturb must be > -1, got {push!r}")
-    if push != 0.0 and start != "equilibrium":
+    if push != 0.0 and (rates is not None or start != "equilibrium"):
         raise ValueError(f"perturb belongs to start='equilibrium', got {push!r} with start={start!r}")
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
     protocol = scenario.protocol
-    fluid = FluidNetwork.of(scenario)
+    from ecc.closed_loop import law_arguments
+
+    windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
+    if windows and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
+    if windows and rates is not None:
+        raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
+    if delays is not None and time != "discrete":
+        raise ValueError(f"delays belong to time='discrete', got time={time!r}")
+    fluid = FluidNetwork.of(scenario, apart=rates is not None or delays is not None)
+    table = None if delays is None else step_delays(delays, fluid)
+    if table is not None:
+        fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
-    from ecc.closed_loop import law_arguments
     from ecc.fluid.beginning import Beginning
     from ecc.fluid.continuous import run_continuous
     from ecc.fluid.laws import CompiledLaws
@@ -99,10 +118,13 @@ def simulate(
     from ecc.fluid.windows import run_windows
 
     begun = process_time()
-    windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
-    if windows and time != "continuous":
-        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
-    point = protocol.equilibrium(scenario.network, scenario.assigned) if start == "equilibrium" else None
+    point: Equilibrium | None = None
+    if rates is not None:
+        most = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
+        first = [flow.route[0] for flow in scenario.network.flows]
+        point = Equilibrium(rates, most, np.array(first if scenario.assignment is None else scenario.assignment))
+    elif start == "equilibrium":
+        point = protocol.equilibrium(scenario.network, scenario.assigned)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
     if windows:
@@ -113,8 +135,15 @@ def simulate(
     if time == "continuous":
         outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
-        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report)
+        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table)
     return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+
+
+def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
+    rates = np.asarray(start, dtype=float)
+    if rates.shape != (flows,) or not np.all((rates > 0.0) & np.isfinite(rates)):
+        raise ValueError(f"start must be a word or {flows} rates > 0 bit/s, got {start!r}")
+    return rates
 
 
 def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str) -> Trajectory:
