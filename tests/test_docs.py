@@ -26,4 +26,4 @@ def test_a_protocol_fits_in_sixty_lines():
 
 
 def test_the_pages_that_show_code_are_there():
-    assert {"packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
+    assert {"ensembles_and_verdicts", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}

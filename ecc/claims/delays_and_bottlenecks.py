@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ecc import packet, plot
 from ecc.claims.evidence import CAPACITY
-from ecc.claims.law_runs import law_run, random_network, settled
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.queues_and_rates import OSCILLATES
+from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.closed_loop import law_arguments, linearize, linearize_laws
 from ecc.errors import ConvergenceError
 from ecc.models import EMKC, MKC, XCP, JetMax
@@ -288,7 +288,7 @@ def _grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahea
     start = rest * (1.0 + 1e-10 * np.array([1.0, -0.7, 0.4]))
     periods = int(min(400.0, np.log(1e6) / np.log(growth) / PERIOD)) if growth > 1.0 else 400
     run = law_run(protocol, network, periods * PERIOD, start, ahead[:, :, None], back[:, :, None], [0] * 3)
-    size = np.abs(run.rates / rest - 1.0).max(axis=1)[len(run.rates) // 2 :]
+    size = np.abs(run.rate.to_numpy() / rest - 1.0).max(axis=1)[run.rate.sizes["time"] // 2 :]
     return float(np.exp(np.polyfit(np.arange(len(size)), np.log(size), 1)[0]))
 
 
@@ -525,6 +525,6 @@ def _varying_jetmax(rng: np.random.Generator) -> float:
             rest = protocol.equilibrium(network).rates
             ahead, back = rng.integers(0, 3, (1000, 6, 3)), rng.integers(1, 4, (1000, 6, 3))
             run = law_run(protocol, network, 1000, rest * rng.uniform(0.99, 1.01, 6), ahead, back, found.links.tolist())
-            left: NDArray[Any] = np.abs(run.rates / rest - 1.0).max(axis=1)
+            left: NDArray[Any] = np.abs(run.rate.to_numpy() / rest - 1.0).max(axis=1)
             worst = max(worst, float(left[-20:].max() / left[0]))
     return worst

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
 from ecc.allocation import max_min
-from ecc.claims.law_runs import law_run, random_network, settled
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.queues_and_rates import OSCILLATES
+from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.errors import LinearizationError
 from ecc.impairments import RandomLoss
 from ecc.models import EMKC, EMKCAVQ, PIQIRCP, RCP, XCP, JetMax, MaxNet
@@ -214,7 +214,7 @@ def emkc_2(claim: Claim) -> Finding:
         network = Network.dumbbell("10 Mb/s", [0.1] * n)
         ahead, back = rng.integers(0, 5, (1, n, 1)), rng.integers(1, 9, (1, n, 1))
         laws_run = law_run(protocol, network, 6000, rng.uniform(1e3, 10e6 / n, n), ahead, back, [0] * n)
-        laws = max(laws, abs(float(laws_run.arrivals[-1, 0]) / (10e6 + n * added) - 1.0))
+        laws = max(laws, abs(float(laws_run.arrival[-1, 0]) / (10e6 + n * added) - 1.0))
     measures, worst, as_fluid = [], 0.0, 0.0
     excess: dict[int, list[float]] = {}
     for n in (1, 2, 5, 20):
@@ -265,7 +265,7 @@ def avq_1(claim: Claim) -> Finding:
         ahead, back = rng.integers(0, 3, (1, 6, 3)), rng.integers(1, 4, (1, 6, 3))
         laws_run = law_run(protocol, network, 3000, fair * rng.uniform(0.2, 0.8, 6), ahead, back)
         runs += 1
-        arrived += settled(laws_run, 1e-2) and _off(laws_run.rates[-1], fair) < 1e-2
+        arrived += settled(laws_run, 1e-2) and _off(laws_run.rate.to_numpy()[-1], fair) < 1e-2
     lot = Network.parking_lot(["97 Mb/s", "80 Mb/s"])
     lots = (
         ("T1", Network.T1(), EMKCAVQ(), 400.0),
@@ -343,7 +343,9 @@ def jm_3(claim: Claim) -> Finding:
         links = water_filled(network).links
         ahead, back = rng.integers(0, 4, (1, 8, 4)), rng.integers(1, 4, (1, 8, 4))
         laws_run = law_run(protocol, network, 400, rng.uniform(1e5, 1e6, 8), ahead, back, links.tolist())
-        laws = max(laws, _off(laws_run.rates[-1], _lemma_3(protocol, network, links, laws_run.rates[-1])))
+        laws = max(
+            laws, _off(laws_run.rate.to_numpy()[-1], _lemma_3(protocol, network, links, laws_run.rate.to_numpy()[-1]))
+        )
     measures, packets, moving = [], 0.0, []
     two = ["97 Mb/s", "80 Mb/s"]
     setups = {
@@ -427,7 +429,7 @@ def jm_th3(claim: Claim) -> Finding:
         run = law_run(protocol, network, 600, rng.uniform(1e4, 1e5, 5))
         if settled(run):
             rest += 1
-            laws = max(laws, _off(run.rates[-1], max_min(network, protocol.gamma * network.capacities)))
+            laws = max(laws, _off(run.rate.to_numpy()[-1], max_min(network, protocol.gamma * network.capacities)))
     off: list[float] = []
     moving: list[float] = []
     fluids: list[float] = []

@@ -653,8 +653,8 @@ def run_recurrence(
         "head": np.zeros(L),
     }  # fmt: skip
     w = Fields(
-        **{name: np.array(value, dtype=np.float64) for name, value in floats.items()},
-        **{name: np.array(value, dtype=np.int64) for name, value in integers.items()},
+        **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
+        **{name: np.array(value, dtype=np.int64, order="C") for name, value in integers.items()},
     )
     w.record[_T] = T
     w.count[LAST] = ceil(at[-1])

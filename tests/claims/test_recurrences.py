@@ -7,7 +7,7 @@ import pytest
 
 from ecc.allocation import max_min
 from ecc.claims import convergence, delays_and_bottlenecks, stationary_rates
-from ecc.claims.law_runs import law_run, random_network, settled
+from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, JetMax
 from ecc.network import Flow, Link, Network
@@ -20,9 +20,9 @@ def test_without_delays_the_laws_come_to_the_equilibrium(protocol):
     point = protocol.equilibrium(TWO)
     run = law_run(protocol, TWO, 3000, point.rates * [1.2, 0.7, 0.9])
     assert settled(run)
-    assert run.rates[-1] == pytest.approx(point.rates, rel=1e-6)
-    assert run.followed[-1].tolist() == point.bottleneck.tolist()
-    assert run.arrivals[-1] == pytest.approx(run.rates[-1] @ TWO.incidence)
+    assert run.rate.to_numpy()[-1] == pytest.approx(point.rates, rel=1e-6)
+    assert run.bottleneck.to_numpy()[-1].tolist() == point.bottleneck.tolist()
+    assert run.arrival.to_numpy()[-1] == pytest.approx(run.rate.to_numpy()[-1] @ TWO.incidence)
 
 
 def test_a_deviation_decays_as_the_linear_model_says():
@@ -32,7 +32,7 @@ def test_a_deviation_decays_as_the_linear_model_says():
     assert network.forward_delays[:, 0] == pytest.approx([0.1, 0.2])
     rest = protocol.equilibrium(network).rates
     run = law_run(protocol, network, 600, rest * [1 + 1e-6, 1 - 2e-6], ahead, back, [0, 0])
-    size = np.abs(run.rates / rest - 1.0).max(axis=1).reshape(-1, 30).max(axis=1)
+    size = np.abs(run.rate.to_numpy() / rest - 1.0).max(axis=1).reshape(-1, 30).max(axis=1)
     radius = linearize(protocol, network, "discrete").spectral_radius
     assert (size[19] / size[4]) ** (1 / 450) == pytest.approx(radius, abs=1e-4)
 
@@ -42,12 +42,12 @@ def test_delays_that_change_are_those_of_their_step():
     ahead, back = [0, 2, 1], [1, 3, 2]
     network = Network.dumbbell("10 Mb/s", [0.1])
     run = law_run(JetMax(), network, 40, [1e6], np.reshape(ahead, (3, 1, 1)), np.reshape(back, (3, 1, 1)), [0])
-    past = max(ahead) + max(back) + 1
+    past = max(ahead) + max(back) + 1  # steps up to 0
     x = [1e6] * past
-    for n in range(past, past + 40):
+    for n in range(1, 41):
         heard = n - back[n % 3]
-        x.append(0.4 * x[heard - ahead[heard % 3]] + 0.6 * 10e6)
-    assert run.rates[:, 0] == pytest.approx(x[past:])
+        x.append(0.4 * x[past - 1 + heard - ahead[heard % 3]] + 0.6 * 10e6)
+    assert run.rate.to_numpy()[:, 0] == pytest.approx(x[past:])
 
 
 def test_what_oscillates_is_not_settled():

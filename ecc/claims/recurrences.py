@@ -1,0 +1,66 @@
+"""The laws of protocols in time, on random networks: the recurrence from rates that were there for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ecc.fluid import simulate
+from ecc.models.base import Protocol
+from ecc.network import Flow, Link, Network
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+__all__ = ["law_run", "random_network", "settled"]
+
+
+def law_run(
+    protocol: Protocol,
+    network: Network,
+    steps: int,
+    start: ArrayLike,
+    forward: ArrayLike = 0,
+    backward: ArrayLike = 1,
+    assignment: Sequence[int] | None = None,
+) -> Trajectory:
+    """Return a run of the laws, one sample a control interval.
+
+    Parameters
+        protocol : of all flows and links. network : Network; its delays and buffers play no part.
+        steps : int, > 0. start : shape (n_flows,), bit/s, before the first step.
+        forward, backward : integers that broadcast to (period, n_flows, n_links), steps.
+        assignment : shape (n_flows,), link each flow follows, or None: as the protocol chooses.
+    """
+    T = protocol.params()["interval"]
+    links = [Link(C, buffer=1) for C in network.capacities]  # a wait would be part of the RTTs that routers scale by
+    small = Network(links, [Flow(flow.route, packet_size=1) for flow in network.flows])
+    scenario = Scenario(small, protocol, steps * T, assignment=assignment)
+    return simulate(scenario, sample=T, time="discrete", start=start, delays=(forward, backward))
+
+
+def settled(run: Trajectory, tolerance: float = 1e-6) -> bool:
+    """Return whether rates keep within `tolerance`, relatively, and bottlenecks do not change, in the last fifth.
+
+    Parameters
+        run : Trajectory. tolerance : float.
+    """
+    rates, followed = run.rate.to_numpy(), run.bottleneck.to_numpy()
+    tail = rates[-len(rates) // 5 :]
+    moved = np.ptp(tail, axis=0) / tail.mean(axis=0)
+    return bool(moved.max() <= tolerance and not np.ptp(followed[-len(tail) :], axis=0).any())
+
+
+def random_network(rng: np.random.Generator, links: int, flows: int, hops: int | None = None) -> Network:
+    """Return a network without delays: capacities from 1 to 100 Mb/s, routes over 1 to `hops` links in any order.
+
+    Parameters
+        rng : generator. links, flows : counts; every link is crossed. hops : at most; default all links.
+    """
+    most = links if hops is None else hops
+    while True:
+        routes = [rng.permutation(links)[: rng.integers(1, most + 1)].tolist() for _ in range(flows)]
+        if len(set().union(*routes)) == links:
+            break
+    return Network([Link(float(C) * 1e6) for C in rng.uniform(1.0, 100.0, links)], [Flow(route) for route in routes])
