@@ -1,6 +1,7 @@
 """Near the equilibrium a smooth protocol's run decays as its linear model says, in both fluid engines.
 
-Whoever adds a protocol with a linear model finds it missing here and says where its run can be compared, or why it cannot.
+Whoever adds a protocol with a linear model finds it missing here and says where its run can
+be compared, or why it cannot.
 """
 
 import numpy as np
