@@ -272,54 +272,76 @@ def _remember(w: Any, s: float, k: int, y: Any) -> Any:
 
 
 @compiled
-def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
-    """Fill the lags at t from the first `segments` segments; 0 or a status."""
-    start, now = w.clock[START], w.clock[NOW]
-    n, slopes = w.count[SIZE], w.first[w.count[DELAYS]]
-    w.at[0] = t
-    w.count[USABLE] = segments
-    if w.count[DELAY_OF] != 0:
-        status = look(w, t, y)
-        if status != 0:
-            return status
-    for k in range(w.count[DELAYS]):
-        a, b = w.first[k], w.first[k + 1]
-        if w.delays[k] == 0.0 and w.count[NEUTRAL] == 0:
-            for i in range(a, b):
-                w.lag[i] = y[w.component[i]]
-            continue
-        s = t - w.delays[k]
-        if w.count[DELAY_OF] != 0:  # on its side of the breaking points
-            if w.below[k] >= 0:
-                edge = w.points[w.below[k]]
-                s = max(s, edge + 4.0 * EPS * max(abs(edge), w.clock[REACH]))
-            if w.above[k] >= 0:
-                edge = w.points[w.above[k]]
-                s = min(s, edge - 4.0 * EPS * max(abs(edge), w.clock[REACH]))
-        if s <= start and w.delays[k] > 0.0:
-            status = _remember(w, s, k, y)
-            if status != 0:
-                return status
-            continue
-        if s > now:
-            w.count[INSIDE] = 1
-        if s > now and segments == 0:
-            for i in range(a, b):
-                c = w.component[i]
-                w.lag[i] = w.y[c] + (s - now) * w.rates[c]
-        else:
-            j = segment_at(w, s, k)
-            theta = (s - w.begun[j]) / w.width[j]
-            for i in range(a, b):
-                w.lag[i] = curve_at(w, j, w.component[i], theta)
-        if w.count[NEUTRAL] == 0:
-            continue
+def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
+    """Fill the lags of delay k at t from the first `segments` segments; 0 or a status."""
+    a, b, slopes = w.first[k], w.first[k + 1], w.first[w.count[DELAYS]]
+    n, now, neutral = w.count[SIZE], w.clock[NOW], w.count[NEUTRAL] != 0
+    if w.delays[k] == 0.0 and not neutral:
+        for i in range(a, b):
+            w.lag[i] = y[w.component[i]]
+        return 0
+    s = t - w.delays[k]
+    if w.count[DELAY_OF] != 0:  # on its side of the breaking points
+        if w.below[k] >= 0:
+            edge = w.points[w.below[k]]
+            s = max(s, edge + 4.0 * EPS * max(abs(edge), w.clock[REACH]))
+        if w.above[k] >= 0:
+            edge = w.points[w.above[k]]
+            s = min(s, edge - 4.0 * EPS * max(abs(edge), w.clock[REACH]))
+    if s <= w.clock[START] and w.delays[k] > 0.0:
+        return _remember(w, s, k, y)
+    if s > now:
+        w.count[INSIDE] = 1
+    if s > now and segments == 0:
+        for i in range(a, b):
+            c = w.component[i]
+            w.lag[i] = w.y[c] + (s - now) * w.rates[c]
+    else:
+        j = segment_at(w, s, k)
+        theta = (s - w.begun[j]) / w.width[j]
+        for i in range(a, b):
+            w.lag[i] = curve_at(w, j, w.component[i], theta)
+    if neutral:
         known = s <= now or segments > w.count[SEGMENTS]
         for i in range(a, b):
             c = w.component[i]
             w.lag[slopes + i] = curve_at(w, j, n + c, theta) if known else w.rates[c]
             if w.delays[k] == 0.0:
                 w.lag[i] = y[c]
+    return 0
+
+
+@compiled
+def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
+    """Fill the lags at t from the first `segments` segments; 0 or a status."""
+    start, now, stored, last = w.clock[START], w.clock[NOW], w.count[STORED], segments - 1
+    w.at[0] = t
+    w.count[USABLE] = segments
+    if w.count[DELAY_OF] != 0:
+        status = look(w, t, y)
+        if status != 0:
+            return status
+    # most lags by far are of constant delays and fall into known segments: these are looked up here
+    until = t if segments > 0 and w.count[DELAY_OF] == 0 and w.count[NEUTRAL] == 0 else -np.inf
+    j, begun, ended, scale = 0, np.inf, np.inf, 1.0
+    for k in range(w.count[DELAYS]):
+        s = t - w.delays[k]
+        if not start < s < until:
+            status = _look_at(w, k, t, y, segments)
+            if status != 0:
+                return status
+            continue
+        if s > now:
+            w.count[INSIDE] = 1
+        if not begun <= s < ended:  # in another segment than the lag before
+            j = segment_at(w, s, k)
+            begun = w.begun[j]
+            ended = w.begun[j + 1] if j < last else np.inf
+            scale = 1.0 / w.width[j]
+        theta = (s - begun) * scale
+        for i in range(w.first[k], w.first[k + 1]):
+            c = shifted(w.curve, (j * stored + w.component[i]) * 5)
+            w.lag[i] = c[0] + theta * (c[1] + theta * (c[2] + theta * (c[3] + theta * c[4])))
     return 0
 
 
