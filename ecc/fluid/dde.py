@@ -125,7 +125,7 @@ def solve_dde(
             precisions is refused.
         max_step, first_step : > 0.
         y0 : shape (n,): value at the start where it differs from the history's.
-        breaks : times at which f itself or one of its derivatives jumps in t.
+        breaks : times at which f, or before the start the history, or a derivative of it jumps in t.
         jit : False: f is called as it is, which is slower and allows anything.
         method : "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
         neutral : f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
@@ -185,7 +185,10 @@ def solve_dde(
     slope = _slope(history_slope, past is not None, neutral, start, n)
     if neutral and not callable(delays) and not np.all(lag_values > 0.0):
         raise ValueError(f"delays must be > 0 where neutral, got {float(lag_values.min())!r}")
-    lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
+    if past:
+        lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
+    else:
+        lagged = np.where(lag_values[:, None] > 0.0, initial, first)
     arguments = [first.copy(), lagged]
     if neutral:
         ahead = [history_slope(start - d) if history_slope else slope for d in lag_values]
@@ -209,13 +212,13 @@ def solve_dde(
             scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
             callbacks[place] = callback(plain[place], shapes, size, scalar, jit, fixed)
     given = np.asarray(breaks, dtype=float)
-    roots = np.concatenate([[start], given[(given > start) & (given < end)]])
+    roots = np.concatenate([[start], given[(given < end) & (given != start)]])
     if callable(delays):
         points = roots
     elif neutral:
         points = breaking_points(roots, lag_values, end, generations=_MOST_JUMPS, most=_MOST_JUMPS)
     else:
-        points = breaking_points(roots, lag_values, end, generations=5 + jumps)
+        points = breaking_points(roots, lag_values, end, generations=5 + (jumps or bool(np.any(given < start))))
     watch = _events(events, fixed)
     run = Integration(
         first,

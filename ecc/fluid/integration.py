@@ -52,7 +52,7 @@ def breaking_points(
 def _apart(points: FloatArray, end: float) -> FloatArray:
     points = np.sort(points[points < end])
     keep = np.ones(len(points), dtype=bool)
-    keep[1:] = np.diff(points) > 1e-12 * np.maximum(1.0, np.abs(points[1:])) if len(points) else keep[1:]
+    keep[1:] = points[1:] - points[:-1] > 1e-12 * np.maximum(1.0, np.abs(points[1:]))
     return points[keep]
 
 

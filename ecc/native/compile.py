@@ -54,6 +54,11 @@ def _where(function: FunctionType) -> str:
     return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
 
 
+@functools.lru_cache(4096)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
 def _reach(function: FunctionType) -> dict[tuple[str, ...], object]:
     """Return what the function takes from its globals and closure: the dotted name as a tuple -> the value."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -63,7 +68,7 @@ def _reach(function: FunctionType) -> dict[tuple[str, ...], object]:
         code = codes.pop()
         codes += [const for const in code.co_consts if isinstance(const, CodeType)]
         path: tuple[str, ...] = ()
-        for step in dis.get_instructions(code):
+        for step in _instructions(code):
             if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
                 step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in cells
             ):
