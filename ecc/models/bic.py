@@ -13,7 +13,7 @@ What a window gains in an RTT, and keeps at a loss (sec. III):
 `form="linux"` is BIC as Linux 2.6.22 has it (net/ipv4/tcp_bic.c), in whole packets: (M - W)/4, a fifth of a packet
 where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
 packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
-rounded, sticks there.
+rounded, sticks there. In recovery Linux comes down by a packet every other ACK (rate halving).
 
 Windows grow until a queue overflows: there is no equilibrium, and M beside W is more state than a fluid model has.
 """
@@ -135,6 +135,8 @@ def linux_acks(window: Any, top: Any) -> Any:
 def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Open the window."""
     s = 1.0 * env.packet_size
+    if p.linux > 0.0 and env.recovering + env.recovered > 0:
+        rate_halving(flow, s, env)
     if books.opens(flow, env):
         if books.in_slow_start(flow, env):
             books.slow_start(env)
@@ -145,6 +147,16 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             flow.acks = 0.0
         else:
             flow.acks += 1.0
+
+
+def rate_halving(flow: Any, s: Any, env: Any) -> None:
+    """Linux comes down a packet every other ACK, and sends no more than an ACK lets out."""
+    flow.acks = 1.0 if flow.acks == 0.0 else 0.0
+    if flow.acks == 0.0 and env.window > flow.ssthresh:
+        env.window -= s
+    env.window = min(env.window, env.in_flight + s)
+    if env.recovered > 0:
+        env.window = min(env.window, flow.ssthresh)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -158,6 +170,8 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     if env.kind == 0:
         flow.top = 0.5 * (1.0 + kept) * window if window < flow.top else window
         books.cut(flow, below, env)
+        if p.linux > 0.0:
+            env.window = window
     else:
         flow.top = 0.0
         books.time_out(flow, below, env)

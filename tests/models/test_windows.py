@@ -125,6 +125,17 @@ def test_an_outage_is_survived_and_all_is_delivered(protocol):
     assert run.goodput[12:24].sum("flow").mean() > 0.8 * 20e6
 
 
+def test_linux_comes_down_smoothly():
+    """In a small buffer, what slow start lost is sent again without losing that too; by RFC 6675 it takes a timeout."""
+    network = Network.dumbbell("10 Mb/s", rtts=["28 ms"], buffer=30_000, packet_size=1500)
+    rates = {
+        form: float(ecc.packet.simulate(Scenario(network, BIC(form=form, initial=2), 10.0), sample=1.0).goodput.mean())
+        for form in ("linux", "paper")
+    }
+    assert rates["linux"] > 9.8e6
+    assert rates["paper"] < 9e6
+
+
 def test_a_sawtooth_between_half_the_pipe_and_the_full_buffer():
     """One NewReno flow with a buffer of one bandwidth-delay product: full use, windows from one to two of them."""
     network = Network.dumbbell("10 Mb/s", rtts=[0.1], buffer=125_000, packet_size=1000)
