@@ -197,7 +197,7 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     Example
         >>> t = np.arange(0, 60, 0.05)
         >>> found = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
-        >>> round(found.period, 2), round(found.amplitude, 2), round(np.log(found.multiplier) / found.period, 2)
+        >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
         (6.28, 2.0, -0.2)
     """
     t, x = _signal(time, signal)

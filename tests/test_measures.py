@@ -1,5 +1,8 @@
 """Measures of signals that are known in closed form, and of runs."""
 
+import doctest
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -109,3 +112,9 @@ def test_bad_responses():
         response(run, 1.0, since=3.0)
     with pytest.raises(ValueError, match=r"final must be one value or 1, got shape \(2,\)"):
         response(run, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("module", ["measures", "fluid.ensembles", "fluid.periodic"])
+def test_the_examples_are_true(module):
+    found = doctest.testmod(import_module(f"ecc.{module}"), extraglobs={"ecc": ecc, "np": np})
+    assert found.attempted > 0 and found.failed == 0
