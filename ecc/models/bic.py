@@ -73,6 +73,11 @@ class BIC(Protocol):
         check_choice(self, "form", ("paper", "linux"))
         books.check_parameters(self)
 
+    @property
+    def rto_granularity(self) -> float:
+        """Linux never waits less than 0.2 s longer than an RTT."""
+        return 0.2 if self.form == "linux" else 0.0
+
     def params(self) -> dict[str, float]:
         return {"linux": float(self.form == "linux"), "initial": self.initial or 0.0}
 

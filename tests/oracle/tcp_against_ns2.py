@@ -33,7 +33,7 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "Sack": (lambda: NewReno(transport="sack", initial=2), ns2.SACK),
     "Vegas": (lambda: Vegas(initial=2), ns2.Agents("TCP/Vegas", "TCPSink")),
     "BIC": (
-        lambda: BIC(form="linux", initial=2, min_rto=0.3),  # Linux: the RTT and 0.2 s, whatever minrto_ says
+        lambda: BIC(form="linux", initial=2, min_rto=0.2),  # as Linux and its agent in ns-2, whatever minrto_ says
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca bic; $sink set ts_echo_rfc1323_ true"),
     ),
 }
