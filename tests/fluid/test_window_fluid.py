@@ -113,8 +113,8 @@ def test_util_rests_between_its_regions():
 
 
 def test_vcp_makes_rates_equal_whatever_the_rtts():
-    net = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.1])
-    run = ecc.fluid.simulate(ecc.Scenario(net, VCP(initial=4), 300.0), sample=1.0)
+    net = Network.dumbbell("20 Mb/s", rtts=[0.1, 0.2])
+    run = ecc.fluid.simulate(ecc.Scenario(net, VCP(initial=4), 240.0), sample=1.0)
     rates = run.rate[-100:].mean("time").to_numpy()
     assert rates.sum() == pytest.approx(0.98 * 20e6, rel=0.05)
     assert rates[0] == pytest.approx(rates[1], rel=0.05)
