@@ -35,6 +35,10 @@ class Comparison:
     - largest: largest difference of these averages (packet - fluid), and at [s] when it is
     - parted: first time at which they differ by more than `tolerance` of `scale`, NaN if never; apart: share of the
       time for which they do. The scale is the larger of the two peaks, for a queue at least ten packets.
+    - fluid_end, packet_end: means over the last sixth of the run; fluid_settled, packet_settled: time from which on
+      averages over `window` stay within `tolerance` of the scale of that
+
+    `apart`: for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
     """
 
     fluid: Trajectory
@@ -42,6 +46,7 @@ class Comparison:
     window: float
     tolerance: float
     table: pd.DataFrame
+    apart: dict[str, NDArray[np.bool_]]
 
     @property
     def agrees(self) -> bool:
@@ -54,16 +59,14 @@ class Comparison:
         from ecc.plot import comparison_figure
 
         time, (fluid, packet) = _common(self.fluid, self.packet)
-        apart = {name: _apart(self.table, name, time, fluid[name], packet[name], self.window, self.tolerance)
-                 for name in ("rate", "queue")}  # fmt: skip
         return comparison_figure(
             time,
             packet["rate"],
             fluid["rate"],
             packet["queue"],
             fluid["queue"],
-            apart_rates=apart["rate"].any(axis=1),
-            apart_queues=apart["queue"].any(axis=1),
+            apart_rates=self.apart["rate"].any(axis=1),
+            apart_queues=self.apart["queue"].any(axis=1),
             title=f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid",
         )
 
@@ -114,6 +117,7 @@ def compare(
         raise ValueError(f"nothing to compare: the fluid run ended with {as_fluid.stopped!r}")
     packet_size = float(max(np.max(flow.packet_size) for flow in scenario.network.flows))
     rows = []
+    apart = {name: np.zeros(of_fluid[name].shape, dtype=bool) for name in ("rate", "queue")}
     for name in ("rate", "queue"):
         for index in range(of_fluid[name].shape[1]):
             a, b = of_fluid[name][:, index], of_packets[name][:, index]
@@ -121,15 +125,18 @@ def compare(
             gap = smooth[1] - smooth[0]
             peaks = [float(values.max()) for values in smooth]
             scale = max(*peaks, _PACKETS * packet_size if name == "queue" else 0.0)
-            beyond = np.abs(gap) > bar * scale
+            beyond = apart[name][:, index] = np.abs(gap) > bar * scale
+            ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
+            settled = [_settled(time, values, end, bar * scale) for values, end in zip(smooth, ends, strict=True)]
             at = int(np.argmax(np.abs(gap)))
             rows.append({
                 "series": name, "index": index, "fluid": a.mean(), "packet": b.mean(), "fluid_peak": peaks[0],
                 "packet_peak": peaks[1], "largest": gap[at], "at": time[at], "scale": scale,
                 "parted": time[np.argmax(beyond)] if beyond.any() else np.nan, "apart": beyond.mean(),
+                "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
     share(1.0)
-    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows))
+    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), apart)
 
 
 def _common(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:
@@ -149,12 +156,7 @@ def _averaged(values: FloatArray, samples: float) -> FloatArray:
     return means
 
 
-def _apart(
-    table: pd.DataFrame, name: str, time: FloatArray, a: FloatArray, b: FloatArray, window: float, tolerance: float
-) -> NDArray[np.bool_]:
-    """Where the averages of each column differ by more than the tolerance."""
-    scales = table.loc[table["series"] == name, "scale"].to_numpy()
-    samples = window / (time[1] - time[0]) if len(time) > 1 else 1.0
-    gaps = np.column_stack([_averaged(b[:, k] - a[:, k], samples) for k in range(a.shape[1])])
-    beyond: NDArray[np.bool_] = np.abs(gaps) > tolerance * scales
-    return beyond
+def _settled(time: FloatArray, values: FloatArray, end: float, band: float) -> float:
+    """When values are within a band around their end for good; the start of the run where they always are."""
+    outside = np.flatnonzero(np.abs(values - end) > band)
+    return float(time[outside[-1]]) if len(outside) else 0.0

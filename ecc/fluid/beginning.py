@@ -77,7 +77,8 @@ class Beginning:
             state = np.clip(params["initial"] * fluid.capacity, least, most) if greets else rest
             packets = max(1.0, params.get("floor", 0.0)) * 8.0 * fluid.packet_size
             x = packets / fluid.rtt
-            opens = fluid.start + fluid.rtt if greets else fluid.start.copy()
+            waits = greets & (fluid.steady == 0.0)
+            opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
         else:
             groups = [first[g] for g in range(fluid.n_groups)]
             x = factor * point.rates[groups]
@@ -104,7 +105,8 @@ class Beginning:
             members, rates = fluid.members[owner[through]], x[owner[through]]
             mine = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
             rtts = fluid.rtt[owner[through]]
-            mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=members * rates)
+            weights = members * (1.0 if protocol.rtt_weights == "flows" else rates)
+            mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=weights)
             load = float(members @ rates)
             measured[:, link] = load, (members * rates)[~mine].sum(), members[mine].sum(), members.sum(), mean
             supply: dict[str, Any] = {

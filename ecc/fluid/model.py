@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.impairments import RandomLoss, flows_of
 from ecc.models.base import Protocol
 from ecc.scenario import Scenario
 
@@ -25,7 +26,9 @@ class FluidNetwork:
     `members` (n_groups,): flows in the group; `group_of` (n_flows,). For each group g: `routes[g]` the links it
     crosses and `listens[g]` which of them it listens to; `forward[g]` and `backward[g]` the delays from the sender to
     the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
-    `size` [bit] (inf), `packet_size` [bytes].
+    `size` [bit] (inf), `packet_size` [bytes]; `steady` [bit/s], the rate of flows that heed nobody, else 0. Of what was
+    sent, random losses leave the share `reaches[g]` for the queue of each link and `survives` for the receiver, and the
+    share `answers` of the ACKs.
     """
 
     members: FloatArray
@@ -40,17 +43,29 @@ class FluidNetwork:
     stop: FloatArray
     size: FloatArray
     packet_size: FloatArray
+    steady: FloatArray
+    reaches: list[FloatArray]
+    survives: FloatArray
+    answers: FloatArray
     capacity: FloatArray
     buffer: FloatArray  # [bit]
 
     @classmethod
-    def of(cls, scenario: Scenario, apart: bool = False) -> FluidNetwork:
+    def of(cls, scenario: Scenario, apart: bool = False, steady: FloatArray | None = None) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
-            scenario : Scenario. apart : every flow is a group of its own.
+            scenario : Scenario, whose only impairments are random losses. apart : every flow is a group of its own.
+            steady : shape (n_flows,), bit/s, rates of flows that heed nobody, 0 for others; None: no such flows.
         """
         network = scenario.network
+        unheeding = np.zeros(network.n_flows) if steady is None else steady
+        kept, heard = np.ones(network.n_links), np.ones(network.n_flows)
+        for loss in scenario.impairments:
+            assert isinstance(loss, RandomLoss)
+            if loss.link is not None:
+                kept[loss.link] = 1.0 - loss.probability
+            heard[list(flows_of(loss, network.n_flows))] = 1.0 - loss.probability
         followed = scenario.assignment
         keys: dict[tuple[object, ...], int] = {}
         first: list[int] = []
@@ -58,7 +73,7 @@ class FluidNetwork:
         for i, flow in enumerate(network.flows):
             delays = tuple(network.forward_delays[i, list(flow.route)])
             key = (i if apart else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
-                   flow.packet_size, None if followed is None else followed[i])  # fmt: skip
+                   flow.packet_size, unheeding[i], heard[i], None if followed is None else followed[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
@@ -84,6 +99,10 @@ class FluidNetwork:
             start=np.array([flow.start for flow in flows]),
             stop=or_inf([flow.stop for flow in flows]),
             size=or_inf([flow.size for flow in flows], 8.0),
+            steady=unheeding[first],
+            reaches=[np.cumprod([1.0, *kept[list(route)]])[:-1] for route in routes],
+            survives=np.array([kept[list(route)].prod() for route in routes]),
+            answers=heard[first],
             packet_size=np.array([flow.mean_packet for flow in flows]),
             capacity=network.capacities,
             buffer=8.0 * network.buffers,
@@ -98,6 +117,14 @@ class FluidNetwork:
     def n_links(self) -> int:
         """Number of links."""
         return len(self.capacity)
+
+    @property
+    def fewest(self) -> FloatArray:
+        """Shape (n_links,): one flow as a link counts it by its packets, of which random losses leave a share."""
+        fewest = np.ones(self.n_links)
+        for route, reaches in zip(self.routes, self.reaches, strict=True):
+            fewest[list(route)] = np.minimum(fewest[list(route)], reaches)
+        return np.maximum(fewest, LEAST)
 
     def floor(self, protocol: Protocol) -> FloatArray:
         """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.

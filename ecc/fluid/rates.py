@@ -23,11 +23,14 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
+    "windows", "proposes", "by_rtt", "per_flow", "counts_all",
     # arrays in the state
-    "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
+    "state", "measured", "queue", "arrived", "dropped", "own", "asked", "sent", "delivered", "lost",
     # arrays in numbers
     "capacity", "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
-    "record", "params", "arrival", "before", "weighted", "other", "followers", "crossing", "loss", "share",
+    "steady", "shortest", "fewest", "reaches", "survives", "answers",
+    "record", "params", "arrival", "asking", "before", "weighted", "responsive", "other", "followers", "crossing",
+    "loss", "share",
     "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
     "crossings", "crossing_link", "listens",
@@ -37,16 +40,22 @@ HEADER = (
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
-    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
+    WINDOWS, PROPOSES, BY_RTT, PER_FLOW, COUNTS_ALL,
+    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, ASKED, SENT, DELIVERED, LOST,
     CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
-    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, OTHER, FOLLOWERS, CROSSING, LOSS, SHARE,
+    STEADY, SHORTEST, FEWEST, REACHES, SURVIVES, ANSWERS,
+    RECORD, PARAMS, ARRIVAL, ASKING, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
+    LOSS, SHARE,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
     CROSSINGS, CROSSING_LINK, LISTENS,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
 EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES = range(4)
-_R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
+_ANSWER = 1.5  # updates, beside an RTT: after a switch or a proposal the interval it came in and the next count
+(
+    _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT,
+) = range(len(ARGUMENTS))  # fmt: skip
 # purposes of looking back: each has its own hints at every crossing
 _ARRIVING, _EARLIER, _RECEIVED, _OWN, _ACKED, _ROUND = 0, 4, 8, 12, 16, 20
 _PATH, _FEEDBACK, _FEEDBACK_BEFORE, _RATE = range(4)
@@ -108,11 +117,16 @@ def _passed(w: Any, e: float, u: float, link: int, slot: int, numbers: Any, indi
         return 1.0
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
     swelling = 1.0 + slope_at(w, indices[QUEUE] + link, e, far) / numbers[indices[CAPACITY] + link]
-    kept = 1.0
-    dropped = slope_at(w, indices[DROPPED] + link, e, far)
-    if dropped > 0.0:
-        kept = max(0.0, 1.0 - dropped / slope_at(w, indices[ARRIVED] + link, e, far))
-    return kept / max(swelling, 1e-9)
+    return _kept(w, e, link, far, indices) / max(swelling, 1e-9)
+
+
+@compiled
+def _kept(w: Any, e: float, link: int, slot: int, indices: Any) -> Any:
+    """Share of what came to a queue at e that it had room for."""
+    dropped = slope_at(w, indices[DROPPED] + link, e, slot)
+    if dropped <= 0.0:
+        return 1.0
+    return max(0.0, 1.0 - dropped / slope_at(w, indices[ARRIVED] + link, e, slot))
 
 
 @compiled
@@ -143,11 +157,25 @@ def _ask(law: int, link: int, R: float, x: float, numbers: Any, indices: Any) ->
     numbers[record + _X] = x
     numbers[record + _C] = numbers[indices[CAPACITY] + link]
     numbers[record + _T] = numbers[indices[INTERVAL]]
-    numbers[record + _U] *= min(1.0, numbers[record + _N])
-    numbers[record + _N] = max(1.0, numbers[record + _N])
-    numbers[record + _N_ALL] = max(1.0, numbers[record + _N_ALL])
+    one = numbers[indices[FEWEST] + link]
+    numbers[record + _U] *= min(1.0, numbers[record + _N] / one)
+    numbers[record + _N] = max(one, numbers[record + _N])
+    numbers[record + _N_ALL] = max(one, numbers[record + _N_ALL])
     pointer = shifted(numbers, record)
     return call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+
+
+@compiled
+def _present(u: float, link: int, numbers: Any, indices: Any) -> Any:
+    """Number of flows whose packets come to a link at u, if those of newcomers wait nowhere."""
+    many = 0.0
+    for g in range(indices[GROUPS]):
+        for p in range(indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1]):
+            sent = u - numbers[indices[FORWARD] + p]
+            if indices[indices[CROSSING_LINK] + p] == link and numbers[indices[STEADY] + g] == 0.0:
+                if sent >= numbers[indices[OPENS] + g] and sent < numbers[indices[STOPS] + g]:
+                    many += numbers[indices[MEMBERS] + g]
+    return many
 
 
 @compiled
@@ -165,6 +193,8 @@ def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any
     numbers[record + _U] = value_at(w, y, at + links, u, slot)
     numbers[record + _N] = value_at(w, y, at + 2 * links, u, slot)
     numbers[record + _N_ALL] = value_at(w, y, at + 3 * links, u, slot)
+    if indices[COUNTS_ALL] != 0:  # newcomers get their shares, but of what there is
+        numbers[record + _N_ALL] = max(numbers[record + _N_ALL], _present(u, link, numbers, indices))
     numbers[record + _D] = value_at(w, y, at + 4 * links, u, slot)
     numbers[record + _Q] = max(0.0, value_at(w, y, indices[QUEUE] + link, u, slot))
     numbers[record + _Y_PREV] = numbers[record + _Y]
@@ -183,7 +213,7 @@ def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any
 
 @compiled
 def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, round-trip time)."""
+    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, RTT, its priority)."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
@@ -201,6 +231,8 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
     x = 0.0
     if indices[BY_FLOW] != 0:
         x = value_at(w, y, indices[OWN] + group, sent, purpose * total + first)
+        if indices[WINDOWS] != 0:
+            x /= sigma - sent
     best, which, rank = 0.0, -1, -inf
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
@@ -209,7 +241,7 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
             continue
         status, value, urgency = _said(w, y, u, link, x, purpose * total + p, numbers, indices)
         if status != 0:
-            return status, 0.0, -1, 0.0
+            return status, 0.0, -1, 0.0, 0.0
         if urgency == -inf:
             continue
         if which < 0:
@@ -220,7 +252,7 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
             urgency == rank and ((how == MINIMUM and value <= best) or (how == MAXIMUM and value >= best))
         ):
             best, which, rank = value, p, urgency
-    return 0, best, which, sigma - sent
+    return 0, best, which, sigma - sent, rank
 
 
 @compiled
@@ -240,25 +272,35 @@ def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev
 
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a flow of a group sends at a time: (status, rate, round-trip time it knows, crossing it follows)."""
-    status, R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
-    if status != 0:
-        return status, 0.0, rtt, which
-    if sigma < numbers[indices[OPENS] + group] or sigma >= numbers[indices[STOPS] + group]:
-        return 0, 0.0, rtt, which
+    """What a flow of a group sends at a time: (status, rate, RTT it knows, crossing it follows, rate it asks for)."""
+    open_now = sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]
+    steady = numbers[indices[STEADY] + group]
+    if steady > 0.0:
+        rate = steady if open_now else 0.0
+        return 0, rate, numbers[indices[ROUND_TRIP] + group], -1, rate
+    status, R, which, rtt, _ = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+    if status != 0 or not open_now:
+        return status, 0.0, rtt, which, 0.0
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     least = numbers[indices[LEAST] + group] / rtt
+    slot = (purpose + _RATE) * total + crossing
     if indices[MEMORY] != 0:
-        own = indices[OWN] + group
-        return 0, max(least, value_at(w, y, own, sigma, (purpose + _RATE) * total + crossing)), rtt, which
+        rate = value_at(w, y, indices[OWN] + group, sigma, slot)
+        if indices[WINDOWS] != 0:
+            rate /= rtt
+        rate = max(least, rate)
+        if indices[PROPOSES] == 0:
+            return 0, rate, rtt, which, rate
+        return 0, rate, rtt, which, max(rate, value_at(w, y, indices[ASKED] + group, sigma, slot))
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
-        status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+        status, R_prev, _, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
-            return status, 0.0, rtt, which
+            return status, 0.0, rtt, which, 0.0
     status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev, rtt)
-    return status, max(least, rate), rtt, which
+    rate = max(least, rate)
+    return status, rate, rtt, which, rate
 
 
 @compiled
@@ -270,7 +312,7 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
     e = _entered(w, y, v, link, slot, numbers, indices)
     part = _passed(w, e, v, link, slot, numbers, indices)
     sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
-    status, rate, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    status, rate, _, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
     return status, rate * part * passed
 
 
@@ -286,10 +328,61 @@ def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any,
     last = indices[indices[CROSSINGS] + group + 1] - 1
     heard = t - numbers[indices[BACKWARD] + last]
     status, acknowledged = _arriving(w, y, heard, group, _ACKED, numbers, indices)
+    acknowledged *= numbers[indices[ANSWERS] + group]
     spacing = numbers[indices[PACKET] + group] / acknowledged if acknowledged > 0.0 else inf
     if clock == EACH_ACK:
         return status, spacing
     return status, max(spacing, rtt if clock == EACH_RTT else T)
+
+
+@compiled
+def _update(
+    w: Any, y: Any, t: float, g: int, heard: bool, rtt: float, out: Any, numbers: Any,
+    indices: Any,
+) -> Any:  # fmt: skip
+    """Write the derivative of what a source remembers; a status."""
+    own, first = indices[OWN] + g, indices[indices[CROSSINGS] + g]
+    total = indices[indices[CROSSINGS] + indices[GROUPS]]
+    out[own] = 0.0
+    if indices[PROPOSES] != 0:
+        out[indices[ASKED] + g] = 0.0
+    if not heard or numbers[indices[STEADY] + g] > 0.0:
+        return 0
+    if indices[PROPOSES] != 0:
+        waits = 2.0 * numbers[indices[SHORTEST] + g] + _ANSWER * numbers[indices[INTERVAL]]
+        if t < numbers[indices[OPENS] + g] + waits:
+            return 0
+    status, step = _update_time(w, y, t, g, rtt, numbers, indices)
+    if status != 0 or step == inf:
+        return status
+    status, R, _, _, priority = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
+    R_prev = R
+    if indices[LAGGED_FEEDBACK] != 0:
+        status, earlier, followed, _, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+        if status != 0:
+            return status
+        if followed >= 0:
+            R_prev = earlier
+    x = y[own]
+    x_rtt = x if indices[PROPOSES] != 0 else value_at(w, y, own, t - rtt, _ROUND * total + first)
+    if indices[STEPPING] != 0:
+        x = value_at(w, y, own, t - step, _OWN * total + first)
+    if indices[WINDOWS] != 0:
+        x, x_rtt = x / rtt, x_rtt / rtt
+    status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
+    if status != 0:
+        return status
+    if indices[PROPOSES] == 0:
+        out[own] = (following - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
+        return 0
+    asked = y[indices[ASKED] + g]
+    out[indices[ASKED] + g] = (following - asked) / (0.5 * _ANSWER * step)
+    if asked < x:
+        out[own] = (asked - x) / (0.5 * (rtt + _ANSWER * step))  # at its next update, which is half as far on average
+    elif priority <= 0.0:
+        approved = value_at(w, y, indices[ASKED] + g, t - rtt, (_OWN + _RATE) * total + first)
+        out[own] = max(0.0, min(asked, approved) - x) / (0.5 * _ANSWER * step)
+    return 0
 
 
 @compiled
@@ -320,11 +413,13 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
     weighted, loss, capacity = indices[WEIGHTED], indices[LOSS], indices[CAPACITY]
     other, followers, crossing = indices[OTHER], indices[FOLLOWERS], indices[CROSSING]
-    own_rate, sent, delivered, lost = indices[OWN], indices[SENT], indices[DELIVERED], indices[LOST]
+    sent, delivered, lost = indices[SENT], indices[DELIVERED], indices[LOST]
     how = indices[COMBINE]
     T = numbers[indices[INTERVAL]]
     for link in range(links):
         numbers[arrival + link] = 0.0
+        numbers[indices[ASKING] + link] = 0.0
+        numbers[indices[RESPONSIVE] + link] = 0.0
         numbers[before + link] = 0.0
         numbers[weighted + link] = 0.0
         numbers[other + link] = 0.0
@@ -332,34 +427,45 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         numbers[crossing + link] = 0.0
 
     # what arrives at the links, and the RTTs that it carries
+    asking, responsive = indices[ASKING], indices[RESPONSIVE]
     for g in range(groups):
         many = numbers[indices[MEMBERS] + g]
         for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
+            reaches = numbers[indices[REACHES] + p]
             sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
-            status, rate, rtt, which = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+            status, rate, rtt, which, asked = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
             if status != 0:
                 return status
+            part *= reaches
             rate *= part
+            asked *= part
             numbers[share + p] = rate
             numbers[arrival + link] += many * rate
-            if rate > 0.0:
-                numbers[crossing + link] += many
-                if which == p or how == SUM:
-                    numbers[followers + link] += many
-                else:
-                    numbers[other + link] += many * rate
-            if indices[LONGEST] != 0:
-                if rate > 0.0:
-                    numbers[weighted + link] = max(numbers[weighted + link], rtt)
+            numbers[asking + link] += many * asked
+            if numbers[indices[STEADY] + g] > 0.0:
+                numbers[other + link] += many * rate
             else:
-                numbers[weighted + link] += many * rate * rtt
+                if rate > 0.0:
+                    numbers[crossing + link] += many * reaches
+                    if which == p or how == SUM:
+                        numbers[followers + link] += many * reaches
+                    else:
+                        numbers[other + link] += many * asked
+                    if indices[LONGEST] != 0:
+                        numbers[weighted + link] = max(numbers[weighted + link], rtt)
+                carries = many * rate
+                if indices[PER_FLOW] != 0 and rate > 0.0:
+                    carries = many * reaches
+                numbers[responsive + link] += carries
+                if indices[LONGEST] == 0:
+                    numbers[weighted + link] += carries * rtt
             if indices[LAGGED_ARRIVALS] != 0:
                 sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
-                status, rate, rtt, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
+                status, _, _, _, asked = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
-                numbers[before + link] += many * rate * part
+                numbers[before + link] += many * asked * part * reaches
 
     # queues, and what routers measure and keep
     record = indices[RECORD]
@@ -371,23 +477,26 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         overflow = rate - C if held[queue] > 0 and rate > C else 0.0
         out[indices[DROPPED] + link] = overflow
         numbers[loss + link] = overflow / rate if overflow > 0.0 else 0.0
-        if rate > 0.0:
+        if numbers[responsive + link] > 0.0:
             if indices[LONGEST] == 0:
-                numbers[weighted + link] /= rate
+                numbers[weighted + link] /= numbers[responsive + link]
         else:
             numbers[weighted + link] = _idle_rtt(t, link, numbers, indices)
         if indices[MEASURES] != 0:
             at = indices[MEASURED] + link
-            out[at] = (rate - y[at]) / T
-            out[at + links] = (numbers[other + link] - y[at + links]) / T
-            out[at + 2 * links] = (numbers[followers + link] - y[at + 2 * links]) / T
-            out[at + 3 * links] = (numbers[crossing + link] - y[at + 3 * links]) / T
-            out[at + 4 * links] = (numbers[weighted + link] - y[at + 4 * links]) / T
+            lag = T
+            if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
+                lag = 0.5 * numbers[weighted + link]
+            out[at] = (numbers[asking + link] - y[at]) / lag
+            out[at + links] = (numbers[other + link] - y[at + links]) / lag
+            out[at + 2 * links] = (numbers[followers + link] - y[at + 2 * links]) / lag
+            out[at + 3 * links] = (numbers[crossing + link] - y[at + 3 * links]) / lag
+            out[at + 4 * links] = (numbers[weighted + link] - y[at + 4 * links]) / lag
         if indices[REMEMBERS] != 0:
             at = indices[STATE] + link
             out[at] = 0.0
             if numbers[weighted + link] > 0.0:
-                numbers[record + _Y] = rate
+                numbers[record + _Y] = numbers[asking + link]
                 numbers[record + _Y_PREV] = numbers[before + link]
                 numbers[record + _U] = numbers[other + link]
                 numbers[record + _N] = numbers[followers + link]
@@ -400,44 +509,26 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 out[at] = (numbers[record + _RESULT] - y[at]) / T
 
     # sources and receivers
-    total = indices[crossings + groups]
     for g in range(groups):
         first, last = indices[crossings + g], indices[crossings + g + 1] - 1
-        status, rate, rtt, which = _sent(w, y, t, g, first, _OWN, numbers, indices)
+        status, rate, rtt, which, _ = _sent(w, y, t, g, first, _OWN, numbers, indices)
         if status != 0:
             return status
-        opened = t >= numbers[indices[OPENS] + g]
+        opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
         numbers[indices[ROUND_TRIP] + g] = rtt
-        follows = indices[indices[CROSSING_LINK] + which] if opened and which >= 0 and how != SUM else -1
-        numbers[indices[BOTTLENECK] + g] = follows
+        followed = opened and which >= 0 and how != SUM
+        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if followed else -1
         out[sent + g] = rate
         if indices[MEMORY] != 0:
-            out[own_rate + g] = 0.0
-            status, step = _update_time(w, y, t, g, rtt, numbers, indices)
+            status = _update(w, y, t, g, opened and which >= 0, rtt, out, numbers, indices)
             if status != 0:
                 return status
-            if opened and which >= 0 and t < numbers[indices[STOPS] + g] and step < inf:
-                status, R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
-                R_prev = R
-                if indices[LAGGED_FEEDBACK] != 0:
-                    status, earlier, followed, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
-                    if status != 0:
-                        return status
-                    if followed >= 0:
-                        R_prev = earlier
-                x_rtt = value_at(w, y, own_rate + g, t - rtt, _ROUND * total + first)
-                x = y[own_rate + g]
-                if indices[STEPPING] != 0:
-                    x = value_at(w, y, own_rate + g, t - step, _OWN * total + first)
-                status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
-                if status != 0:
-                    return status
-                out[own_rate + g] = (following - x) / step
-        gone = 0.0
-        for p in range(first, last + 1):
-            gone += numbers[share + p] * numbers[loss + indices[indices[CROSSING_LINK] + p]]
-        out[lost + g] = gone
-        status, out[delivered + g] = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
+        status, leaving = _arriving(w, y, t - numbers[indices[WIRE] + g], g, _RECEIVED, numbers, indices)
         if status != 0:
             return status
+        survives = numbers[indices[SURVIVES] + g]
+        out[delivered + g] = leaving * survives
+        out[lost + g] = leaving * (1.0 - survives)
+        for p in range(first, last + 1):
+            out[lost + g] += numbers[share + p] * numbers[loss + indices[indices[CROSSING_LINK] + p]]
     return 0

@@ -12,7 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.fluid.model import FluidNetwork, step_delays
 from ecc.fluid.outcome import Outcome
+from ecc.impairments import RandomLoss
+from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
+from ecc.models.mix import Mix
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -40,7 +43,8 @@ def simulate(
     have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows).
 
     Parameters
-        scenario : Scenario without a workload of transfers.
+        scenario : Scenario without a workload of transfers, of one protocol; in continuous time, and where ACKs clock
+            no windows, with flows of ConstantRate beside it and random losses.
         sample : float, s, > 0. Averages are taken over it, and it labels its end.
         time : "continuous" or "discrete".
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
@@ -59,7 +63,8 @@ def simulate(
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
     Raises
-        ValueError: a workload, an unknown time or start, a value out of range. LinearizationError: no equilibrium.
+        ValueError: what a fluid does not have, an unknown time or start, a value out of range.
+        LinearizationError: no equilibrium.
     Notes: equal flows are computed once. The fluid that a buffer drops is not sent again.
     Example
         >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.12])
@@ -69,12 +74,8 @@ def simulate(
     """
     if not isinstance(scenario, Scenario):
         raise TypeError(f"scenario must be a Scenario, got {scenario!r}")
-    if not isinstance(scenario.protocol, Protocol):
-        raise ValueError(f"protocol must be one Protocol for a fluid run, got a mapping of {scenario.protocol}")
     if scenario.header_bytes:
         raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
-    if scenario.impairments:
-        raise ValueError("impairments must be () for a fluid run: they happen to packets")
     if scenario.intervals is not None:
         raise ValueError("intervals must be None for a fluid run: its routers have one control interval")
     if scenario.workload is not None:
@@ -95,7 +96,8 @@ def simulate(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
-    protocol = scenario.protocol
+    protocol, steady = _responsive(scenario)
+    _check_losses(scenario)
     from ecc.closed_loop import law_arguments
 
     windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
@@ -105,7 +107,14 @@ def simulate(
         raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
     if delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
-    fluid = FluidNetwork.of(scenario, apart=rates is not None or delays is not None)
+    if steady.any() or scenario.impairments:
+        if windows or time == "discrete":
+            raise ValueError(
+                "flows of ConstantRate and losses belong to rates and time='continuous'"
+            )
+        if steady.any() and (rates is not None or start != "empty"):
+            raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {start!r}")
+    fluid = FluidNetwork.of(scenario, rates is not None or delays is not None, steady)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -146,6 +155,33 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
     return rates
 
 
+def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64]]:
+    """The protocol of all flows that heed their routers, and the rates of those that do not, 0 for the others."""
+    network, mix = scenario.network, Mix.of(scenario.protocol)
+    protocols = mix.of_flows(network.n_flows)
+    heeding = list(dict.fromkeys(one for one in protocols if not isinstance(one, ConstantRate)))
+    if len(heeding) != 1:
+        raise ValueError(
+            f"protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got {scenario.protocol}"
+        )
+    routers = mix.of_links(network, list(zip(network.flows, protocols, strict=True)))
+    for flow, protocol in zip(network.flows, protocols, strict=True):
+        for link in flow.route if protocol == heeding[0] else ():
+            if [one for one in routers[link] if not isinstance(one, ConstantRate)] != heeding:
+                raise ValueError(f"link {link} must have the routers of {type(protocol).__name__} for a fluid run")
+    return heeding[0], np.array([one.rate if isinstance(one, ConstantRate) else 0.0 for one in protocols])
+
+
+def _check_losses(scenario: Scenario) -> None:
+    """Refuse what only packets meet."""
+    for index, one in enumerate(scenario.impairments):
+        kind = type(one).__name__
+        if not isinstance(one, RandomLoss):
+            raise ValueError(f"impairments must be RandomLoss for a fluid run, got {kind} (impairments[{index}])")
+        if one.link is not None and one.kind == "ack":
+            raise ValueError(f"kind must be 'data' or 'all' for a fluid run, got 'ack' (impairments[{index}])")
+
+
 def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str) -> Trajectory:
     from ecc import __version__
 
@@ -182,7 +218,7 @@ def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, secon
     attributes = {
         "engine": "fluid",
         "time": time,
-        "protocol": type(scenario.protocol).__name__,
+        "protocol": str(Mix.of(scenario.protocol)),
         "scenario": scenario.to_toml(),
         "seed": scenario.seed,
         "version": __version__,

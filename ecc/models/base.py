@@ -171,6 +171,22 @@ class Protocol(ABC):
         """Which RTT the router law gets as `d`: "mean" or "max"."""
         return "mean"
 
+    windowed: ClassVar[bool] = False
+    """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
+
+    rtt_weights: ClassVar[str] = "rates"
+    """Whether each packet counts in a router's mean RTT ("rates"), or each flow ("flows")."""
+
+    @property
+    def router_clock(self) -> str:
+        """How long routers measure: "interval", the parameter of that name, or "rtt", as long as their mean RTT."""
+        return "interval"
+
+    @property
+    def proposes(self) -> bool:
+        """Whether a source asks for a higher rate, and takes it where no link of its path has a priority above 0."""
+        return False
+
     @property
     def source_clock(self) -> str:
         """When ACKs make a source update: "interval" (at most once an interval), "ack" (each), "rtt" (once an RTT).

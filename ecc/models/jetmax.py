@@ -172,6 +172,10 @@ class JetMax(Protocol):
     def priority_law(self) -> Callable[..., float] | None:
         return self.loss_law if self.bottleneck == "loss" else None
 
+    @property
+    def proposes(self) -> bool:
+        return self.proposed_rate
+
     def params(self) -> dict[str, float]:
         managed, unresponsive = self.switching == "managed", self.mice == "unresponsive"
         return {

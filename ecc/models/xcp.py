@@ -124,6 +124,8 @@ class XCP(Protocol):
     paced: bool = False
 
     times = ("continuous",)
+    windowed = True
+    rtt_weights = "flows"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=None, least_interval=None, initial=None)
@@ -150,6 +152,10 @@ class XCP(Protocol):
     def source_law(x: Any, R: Any) -> Any:
         """EVAL (2), for a rate and its change or a window and its change."""
         return x + R
+
+    @property
+    def router_clock(self) -> str:
+        return "rtt"
 
     @property
     def source_clock(self) -> str:

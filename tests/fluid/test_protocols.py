@@ -97,7 +97,7 @@ class Ranked(JetMax):
 @pytest.mark.parametrize("time", TIMES)
 def test_priorities_come_before_feedback(time):
     network = Network([Link("100 Mb/s", "10 ms", 10**6), Link("50 Mb/s", "10 ms", 10**6)], [Flow([0, 1])])
-    run = simulate(Scenario(network, Ranked(), 20.0), time=time)
+    run = simulate(Scenario(network, Ranked(proposed_rate=False), 20.0), time=time)
     assert run.bottleneck.to_numpy()[-1, 0] == 0
     assert run.rate.to_numpy()[-1, 0] == pytest.approx(100e6, rel=1e-3)
     assert simulate(Scenario(network, JetMax(), 20.0), time=time).rate.to_numpy()[-1, 0] == pytest.approx(
