@@ -109,9 +109,7 @@ def simulate(
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
     if steady.any() or scenario.impairments:
         if windows or time == "discrete":
-            raise ValueError(
-                "flows of ConstantRate and losses belong to rates and time='continuous'"
-            )
+            raise ValueError("flows of ConstantRate and losses belong to rates and time='continuous'")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {start!r}")
     fluid = FluidNetwork.of(scenario, rates is not None or delays is not None, steady)
