@@ -93,7 +93,7 @@ def run_continuous(
             "windows": windows, "proposes": protocol.proposes, "by_rtt": protocol.router_clock == "rtt",
             "per_flow": protocol.rtt_weights == "flows",
             "counts_all": any("N_all" in wants for wants in laws.wants.values()),
-            "clock": SOURCE_CLOCKS.index(protocol.source_clock),
+            "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
             **{name: place.start for name, place in block.items()},
         },
         {

@@ -5,7 +5,8 @@ is asked as a header is stamped), queues, cumulative arrivals and drops (links),
 memory); then, not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
-back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way.
+back along a path from queue to queue gives when what arrives now was sent, and what a header read on its way,
+as it left a queue or, if `early`, as it came to it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
-    "windows", "proposes", "by_rtt", "per_flow", "counts_all",
+    "windows", "proposes", "by_rtt", "per_flow", "counts_all", "early",
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "own", "asked", "sent", "delivered", "lost",
     # arrays in numbers
@@ -40,7 +41,7 @@ HEADER = (
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
-    WINDOWS, PROPOSES, BY_RTT, PER_FLOW, COUNTS_ALL,
+    WINDOWS, PROPOSES, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
     STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, ASKED, SENT, DELIVERED, LOST,
     CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
     STEADY, SHORTEST, FEWEST, REACHES, SURVIVES, ANSWERS,
@@ -222,8 +223,8 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
     sent = u
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
-        numbers[left + p] = u
         e = _entered(w, y, u, link, purpose * total + p, numbers, indices)
+        numbers[left + p] = u if indices[EARLY] == 0 else e
         if p > first:
             u = e - (numbers[forward + p] - numbers[forward + p - 1])
         else:

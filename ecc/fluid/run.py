@@ -103,6 +103,8 @@ def simulate(
     windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
+    if protocol.stamping != "departure" and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {time!r}")
     if windows and rates is not None:
         raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
     if delays is not None and time != "discrete":

@@ -188,6 +188,11 @@ class Protocol(ABC):
         return False
 
     @property
+    def stamping(self) -> str:
+        """When a router writes its feedback into a packet: at its "departure", or at its "arrival" in the queue."""
+        return "departure"
+
+    @property
     def source_clock(self) -> str:
         """When ACKs make a source update: "interval" (at most once an interval), "ack" (each), "rtt" (once an RTT).
 

@@ -1,7 +1,7 @@
 """The books that every rate-feedback router and host keep: what RCP, QI-RCP and PIQI-RCP share outside their laws.
 
 A router counts the bytes that arrive, averages the RTTs that their headers carry, turns the count into an arrival rate
-at every tick of its clock, and stamps the smallest fair rate of the path into departing data. The moving average of
+at every tick of its clock, and stamps the smallest fair rate of the path into data. The moving average of
 RTTs by packet, the least fair rate and the probe that opens a flow are those of RCP's own router and host (Dukkipati
 et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used).
 """
@@ -88,7 +88,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
-def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+def stamp(link: Any, header: Any, p: Any, env: Any) -> None:
     """Stamp the fair rate where it is the smallest so far; only the assigned link may answer, if there is one."""
     if env.kind == 0 and link.R < header.rate and (header.assigned == NO_LINK or header.assigned == env.link):
         header.rate = link.R
@@ -160,14 +160,21 @@ def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.rate = flow.x
 
 
-def link_hooks(on_interval: Hook) -> dict[str, Hook]:
-    """These books at a link, and what a protocol does with them at the end of an interval."""
-    return {
-        "on_start": link_on_start,
-        "on_arrival": link_on_arrival,
-        "on_departure": link_on_departure,
-        "on_interval": on_interval,
-    }
+def link_hooks(on_interval: Hook, stamping: str) -> dict[str, Hook]:
+    """These books at a link, and what a protocol does with them at the end of an interval.
+
+    stamping "departure": as the authors' ns-2 code does. "arrival": before the queue, as in Linux, where netfilter has
+    the packet before the queue of the device (EVAL sec. 3.5): what it says is older by the wait.
+    """
+
+    def count_and_stamp(link: Any, header: Any, p: Any, env: Any) -> None:
+        link_on_arrival(link, header, p, env)
+        stamp(link, header, p, env)
+
+    hooks = {"on_start": link_on_start, "on_interval": on_interval}
+    if stamping == "arrival":
+        return hooks | {"on_arrival": count_and_stamp}
+    return hooks | {"on_arrival": link_on_arrival, "on_departure": stamp}
 
 
 def halve(flow: Any, header: Any, p: Any, env: Any) -> None:

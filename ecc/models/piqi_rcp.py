@@ -44,6 +44,7 @@ class PIQIRCP(Protocol):
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
         loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+        stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -60,6 +61,7 @@ class PIQIRCP(Protocol):
     floor: float = 1.0
     rtt_gain: float = 0.02
     loss: str = "keep"
+    stamping: str = "departure"
 
     def __post_init__(self) -> None:
         check_number(
@@ -72,6 +74,7 @@ class PIQIRCP(Protocol):
                 check_number(self, **{name: None})
         check_choice(self, "update", ("interval", "ack", "rtt"))
         check_choice(self, "loss", ("keep", "halve"))
+        check_choice(self, "stamping", ("departure", "arrival"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -116,7 +119,7 @@ class PIQIRCP(Protocol):
     flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(on_interval)
+        return books.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]

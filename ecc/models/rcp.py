@@ -41,6 +41,7 @@ class RCP(Protocol):
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
         loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+        stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -54,12 +55,14 @@ class RCP(Protocol):
     floor: float = 1.0
     rtt_gain: float = 0.02
     loss: str = "keep"
+    stamping: str = "departure"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "queue_term", (True, False))
         check_choice(self, "rtt", ("mean", "max"))
         check_choice(self, "loss", ("keep", "halve"))
+        check_choice(self, "stamping", ("departure", "arrival"))
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -100,7 +103,7 @@ class RCP(Protocol):
     flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(on_interval)
+        return books.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
         return books.flow_hooks(books.follow, self.loss)

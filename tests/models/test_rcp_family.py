@@ -52,6 +52,7 @@ def test_published_bounds():
         (lambda: RCP(alpha=0.0), "alpha must be > 0, got 0.0"),
         (lambda: RCP(beta=-1.0), "beta must be >= 0, got -1.0"),
         (lambda: RCP(rtt="median"), "rtt must be one of 'mean', 'max', got 'median'"),
+        (lambda: RCP(stamping="late"), "stamping must be one of 'departure', 'arrival', got 'late'"),
         (lambda: QIRCP(interval=float("inf")), "interval must be > 0, got inf"),
         (lambda: PIQIRCP(tau1=2.0), "tau1 must be > 0 and < 2, got 2.0"),
         (lambda: PIQIRCP(alpha2=-0.1), "alpha2 must be > 0, got -0.1"),
@@ -103,3 +104,17 @@ def test_in_packets_too_the_rate_is_halved_for_an_rtt(protocol):
     assert after["keep"].min() > 0.7 and after["halve"] == pytest.approx(0.5, rel=0.3)
     with pytest.raises(ValueError, match="loss must be one of 'keep', 'halve', got 'quarter'"):
         protocol(loss="quarter")
+
+
+def test_rates_stamped_before_the_queue_arrive_later():
+    """A flow that joins one of RCP meets a full link: the news of it waits in the queue that it makes, or passes it."""
+    network = Network.dumbbell("970 Mb/s", rtts=[0.05] * 2, starts=[0.0, 10.0], packet_size=1500)
+    peaks = {}
+    for stamping in ("departure", "arrival"):
+        scenario = ecc.Scenario(network, RCP(alpha=0.1, stamping=stamping), 14.0)
+        packets, fluid = ecc.packet.simulate(scenario), ecc.fluid.simulate(scenario)
+        peaks[stamping] = packets.queue_max.to_numpy().max() / 1500
+        assert fluid.queue_max.to_numpy().max() / 1500 == pytest.approx(peaks[stamping], rel=0.02)
+    assert peaks["arrival"] > 1.3 * peaks["departure"] > 6000
+    with pytest.raises(ValueError, match="time must be 'continuous' for stamping='arrival', got 'discrete'"):
+        ecc.fluid.simulate(scenario, time="discrete")
