@@ -168,9 +168,9 @@ def _examine(
 
         outcome = examine(selected, jobs or os.cpu_count() or 1, report, store, quick, step)
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
-    page, data = write_report(outcome.findings, out, line, outcome.interrupted, outcome.failures)
+    page, data = write_report(outcome.findings, out, line, outcome.interrupted, outcome.failures, quick)
     if json:
-        print(as_json(outcome.findings, line, outcome.interrupted, outcome.failures))
+        print(as_json(outcome.findings, line, outcome.interrupted, outcome.failures, quick))
     else:
         _print(_verdicts(outcome.findings))
     print(f"report: {page}\nresults: {data}", file=sys.stderr if json else sys.stdout)

@@ -357,9 +357,8 @@ def _row(
     other: Estimate | None,
     met: bool,
 ) -> Measure:
-    notes = []
-    if len(estimate.values) > 1:
-        notes.append(f"+- {estimate.half:.2g} (95 %, {len(estimate.values)} seeds)")
+    count = len(estimate.values)
+    notes = [f"{count} seeds"] if count > 1 else []
     if other is not None:
         word = "below" if "below" in expectation else "above"
         factor = f"{expectation['times']:g} times as much, " if "times" in expectation else ""
@@ -368,7 +367,6 @@ def _row(
         f"{sign} {expectation[key]:g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if key in expectation
     ]
     notes += ["expected " + " and ".join(bounds)] if bounds else []
-    notes.append("as reported" if met else "not as reported")
     fluid_run = _find(claim, by_role, expectation, "", expectation["run"], "fluid")
     refused = next((r["refused"] for (v, n, _, e, _), r in by_role.items()
                     if (v, n, e) == ("", expectation["run"], "fluid") and "refused" in r), None)  # fmt: skip
@@ -378,6 +376,7 @@ def _row(
         _name(claim, expectation), _rounded(estimate.mean), expectation.get("unit", ""),
         expectation.get("as", expectation.get("reported")), "; ".join(notes),
         None if fluid_run is None else _rounded(fluid_run.mean),
+        float(f"{estimate.half:.2g}") if count > 1 else None, met,
     )  # fmt: skip
 
 
@@ -410,7 +409,7 @@ def _verdict(
 def _miss(row: Measure) -> str:
     unit = f" {row.unit}" if row.unit else ""
     if row.reported is None:
-        return f"{row.name} is {_short(row.value)}{unit} ({row.note.split('; not as')[0]})"
+        return f"{row.name} is {_short(row.value)}{unit} ({row.note})"
     return f"{row.name} is {_short(row.value)}{unit} where {_short(row.reported)} is reported"
 
 

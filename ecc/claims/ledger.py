@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["CHECKS", "SECTIONS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
+__all__ = ["CHECKS", "PAPERS", "SECTIONS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
 
 
 class Verdict(StrEnum):
@@ -53,7 +53,8 @@ class Claim:
 class Measure:
     """One number or short text that was computed, beside what the paper reports for it, if anything.
 
-    `fluid` is the same number of the fluid run, where `value` is that of packets.
+    `fluid` is the same number of the fluid run, where `value` is that of packets. `half` is half of the 95 % interval
+    of a mean over seeds; `met` says whether what was expected came out, None where nothing was.
     """
 
     name: str
@@ -62,6 +63,8 @@ class Measure:
     reported: float | str | None = None
     note: str = ""
     fluid: float | str | None = None
+    half: float | None = None
+    met: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,20 @@ SECTIONS: Mapping[str, str] = {
     "open": "What the papers leave open",
 }
 """Sections of the ledger, in the order of the page: name of the file -> title."""
+
+
+PAPERS: Mapping[str, str] = {
+    "THESIS": "S. Jain, Evaluation of explicit congestion control for high-speed networks, MSc thesis, Texas A&M "
+    "University, 2007",
+    "JETMAX": "Y. Zhang, D. Leonard, D. Loguinov, JetMax: scalable max-min congestion control for high-speed "
+    "heterogeneous networks, Computer Networks 52, 2008",
+    "EVAL": "Y. Zhang, S. Jain, D. Loguinov, Towards experimental evaluation of explicit congestion control, Computer "
+    "Networks 53, 2009",
+    "MAXNET": "M. Suchara, R. Witt, B. Wydrowski, TCP MaxNet: implementation and experiments on the WAN in Lab, ICON "
+    "2005",
+    "EDN": "R. Kumar, J. Kaur, Towards a queue sensitive transport protocol",
+}
+"""Short names in `Claim.source` -> the papers."""
 
 
 @cache

@@ -54,7 +54,9 @@ def test_confirmed_with_the_interval_over_seeds():
     found = judged(holds)
     assert found.verdict is Verdict.CONFIRMED
     assert found.measures[0].value == 4.7 and found.measures[0].reported == 4.75
-    assert "95 %, 2 seeds" in found.measures[0].note
+    assert found.measures[0].note == "2 seeds" and found.measures[0].met
+    queue = found.measures[1]
+    assert queue.half is not None and queue.half > 0.0
 
 
 def test_refuted_names_the_miss():

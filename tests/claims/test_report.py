@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import queue
 import re
+import shutil
+import subprocess
+from base64 import b64decode
+from gzip import decompress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
+from ecc.claims import page as page_module
 from ecc.claims.ledger import Finding, Measure, Picture, Verdict, claims
-from ecc.claims.report import as_json, number, write_report
+from ecc.claims.report import as_json, as_markdown, number, write_report
 from ecc.plot import boundary_figure, trajectory_figure
 
 
@@ -27,7 +36,7 @@ def page(tmp_path_factory):
         measures=[
             Measure("critical <gain>", 1.651587, "", 1.6523, "z^-D_i"),
             Measure("peak queue", 80868.0, "packets", 80868),
-            Measure("growth", 3.2e-5, "1/s"),
+            Measure("growth", 3.2e-5, "1/s", half=1.5e-6, met=False),
             Measure("never lost", math.inf),
         ],
         pictures=[picture],
@@ -46,6 +55,12 @@ def page(tmp_path_factory):
         failures={"qi-3": "ValueError: a < b"},
     )
     return path.read_text(encoding="utf-8"), json.loads(data.read_text(encoding="utf-8"))
+
+
+def figures(text):
+    """The figures of a page, unpacked."""
+    packed = re.findall(r'<script type="text/plain">(.*?)</script>', text, re.DOTALL)
+    return [json.loads(decompress(b64decode(figure))) for figure in packed]
 
 
 def body(text):
@@ -68,26 +83,48 @@ def test_text_is_escaped(page):
     assert "critical &lt;gain&gt;" in text
     assert "T &amp; d known" in text
     assert "ValueError: a &lt; b" in text
-    figure = re.search(r'<script type="application/json">(.*?)</script>', page[0], re.DOTALL)
-    assert json.loads(figure[1])["data"][0]["name"] == "</script><b>"
+    assert figures(page[0])[0]["data"][0]["name"] == "</script><b>"
 
 
 def test_every_claim_has_a_row_a_section_and_the_command_that_reruns_it(page):
     text = body(page[0])
     for key in ("qi-7", "piqi-9"):
         assert f'href="#{key}"' in text
-        assert f'<section id="{key}">' in text
-        assert f"<code>ecc crosscheck {key}</code>" in text
+        assert f'<article id="{key}"' in text
+        assert f"<code>ecc reproduce {key}</code>" in text
     assert '<span class="verdict refuted">refuted</span>' in text
     assert '<span class="verdict not-comparable">not comparable</span>' in text
-    assert "2 claims on PIQI-RCP, QI-RCP: 1 refuted, 1 not comparable." in text
+    assert "2 claims: 1 refuted, 1 not comparable." in text
     assert "took 1.2 s" in text
+
+
+def test_counts_by_section_and_protocol_select_their_claims(page):
+    text = body(page[0])
+    chosen = 'data-section="theorems" data-protocol="" data-verdict="refuted"'
+    assert f'<button type="button" {chosen}>1</button>' in text
+    assert 'data-section="" data-protocol="QI-RCP" data-verdict="">QI-RCP</button>' in text
+    assert "<dt>THESIS</dt><dd>S. Jain" in text and "<dt>JETMAX</dt>" not in text
+
+
+def test_what_misses_comes_first_with_its_interval(page):
+    text = body(page[0])
+    assert text.index(">growth<") < text.index(">critical &lt;gain&gt;<")
+    assert '<td class="value half" data-label="±">1.5 × 10<sup>−6</sup></td>' in text
+    assert '<b class="no">no</b>' in text
 
 
 def test_partial_runs_and_failed_checks_are_said(page):
     text = body(page[0])
     assert "Partial report" in text
     assert "<b>qi-3</b>: ValueError" in text
+    assert "Quick report" not in text
+
+
+def test_a_quick_run_says_so_everywhere(tmp_path):
+    path, data = write_report([finding()], tmp_path, quick=True)
+    assert "Quick report: fewer seeds" in path.read_text(encoding="utf-8")
+    assert json.loads(data.read_text(encoding="utf-8"))["quick"]
+    assert "\nQuick: fewer seeds" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 def test_numbers_and_symbols_are_set(page):
@@ -104,8 +141,7 @@ def test_numbers_and_symbols_are_set(page):
 
 def test_figures_have_numbers_and_captions_and_no_title_of_their_own(page):
     assert "<b>Figure 1. Boundaries.</b>" in page[0]
-    figure = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page[0], re.DOTALL)[1])
-    assert "title" not in figure["layout"]
+    assert "title" not in figures(page[0])[0]["layout"]
     with pytest.raises(ValueError, match="caption must not be empty, got ' ' .*of qi-7"):
         write_report([finding(pictures=[Picture("A", " ", {"data": [], "layout": {}})])], "unused")
 
@@ -130,17 +166,47 @@ def test_a_report_of_nothing_is_a_page(tmp_path):
     assert "No claim was checked." in path.read_text(encoding="utf-8")
 
 
-def test_a_full_report_stays_below_fifteen_megabytes(tmp_path):
+def test_markdown_has_every_claim_and_what_misses_first():
+    measures = [Measure("a|b", 1.0, "s", 2.0), Measure("queue", 3.0, "packets", 4, "10 seeds", 3.5, 0.25, False)]
+    text = as_markdown([finding(measures=measures, assumptions=["x_i * y"], reason="no *")], "ecc crosscheck")
+    assert "1 claim: 1 refuted." in text
+    assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | refuted |" in text
+    assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
+    assert "- Again: `ecc reproduce qi-7`" in text
+    rows = text.split("| quantity |")[1].splitlines()[2:]
+    assert rows == [
+        "| queue | 4 packets | 3 packets | 0.25 | 3.5 packets | no | 10 seeds |", "| a\\|b | 2 s | 1 s |  |  |  |  |",
+    ]  # fmt: skip
+
+
+def long_run(noise):
     time = np.linspace(0.0, 60.0, 60_001)
-    rates = 1e6 * np.random.default_rng(0).random((len(time), 10))
-    picture = Picture.of(trajectory_figure(time, rates, rates[:, :3]), "Rates", "Of ten flows.")
-    drawn = len(claims()) - 60 % len(claims())  # sixty figures, more than all checks draw, each of a long run
-    findings = [
-        finding(key, pictures=[picture] * (60 // len(claims()) + (k >= drawn))) for k, key in enumerate(claims())
-    ]
+    rates = 1e6 * (1.0 + noise * np.random.default_rng(0).random((len(time), 10)))
+    return Picture.of(trajectory_figure(time, rates, rates[:, :3]), "Rates", "Of ten flows.")
+
+
+@pytest.mark.slow
+def test_a_full_report_stays_below_fifteen_megabytes(tmp_path):
+    keys = list(claims())
+    pictures = [long_run(1.0)] * (300 // len(keys))  # more than the ledger draws, as noisy as can be
+    findings = [finding(key, pictures=pictures + pictures[: k < 300 % len(keys)]) for k, key in enumerate(keys)]
     path, _ = write_report(findings, tmp_path)
-    assert path.read_text(encoding="utf-8").count('<div class="plot"') == 60
+    assert path.read_text(encoding="utf-8").count('<div class="plot"') == 300
     assert path.stat().st_size < 15_000_000
+
+
+def test_figures_are_thinned_for_want_of_room_and_only_then(tmp_path, monkeypatch):
+    picture = long_run(1.0)
+    path, _ = write_report([finding(pictures=[picture])], tmp_path)
+    assert figures(path.read_text(encoding="utf-8"))[0]["data"] == list(picture.figure["data"])
+    bare = path.stat().st_size - len(picture.figure["data"])
+    monkeypatch.setattr(page_module, "FIGURES", 120_000)
+    path, _ = write_report([finding(pictures=[picture] * 3)], tmp_path)
+    small = figures(path.read_text(encoding="utf-8"))
+    assert len(small) == 3 and path.stat().st_size < bare
+    for new, old in zip(small[0]["data"], picture.figure["data"], strict=True):
+        kept, whole = (np.frombuffer(b64decode(trace["y"]["bdata"]), "f4") for trace in (new, old))
+        assert 20 < len(kept) < len(whole) and (kept.min(), kept.max()) == (whole.min(), whole.max())
 
 
 @pytest.mark.parametrize(
@@ -150,3 +216,87 @@ def test_a_full_report_stays_below_fifteen_megabytes(tmp_path):
 )  # fmt: skip
 def test_numbers_are_shown_to_seven_digits(value, shown):
     assert number(value) == shown
+
+
+# ---- in a browser ----------------------------------------------------------------------------------------
+
+PROBE = """
+<script>
+"use strict";
+const troubles = [];
+addEventListener("error", event => troubles.push(String(event.message)), true);
+addEventListener("unhandledrejection", event => troubles.push(String(event.reason)));
+console.error = console.warn = (...words) => troubles.push(words.join(" "));
+addEventListener("load", async () => {
+  const pause = time => new Promise(done => setTimeout(done, time));
+  const left = () => document.querySelectorAll(".claims tr[data-verdict]:not([hidden])").length;
+  const drawnAtFirst = document.querySelectorAll(".main-svg").length;
+  for (const plot of document.querySelectorAll(".plot")) {
+    plot.scrollIntoView({ behavior: "instant" });
+    for (let k = 0; k < 200 && !plot.querySelector(".scatterlayer path"); k++) await pause(50);
+  }
+  document.querySelector('.counts button[data-verdict="refuted"]').click();
+  const refuted = left();
+  document.querySelector(".filter").reset();
+  document.querySelector(".filter").dispatchEvent(new Event("input"));
+  const links = Array.from(document.querySelectorAll('a[href^="#"]'));
+  location.href = "/done?" + encodeURIComponent(JSON.stringify({
+    troubles, refuted, drawnAtFirst, all: left(),
+    drawn: Array.from(document.querySelectorAll(".plot")).filter(plot => plot.querySelector(".scatterlayer path")).length,
+    broken: links.filter(link => !document.getElementById(link.getAttribute("href").slice(1))).length, links: links.length,
+    wide: document.documentElement.scrollWidth - innerWidth,
+  }));
+});
+</script>
+"""  # noqa: E501
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def probed(page, folder, width):
+    """What the probe says of a page that a browser has opened from a server of its own."""
+    answers = queue.Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            if self.path.startswith("/done?"):
+                answers.put(json.loads(unquote(self.path.removeprefix("/done?"))))
+            elif self.path == "/":
+                self.wfile.write(page.replace("</head>", PROBE + "</head>").encode())
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/user",
+                   f"--window-size={width},900", "--remote-debugging-port=0"]  # fmt: skip
+        address = f"http://127.0.0.1:{server.server_port}/"
+        browser = subprocess.Popen([str(CHROMIUM), *options, address], stderr=subprocess.DEVNULL)
+        try:
+            return answers.get(timeout=120)
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("width", [1200, 500])
+def test_figures_are_drawn_links_work_and_the_console_is_silent(tmp_path, width):
+    picture = long_run(0.01)
+    findings = [
+        finding(key, Verdict.REFUTED if k % 3 else Verdict.CONFIRMED, pictures=[picture] * (k < 12))
+        for k, key in enumerate(claims())
+    ]
+    path, _ = write_report(findings, tmp_path)
+    found = probed(path.read_text(encoding="utf-8"), tmp_path, width)
+    assert found["troubles"] == []
+    assert found["drawn"] == 12 > found["drawnAtFirst"]
+    assert found["broken"] == 0 and found["links"] >= 2 * len(findings)
+    assert found["refuted"] == sum(f.verdict is Verdict.REFUTED for f in findings) < found["all"] == len(findings)
+    assert found["wide"] <= 0

@@ -1,0 +1,276 @@
+"""The page: one HTML file that opens without a network, with every figure in it."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from gzip import compress
+from html import escape
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from ecc import __version__
+from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture, Verdict
+from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, count, evidence, number, tally, typeset
+from ecc.plot.look import thinned
+
+__all__ = ["page"]
+
+FIGURES = 9_500_000
+"""Bytes that all figures may take together; Plotly's script takes 4.7 million."""
+
+_LABELS = {
+    "value": "found", "value fluid": "fluid", "value reported": "reported", "value half": "±", "mark": "as expected",
+}  # fmt: skip
+
+
+def page(findings: Sequence[Finding], command: str, partial: bool, quick: bool, failures: Mapping[str, str]) -> str:
+    """Return the report as HTML.
+
+    Parameters
+        findings : in the order of the page. command, partial, quick, failures : as in `report.write_report`.
+    Raises
+        ValueError: a figure without a caption.
+    """
+    from plotly.offline import get_plotlyjs
+
+    template = Template(resources.files("ecc.claims").joinpath("page.html").read_text(encoding="utf-8"))
+    pictures = sum(len(finding.pictures) for finding in findings)
+    numbers, room = iter(range(1, 1 + pictures)), FIGURES // max(1, pictures)
+    articles = []
+    for section, group in _by_section(findings):
+        articles.append(f"<h2>{SECTIONS[section]}</h2>")
+        articles += [_article(finding, numbers, room) for finding in group]
+    return template.substitute(
+        version=escape(__version__),
+        title=TITLE,
+        introduction=INTRODUCTION,
+        summary=_summary(findings),
+        alerts=_alerts(partial, quick, failures),
+        filter=_filter(findings),
+        claims=_claims(findings),
+        papers=_papers(findings),
+        facts=_facts(findings, command),
+        articles="\n".join(articles),
+        plotly=get_plotlyjs(),
+    )
+
+
+def _by_section(findings: Sequence[Finding]) -> Iterator[tuple[str, list[Finding]]]:
+    for section in SECTIONS:
+        group = [finding for finding in findings if finding.claim.section == section]
+        if group:
+            yield section, group
+
+
+# ---- the first screen ------------------------------------------------------------------------------------
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    """Counts by verdict, in all, by section and by protocol; each count selects its claims."""
+    if not findings:
+        return "<p>No claim was checked.</p>"
+    head = "".join(f'<th scope="col">{_badge(v)}<small>{MEANING[v]}</small></th>' for v in Verdict)
+    rows = [_counts(f"All {count(len(findings), 'claim')}", findings, "", "", "total")]
+    rows += [_counts(SECTIONS[name], group, name, "") for name, group in _by_section(findings)]
+    protocols = _protocols(findings)
+    if len(protocols) > 1:
+        for name in protocols:
+            rows.append(_counts(name, [f for f in findings if name in f.claim.protocols], "", name, "protocol"))
+    body = "\n".join(rows)
+    return (
+        f'<p class="tally">{count(len(findings), "claim")}: {tally(findings)}.</p>\n'
+        f'<table class="counts"><thead><tr><td></td>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
+    )
+
+
+def _counts(name: str, findings: Sequence[Finding], section: str, protocol: str, kind: str = "") -> str:
+    counts = Counter(finding.verdict for finding in findings)
+
+    def choice(text: str, verdict: str) -> str:
+        chosen = f'data-section="{section}" data-protocol="{escape(protocol)}" data-verdict="{verdict}"'
+        return f'<button type="button" {chosen}>{text}</button>'
+
+    cells = "".join(f"<td>{choice(str(counts[v]), _class(v)) if counts[v] else '<span>·</span>'}</td>" for v in Verdict)
+    return f'<tr class="{kind}"><th scope="row">{choice(escape(name), "")}</th>{cells}</tr>'
+
+
+def _protocols(findings: Sequence[Finding]) -> list[str]:
+    return sorted({protocol for finding in findings for protocol in finding.claim.protocols}, key=str.lower)
+
+
+def _alerts(partial: bool, quick: bool, failures: Mapping[str, str]) -> str:
+    parts = []
+    if partial:
+        parts.append('<p class="alert">Partial report: the run was interrupted before every claim was checked.</p>')
+    if quick:
+        parts.append(
+            '<p class="alert">Quick report: fewer seeds, and shorter runs where a claim has a short form. '
+            "Verdicts may differ from those of a full run.</p>"
+        )
+    if failures:
+        items = "".join(f"<li><b>{escape(key)}</b>: {escape(error)}</li>" for key, error in failures.items())
+        parts.append(f'<div class="alert">These checks ended in an error and gave no verdict:<ul>{items}</ul></div>')
+    return "\n".join(parts)
+
+
+def _filter(findings: Sequence[Finding]) -> str:
+    def select(name: str, title: str, choices: Iterable[tuple[str, str]]) -> str:
+        options = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in choices)
+        return f'<label>{title} <select name="{name}"><option value="">all</option>{options}</select></label>'
+
+    sections = [(name, SECTIONS[name]) for name, _ in _by_section(findings)]
+    return "".join(
+        [
+            select("verdict", "Verdict", ((_class(v), str(v)) for v in Verdict)),
+            select("section", "Kind", sections),
+            select("protocol", "Protocol", ((name, name) for name in _protocols(findings))),
+            '<label>Text <input name="text" type="search"></label><output></output>',
+        ]
+    )
+
+
+def _claims(findings: Sequence[Finding]) -> str:
+    """The list: a row for each claim, in the sections of the ledger."""
+    parts = []
+    for section, group in _by_section(findings):
+        rows = "".join(
+            f"<tr {_data(f.claim, f.verdict)}>"
+            f'<td class="id"><a href="#{escape(f.claim.id)}">{escape(f.claim.id)}</a></td>'
+            f'<td class="said">{typeset(f.claim.statement)} <small>{typeset(f.claim.source)}</small></td>'
+            f'<td class="verdict-cell">{_badge(f.verdict)}</td></tr>\n'
+            for f in group
+        )
+        parts.append(f'<tbody><tr class="group"><th colspan="3">{SECTIONS[section]}</th></tr>\n{rows}</tbody>')
+    return "\n".join(parts)
+
+
+def _papers(findings: Sequence[Finding]) -> str:
+    cited = " ".join(finding.claim.source for finding in findings)
+    return "".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in PAPERS.items() if key in cited)
+
+
+def _facts(findings: Sequence[Finding], command: str) -> str:
+    facts = [
+        f"Command <code>{escape(command)}</code>",
+        f"ecc {escape(__version__)}",
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"{sum(finding.seconds for finding in findings):.0f} s of computing",
+        '<a href="report.md">Markdown</a>',
+        '<a href="results.json">JSON</a>',
+    ]
+    return "".join(f"<span>{fact}</span>" for fact in facts)
+
+
+# ---- one claim -------------------------------------------------------------------------------------------
+
+
+def _article(finding: Finding, numbers: Iterator[int], room: int) -> str:
+    claim = finding.claim
+    key = escape(claim.id)
+    parts = [
+        f'<article id="{key}" {_data(claim, finding.verdict)}>',
+        f"<h3>{key} <small>{typeset(claim.source)} · {escape(', '.join(claim.protocols))}</small></h3>",
+        "<dl>",
+        f"<dt>Claim</dt><dd>{typeset(claim.statement)}</dd>",
+        f"<dt>Reported</dt><dd>{typeset(claim.reported)}</dd>",
+        f"<dt>Verdict</dt><dd>{_badge(finding.verdict)} {typeset(finding.reason)}</dd>",
+        "</dl>",
+    ]
+    if finding.measures:
+        parts.append(_measures(evidence(finding)))
+    parts += [_figure(picture, next(numbers), claim.id, room) for picture in finding.pictures]
+    if finding.assumptions:
+        items = "".join(f"<li>{typeset(text)}</li>" for text in finding.assumptions)
+        parts += ["<h4>Assumptions</h4>", f'<ul class="assumptions">{items}</ul>']
+    took = f"took {finding.seconds:.1f} s"
+    parts.append(
+        f'<p class="again">Again: <code>{escape(again(finding))}</code> · {took} · '
+        '<a href="#claims">all claims</a></p></article>'
+    )
+    return "\n".join(parts)
+
+
+def _measures(measures: Sequence[Measure]) -> str:
+    def cell(value: float | str | None, unit: str) -> str:
+        shown = typeset(number(value))
+        return f'{shown} <span class="unit">{typeset(unit)}</span>' if shown and unit else shown
+
+    rows = [
+        [
+            ("name", typeset(m.name)),
+            ("value reported", cell(m.reported, "" if isinstance(m.reported, str) else m.unit)),
+            ("value", cell(m.value, "" if isinstance(m.value, str) else m.unit)),
+            ("value half", cell(m.half, "")),
+            ("value fluid", cell(m.fluid, "" if isinstance(m.fluid, str) else m.unit)),
+            ("mark", "" if m.met is None else '<b class="yes">yes</b>' if m.met else '<b class="no">no</b>'),
+            ("note", typeset(m.note)),
+        ]
+        for m in measures
+    ]
+    return _table(["Quantity", "Reported", "Found", "± 95 %", "Fluid", "As expected", "Note"], rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
+    """Cells are (class, HTML); on a phone a row becomes a block, and a number in it says what it is."""
+
+    def cell(kind: str, content: str) -> str:
+        label = f' data-label="{_LABELS[kind]}"' if kind in _LABELS and content else ""
+        return f'<td class="{kind}"{label}>{content}</td>'
+
+    used = [k for k in range(len(head)) if any(row[k][1] for row in rows)]
+    body = "".join(f"<tr>{''.join(cell(*row[k]) for k in used)}</tr>\n" for row in rows)
+    titles = "".join(f"<th>{head[k]}</th>" for k in used)
+    return f'<table class="measures"><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table>'
+
+
+def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:
+    if not picture.caption.strip():
+        raise ValueError(f"caption must not be empty, got {picture.caption!r} (figure {picture.title!r} of {claim_id})")
+    layout = {key: value for key, value in picture.figure["layout"].items() if key != "title"}  # the caption has it
+    layout["margin"] = layout.get("margin", {}) | {"t": 28}
+    data, buckets = picture.figure["data"], 512
+    packed = _packed(data, layout)
+    while len(packed) > room and buckets >= 64:
+        packed, buckets = _packed([_thinner(trace, buckets) for trace in data], layout), buckets // 2
+    height = int(layout.get("height", 420))
+    caption = f"<b>Figure {index}. {typeset(picture.title)}.</b> {typeset(picture.caption)}"
+    return (
+        f'<figure><div class="plot" style="height:{height}px"></div><script type="text/plain">{packed}</script>\n'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _packed(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> str:
+    text = json.dumps({"data": data, "layout": layout}, separators=(",", ":"))
+    return b64encode(compress(text.encode(), mtime=0)).decode()
+
+
+def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
+    """A line with fewer points; whatever else a trace is stays as it is."""
+    x, y = trace.get("x"), trace.get("y")
+    if not (trace.get("mode") == "lines" and isinstance(x, dict) and isinstance(y, dict)):
+        return trace
+    old_x, old_y = (np.frombuffer(b64decode(side["bdata"]), side["dtype"]) for side in (x, y))
+    new = [{"dtype": "f4", "bdata": b64encode(side.tobytes()).decode()} for side in thinned(old_x, old_y, buckets)]
+    return {**trace, "x": new[0], "y": new[1]}
+
+
+def _badge(verdict: Verdict) -> str:
+    return f'<span class="verdict {_class(verdict)}">{verdict}</span>'
+
+
+def _class(verdict: Verdict) -> str:
+    return verdict.replace(" ", "-")
+
+
+def _data(claim: Claim, verdict: Verdict) -> str:
+    """What the filter looks at."""
+    protocols = escape("|".join(claim.protocols))
+    return f'data-verdict="{_class(verdict)}" data-section="{claim.section}" data-protocol="{protocols}"'

@@ -1,0 +1,115 @@
+"""Words, numbers and signs that the page and the Markdown report share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from ecc.claims.ledger import Finding, Measure, Verdict
+
+__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "count", "evidence", "number", "tally", "typeset"]
+
+TITLE = "Published claims on explicit congestion control, checked"
+INTRODUCTION = (
+    "With explicit congestion control, routers tell senders how fast to send, where TCP has to find out from lost "
+    "packets. This page takes what the papers on such protocols claim, theorem by theorem and figure by figure, and "
+    "computes it again: stability exactly, with the delays of the loop; traffic as a fluid; and a simulation of every "
+    "packet. All three run the same definition of each protocol. Each verdict is computed from what they find."
+)
+MEANING: Mapping[Verdict, str] = {
+    Verdict.CONFIRMED: "what is reported comes out",
+    Verdict.REFUTED: "something else comes out",
+    Verdict.CONDITIONAL: "it comes out under conditions, which are named",
+    Verdict.NOT_COMPARABLE: "the paper leaves out a fact that decides",
+}
+
+_GREEK = {
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "eps": "ε",
+    "omega": "ω",
+    "tau": "τ",
+    "pi": "π",
+    "rho": "ρ",
+    "mu": "μ",
+    "Delta": "Δ",
+}
+_SIGNS = {
+    "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
+    "sqrt(": "√(", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
+}  # fmt: skip
+
+
+def number(value: float | str | None) -> str:
+    """Return a value as it is shown: seven digits (whole numbers in full), text as it is, nothing for None.
+
+    Parameters
+        value : float, str or None.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0.0 else "-∞"
+    return f"{value:,.0f}" if value == int(value) and 1e4 <= abs(value) < 1e12 else f"{value:.7g}"
+
+
+def count(many: int, what: str) -> str:
+    """Return "1 claim", "2 claims".
+
+    Parameters
+        many : int. what : str, of one.
+    """
+    return f"{many} {what}{'' if many == 1 else 's'}"
+
+
+def tally(findings: Sequence[Finding]) -> str:
+    """Return how many findings have each verdict, in words.
+
+    Parameters
+        findings : sequence of Finding.
+    """
+    counts = Counter(finding.verdict for finding in findings)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+
+
+def again(finding: Finding) -> str:
+    """Return the command that checks a claim again.
+
+    Parameters
+        finding : on the claim.
+    """
+    return f"ecc reproduce {finding.claim.id}"
+
+
+def evidence(finding: Finding) -> list[Measure]:
+    """Return the measures of a finding, those first that are not what was expected.
+
+    Parameters
+        finding : Finding.
+    """
+    return sorted(finding.measures, key=lambda measure: measure.met is not False)
+
+
+def typeset(text: str) -> str:
+    """Return text as HTML: escaped, with Greek letters for their names, sub- and superscripts, powers of ten and signs.
+
+    Parameters
+        text : plain text.
+    """
+    html = escape(text, quote=False)
+    for plain, sign in _SIGNS.items():
+        html = html.replace(plain, sign)
+    html = re.sub(r"\b0\.0+e\+00\b", "0", html)
+    html = re.sub(r"(\d)e([+-]?)0*(\d+)\b", lambda m: f"{m[1]} × 10^{m[2].strip('+')}{m[3]}", html)
+    html = re.sub(
+        rf"(?<!\w)(?<!\w-)({'|'.join(_GREEK)})(\d?)(?!\w|-\w)",
+        lambda m: _GREEK[m[1]] + (f"<sub>{m[2]}</sub>" if m[2] else ""),
+        html,
+    )
+    html = re.sub(r"\^(-?)(\w+(?:\.\d+)?)", lambda m: f"<sup>{'−' if m[1] else ''}{m[2]}</sup>", html)
+    html = re.sub(r"(?<![\w.)>-])-(?=\d)", "−", html)
+    return re.sub(r"\b([A-Za-z])_(\w{1,3})\b", r"\1<sub>\2</sub>", html)
