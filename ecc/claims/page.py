@@ -214,7 +214,7 @@ def _measures(measures: Sequence[Measure]) -> str:
         ]
         for m in measures
     ]
-    return _table(["Quantity", "Reported", "Found", "± 95 %", "Fluid", "As expected", "Note"], rows)
+    return _table(["Quantity", "Reported", "Found", "± 95&nbsp;%", "Fluid", "As expected", "Note"], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> str:
