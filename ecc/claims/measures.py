@@ -98,6 +98,14 @@ def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None
     return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
 
 
+@measure("throughput", "bit/s")
+def throughput(
+    run: Trajectory, scenario: Scenario, flow: int, between: Span = None, payload: float = 1448 / 1514
+) -> float:
+    """Mean rate at which an application is served, where `payload` is its share of a frame."""
+    return payload * goodput(run, scenario, flow, between)
+
+
 @measure("ratio of rates")
 def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
     """Mean rate of a flow over that of another."""
@@ -187,6 +195,20 @@ def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span
     """Mean queue of a link."""
     queue = run.queue_mean if "queue_mean" in run.data else run.queue
     return float(_in(run, between, queue.to_numpy()[:, link]).mean())
+
+
+@measure("mean round-trip time", "s")
+def round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: int = 0, between: Span = None) -> float:
+    """RTT of a flow over idle links, and the mean wait at one, its transmission included (by Little's law)."""
+    served = utilization(run, scenario, link, between) * scenario.network.links[link].capacity
+    return float(scenario.network.rtts[flow] + 8.0 * mean_queue(run, scenario, link, between) / served)
+
+
+@measure("longest round-trip time", "s")
+def peak_round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: int = 0, between: Span = None) -> float:
+    """RTT of a flow over idle links, and the longest wait at one."""
+    wait = 8.0 * peak_queue(run, scenario, link, between) / scenario.network.links[link].capacity
+    return float(scenario.network.rtts[flow] + wait)
 
 
 @measure("queue gone", "s")

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ecc.impairments import RandomLoss
 from ecc.network import Network
 from ecc.workload import Arrivals, Workload
 
@@ -107,6 +111,29 @@ def long_flow_with_mice(
         [0], between, round(mean_packets * packet_size), shape=shape, start=mice_from, packet_size=packet_size,
     )  # fmt: skip
     return {"network": network, "duration": duration, "workload": Workload(arrivals=[mice])}
+
+
+@setup
+def wan_in_lab(
+    seed: int,
+    rtts: Sequence[float] = (0.028,),
+    buffer: str = "30 kB",
+    loss: float = 0.0,
+    lost: Sequence[str] = ("data", "ack"),
+    delayed_acks: float | None = None,
+    duration: float = 60.0,
+) -> Parts:
+    """MAXNET sec. IV: 10 Mb/s behind a small buffer, flows that start within 50 ms, random losses of data and ACKs.
+
+    With `delayed_acks` the receiver waits that long [s] for a second packet before it sends an ACK.
+    """
+    starts = np.random.default_rng(seed).uniform(0.0, 0.05, len(rtts)).tolist()
+    network = Network.dumbbell("10 Mb/s", rtts=list(rtts), starts=starts, buffer=buffer, packet_size=1500)
+    if delayed_acks:
+        network = network.with_flows([replace(flow, delayed_acks=(2, delayed_acks)) for flow in network.flows])
+    places: dict[str, dict[str, Any]] = {"data": {"link": 0}, "ack": {"acks_of": "all"}}
+    impairments = [RandomLoss(loss, **places[kind]) for kind in lost] if loss else []
+    return {"network": network, "duration": duration, "impairments": impairments}
 
 
 # ---- several links ---------------------------------------------------------------------------------------

@@ -61,9 +61,10 @@ from numpy.typing import NDArray
 from ecc.network import Network
 from ecc.quantity import as_number
 
-__all__ = ["SOURCE_CLOCKS", "Bound", "Equilibrium", "Protocol", "check_number"]
+__all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "check_number"]
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
+TRANSPORTS = (None, "newreno", "sack")
 
 Hook = Callable[[Any, Any, Any, Any], None]
 

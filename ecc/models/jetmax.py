@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_rate, as_size
@@ -121,6 +121,7 @@ class JetMax(Protocol):
             basic_rate until mouse_size has been delivered. "desired_rate": flows of finite size ask for no more than
             sends them in one RTT, and are unresponsive where that is less than the fair rate.
         mouse_size : int, bytes, > 0. basic_rate : float, bit/s, > 0. Of mice="unresponsive".
+        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -136,6 +137,7 @@ class JetMax(Protocol):
     mice: str = "responsive"
     mouse_size: int = 1_000_000
     basic_rate: float = 10e6
+    transport: str | None = None
 
     times = ("discrete",)
     affine = True
@@ -143,6 +145,7 @@ class JetMax(Protocol):
 
     def __post_init__(self) -> None:
         check_number(self, tau=None, interval=None, gamma=None, tolerance=0.0, floor=None)
+        check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "switching", ("naive", "managed"))
         check_choice(self, "proposed_rate", (True, False))
         check_choice(self, "bottleneck", ("loss", "rate"))

@@ -48,7 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import books
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.elementary import exp, log
 from ecc.models.equilibria import followers, shared_fair_rate
 from ecc.network import Network
@@ -115,6 +115,8 @@ class MaxNet(Protocol):
         price_scale : float, > 0, or None. What sources multiply prices by. None: 0.05, and 0.05 mu interval for
             form="thesis", which makes the same loop of it.
         segment : int, bytes, > 0. What windows count.
+        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+        min_rto : float, s, > 0. Of a transport: its least retransmission timeout.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -130,13 +132,16 @@ class MaxNet(Protocol):
     form: str = "maxnet"
     price_scale: float | None = None
     segment: int = 1500
+    transport: str | None = None
+    min_rto: float = 1.0
 
     combine = "max"
     times = ("discrete",)
 
     def __post_init__(self) -> None:
-        positive = ("p1", "p2", "p3", "p4", "mu", "interval", "max_increment", "max_decrement")
+        positive = ("p1", "p2", "p3", "p4", "mu", "interval", "max_increment", "max_decrement", "min_rto")
         check_number(self, **dict.fromkeys(positive))
+        check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "form", ("maxnet", "thesis"))
         if self.price_scale is not None:
             check_number(self, price_scale=None)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import books
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.models.qi_rcp import integral_bounds
 from ecc.network import Network
@@ -45,6 +45,7 @@ class PIQIRCP(Protocol):
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
         loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
         stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -62,6 +63,7 @@ class PIQIRCP(Protocol):
     rtt_gain: float = 0.02
     loss: str = "keep"
     stamping: str = "departure"
+    transport: str | None = None
 
     def __post_init__(self) -> None:
         check_number(
@@ -72,6 +74,7 @@ class PIQIRCP(Protocol):
         for name in ("alpha1", "alpha2"):
             if getattr(self, name) is not None:
                 check_number(self, **{name: None})
+        check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "update", ("interval", "ack", "rtt"))
         check_choice(self, "loss", ("keep", "halve"))
         check_choice(self, "stamping", ("departure", "arrival"))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import books
-from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
 
@@ -42,6 +42,7 @@ class RCP(Protocol):
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
         loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
         stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -56,9 +57,11 @@ class RCP(Protocol):
     rtt_gain: float = 0.02
     loss: str = "keep"
     stamping: str = "departure"
+    transport: str | None = None
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
+        check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "queue_term", (True, False))
         check_choice(self, "rtt", ("mean", "max"))
         check_choice(self, "loss", ("keep", "halve"))

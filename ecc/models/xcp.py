@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
 from ecc.models import books
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
 
@@ -108,6 +108,7 @@ class XCP(Protocol):
             (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500 ms).
         initial : float, > 0. Window after the handshake, in packets (ns-2: 2).
         paced : bool. Packets evenly spread over an RTT, instead of the bursts of a window.
+        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -122,6 +123,7 @@ class XCP(Protocol):
     largest_interval: float | None = None
     initial: float = 2.0
     paced: bool = False
+    transport: str | None = None
 
     times = ("continuous",)
     windowed = True
@@ -137,6 +139,7 @@ class XCP(Protocol):
                 f"largest_interval must be >= least_interval ({self.least_interval:g} s), got "
                 f"{self.largest_interval:g} s"
             )
+        check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "rtt", ("mean", "max"))
         check_choice(self, "paced", (True, False))
 

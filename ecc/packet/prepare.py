@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
-from ecc.models.base import Hook, Protocol, check_choice
+from ecc.models.base import TRANSPORTS, Hook, Protocol, check_choice
 from ecc.models.mix import Mix
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
@@ -19,7 +19,6 @@ from ecc.scenario import Scenario
 __all__ = ["Part", "Setup", "prepare", "record_dtype"]
 
 STARTS = ("empty", "equilibrium")
-TRANSPORTS = (None, "newreno", "sack")
 
 
 def record_dtype(record: Any) -> np.dtype[np.void]:
