@@ -8,6 +8,7 @@
 #include "link.h"
 #include "pool.h"
 #include "receiver.h"
+#include "sender.h"
 #include "state.h"
 
 const char *
@@ -315,11 +316,11 @@ run_fast(ecc_engine_t *self)
 
     if (id >= base[ECC_SEND]) {
         hash(self, ECC_SEND, id - base[ECC_SEND]);
-        return ecc_flow_send(self, id - base[ECC_SEND]);
+        return ecc_sender_send(self, id - base[ECC_SEND]);
     }
     if (id >= base[ECC_ACK]) {
         hash(self, ECC_ACK, id - base[ECC_ACK]);
-        return ecc_flow_ack(self, id - base[ECC_ACK]);
+        return ecc_sender_ack(self, id - base[ECC_ACK]);
     }
     if (id < base[ECC_HOP]) {
         hash(self, ECC_DEPARTURE, id);
@@ -376,7 +377,7 @@ run_slow(ecc_engine_t *self)
     }
     if (id < base[ECC_FLUSH]) {
         hash(self, ECC_TIMEOUT, id - base[ECC_TIMEOUT]);
-        return ecc_flow_timeout(self, id - base[ECC_TIMEOUT]);
+        return ecc_sender_timeout(self, id - base[ECC_TIMEOUT]);
     }
     hash(self, ECC_FLUSH, id - base[ECC_FLUSH]);
     return ecc_receiver_flush(self, id - base[ECC_FLUSH]);

@@ -1,7 +1,7 @@
 #ifndef ECC_FLOW_H
 #define ECC_FLOW_H
 
-/* A flow: its sender, its receiver, and what is on the way outside of links. */
+/* A flow from START to its end, its receiver, and what is on the way outside of links; its sender is in sender.h. */
 
 #include "state.h"
 
@@ -10,11 +10,11 @@ void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint
 
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
-ECC_MUST_CHECK int ecc_flow_send(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_access(ecc_engine_t *self, uint32_t flow);
-ECC_MUST_CHECK int ecc_flow_ack(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_timer(ecc_engine_t *self, uint32_t flow);
-ECC_MUST_CHECK int ecc_flow_timeout(ecc_engine_t *self, uint32_t flow);
+
+/* An active flow stops, or is complete. */
+ECC_MUST_CHECK int ecc_flow_end(ecc_engine_t *self, uint32_t flow);
 
 /* A packet has reached its receiver, where something is to be done. */
 ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);

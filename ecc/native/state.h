@@ -1,7 +1,7 @@
 #ifndef ECC_STATE_H
 #define ECC_STATE_H
 
-/* What an engine holds, shared by engine.c, flow.c and link.c. */
+/* What an engine holds, shared by the files of the engine. */
 
 #include "calendar.h"
 #include "engine.h"
@@ -371,6 +371,12 @@ ecc_state_trace(ecc_engine_t *self, int64_t kind, uint32_t entity, int64_t value
         }
         self->n_traced++;
     }
+}
+
+static inline int64_t
+ecc_state_in_flight(const ecc_flow_state_t *flow)
+{
+    return flow->sent - flow->expected;
 }
 
 /* What an ACK says; the ranges of SACK are behind it. */

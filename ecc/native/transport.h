@@ -3,7 +3,7 @@
 
 /*
  * Loss recovery, TRANSPORT of the text: what its sender knows and sends next, and what its receiver holds. Pure books:
- * flow.c lets packets go and calls hooks, receiver.c lets ACKs go.
+ * sender.c lets packets go, receiver.c lets ACKs go.
  */
 
 #include "state.h"

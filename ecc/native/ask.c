@@ -1,0 +1,149 @@
+#include "ask.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "flow.h"
+#include "transport.h"
+
+/* What hooks without a packet see as its size. */
+static int64_t
+largest_size(const ecc_flow_state_t *flow)
+{
+    bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+
+    return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
+}
+
+/* What hooks see of a transport beside what they see of all flows. */
+static void
+show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
+{
+    const ecc_transport_t *transport = &self->transports[index];
+    ecc_flow_env_t *env = &self->flow_env;
+
+    env->in_flight = hook_number != ECC_FLOW_ON_LOSS ? ecc_transport_in_flight(transport)
+                                                     : (kind == 0 ? transport->before : transport->top) - transport->una;
+    env->recovering = transport->recovering;
+    env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
+}
+
+/* Calls a hook; header: the whole of a packet's. */
+static int
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
+    int64_t kind)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_flow_env_t *env = &self->flow_env;
+    int32_t ret;
+
+    env->now = ecc_state_seconds(self->now);
+    env->packet_size = packet_size;
+    env->rtt = flow->rtt;
+    env->srtt = flow->srtt;
+    env->min_rtt = flow->min_rtt;
+    env->in_flight = ecc_state_in_flight(flow);
+    env->delivered = flow->expected - flow->lost;
+    env->lost = flow->lost;
+    env->rate = flow->rate;
+    env->window = flow->window;
+    env->timer = -1.0;
+    env->kind = kind;
+    env->flow = index;
+    env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
+    env->size = flow->size;
+    env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
+    env->acked = self->acked;
+    env->recovering = 0;
+    env->recovered = 0;
+    if (flow->repairs) {
+        show_transport(self, index, hook_number, kind);
+    }
+    ret = hook(flow->state, header + flow->header_offset, flow->params, env);
+    if (ret != 0) {
+        (void) ecc_flow_fail(self, ECC_ERR_HOOK_FAILED, index, hook_number, ret);
+        self->report.failed = 1;
+        return ECC_ERR_HOOK_FAILED;
+    }
+    return 0;
+}
+
+/* As `call`, and what the hook wrote is taken over. */
+static int
+ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
+    int64_t kind)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_env_t *env = &self->flow_env;
+    int ret;
+
+    if (hook == NULL) {
+        return 0;
+    }
+    ret = call(self, index, hook_number, hook, header, packet_size, kind);
+    if (ret != 0) {
+        return ret;
+    }
+    if (env->rate != flow->rate) {
+        if (!(env->rate >= 0.0 && isfinite(env->rate))) {
+            return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, env->rate);
+        }
+        flow->rate = env->rate;
+        flow->gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->changed = true;
+    }
+    if (env->window != flow->window) {
+        if (!(env->window >= 0.0 && isfinite(env->window))) {
+            return ecc_flow_fail(self, ECC_ERR_WINDOW, index, hook_number, env->window);
+        }
+        flow->window = env->window;
+        flow->changed = true;
+    }
+    if (!(env->timer < 0.0)) {
+        ecc_ps_t wait;
+        if (isnan(env->timer)) {
+            return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
+        }
+        wait = ecc_state_ps(env->timer);
+        ecc_calendar_move(
+            &self->slow, self->base[ECC_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+    }
+    return 0;
+}
+
+int
+ecc_ask_packet(
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+{
+    return ask(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
+}
+
+int
+ecc_ask_alone(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
+{
+    memset(self->scratch, 0, self->header_size);
+    return ask(self, index, hook_number, hook, self->scratch, largest_size(&self->flows[index]), kind);
+}
+
+int
+ecc_ask_receive(ecc_engine_t *self, const ecc_packet_t *packet)
+{
+    ecc_hook_t hook = self->flows[packet->flow].is->on_receive;
+
+    if (hook == NULL) {
+        return 0;
+    }
+    return call(self, packet->flow, ECC_FLOW_ON_RECEIVE, hook, ecc_packets_header(packet), packet->size, 0);
+}
+
+int
+ecc_ask_stop(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+
+    if (flow->is->on_stop == NULL) {
+        return 0;
+    }
+    memset(self->scratch, 0, self->header_size);
+    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, largest_size(flow), 0);
+}

@@ -1,0 +1,15 @@
+#ifndef ECC_SENDER_H
+#define ECC_SENDER_H
+
+/* What a flow sends and when, and what its ACKs and its retransmission timer tell it. */
+
+#include "state.h"
+
+/* GO of the text. */
+ECC_MUST_CHECK int ecc_sender_go(ecc_engine_t *self, uint32_t flow);
+
+ECC_MUST_CHECK int ecc_sender_send(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_sender_ack(ecc_engine_t *self, uint32_t flow);
+ECC_MUST_CHECK int ecc_sender_timeout(ecc_engine_t *self, uint32_t flow);
+
+#endif
