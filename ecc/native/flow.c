@@ -9,16 +9,6 @@
 #include "sender.h"
 #include "transport.h"
 
-/* A size for packets once the opening is over. */
-static int32_t
-full_size(ecc_flow_state_t *flow)
-{
-    const ecc_flow_t *is = flow->is;
-
-    return (int32_t) (flow->draws_sizes ? ecc_random_between(&flow->random_sizes, is->packet_size, is->packet_size_max)
-                                        : is->packet_size);
-}
-
 void
 ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t position, int64_t number)
 {
@@ -47,7 +37,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t
     flow->size = is->size;
     flow->draws_sizes = is->packet_size_max > is->packet_size;
     flow->random_sizes = ecc_random_stream(self->seed, (UINT64_C(1) << 33) + (uint64_t) number);
-    flow->full_size = full_size(flow);
+    flow->full_size = ecc_flow_full_size(flow);
     flow->packet_size = is->opening_size > 0 ? (int32_t) is->opening_size : flow->full_size;
     flow->wants_random = is->wants_random != 0;
     flow->has_header_bytes = is->header_bytes > 0;

@@ -8,6 +8,16 @@
 /* Sets up a flow from its specification; its links are at this position of the table of hops. */
 void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint32_t position, int64_t number);
 
+/* A size for packets once the opening is over. */
+static inline int32_t
+ecc_flow_full_size(ecc_flow_state_t *flow)
+{
+    const ecc_flow_t *is = flow->is;
+
+    return (int32_t) (flow->draws_sizes ? ecc_random_between(&flow->random_sizes, is->packet_size, is->packet_size_max)
+                                        : is->packet_size);
+}
+
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_access(ecc_engine_t *self, uint32_t flow);

@@ -133,7 +133,7 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     }
     if (flow->draws_sizes) {
         bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
-        flow->full_size = full_size(flow);
+        flow->full_size = ecc_flow_full_size(flow);
         flow->packet_size = opening ? flow->packet_size : flow->full_size;
     }
     if (!flow->timed) {
