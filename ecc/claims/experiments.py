@@ -29,8 +29,10 @@ protocol and parameters), and a list of `expect`: a measure (a function of `ecc.
 
 Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`, ...). Every run is made with several
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
-all of it is done for each value of an option; an expectation says `at` which value it holds, and a `[[ev-f4.curve]]`
-draws a measure over all of them. `missing` names a fact without which a miss proves nothing ("not comparable").
+all of it is done for each value of an option (of several options one after the other: all values must differ). An
+expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
+measure over the first option, or the one it names as `over_option`. `missing` names a fact without which a miss proves
+nothing ("not comparable").
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
 CONTROL = frozenset(
     "run runs measure unit reported band within at_least at_most below above times at name as number".split()
-    + "x_title log_x log_y".split()
+    + "x_title log_x log_y over_option".split()
 )
 """Keys of an expectation that are no arguments of its measure."""
 
@@ -122,10 +124,15 @@ def _versions(entry: Mapping[str, Any], seeds: int, quick: bool) -> Iterator[tup
 
 
 def _points(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    sweep = entry.get("sweep", {})
-    if len(sweep) > 1:
-        raise ValueError(f"sweep must name one option, got {', '.join(sweep)}")
-    return [{name: value} for name, values in sweep.items() for value in values] or [{}]
+    found = [{name: value} for name, values in entry.get("sweep", {}).items() for value in values]
+    if len({_value_of(point) for point in found}) < len(found):
+        raise ValueError(f"sweep must have every value once, got {entry['sweep']}")
+    return found or [{}]
+
+
+def _option(entry: Mapping[str, Any], value: Any) -> str:
+    """Which option is swept through a value."""
+    return next(name for point in _points(entry) for name in point if point[name] == value)
 
 
 def _value_of(point: Mapping[str, Any]) -> Any:
@@ -153,8 +160,17 @@ def _expectations(claim: Claim) -> list[dict[str, Any]]:
         for label in labels:
             if label not in entry["runs"]:
                 raise ValueError(f"run must be one of {', '.join(entry['runs'])}, got {label!r} in claim {claim.id}")
-            found.append({**item, "run": label, "number": len(found)})
+            for point in _places(item, entry):
+                found.append({**item, **point, "run": label, "number": len(found)})
     return found
+
+
+def _places(item: Mapping[str, Any], entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """At which values of the sweep it should hold."""
+    if "sweep" not in entry:
+        return [{}]
+    values = item.get("at", [_value_of(point) for point in _points(entry)])
+    return [{"at": value} for value in (values if isinstance(values, list) else [values])]
 
 
 def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> bool:
@@ -303,7 +319,7 @@ def _find(
 ) -> Estimate | None:
     """The values of a measure over the seeds of a run; None where the engine did not run it."""
     wanted, values = _spec_of(item), []
-    point = item.get("at", _value_of(_points(claim.experiment)[0]))
+    point = item.get("at")
     for (v, name, value, e, _), result in by_role.items():
         if (v, name, value, e) == (version, label, point, engine) and "values" in result:
             values.append(result["values"][_position(claim, label, value, version, wanted)])
@@ -311,7 +327,7 @@ def _find(
 
 
 def _position(claim: Claim, label: str, value: Any, version: str, wanted: Mapping[str, Any]) -> int:
-    point = {} if value is None else {next(iter(claim.experiment["sweep"])): value}
+    point = {} if value is None else {_option(claim.experiment, value): value}
     specs = [_spec_of(e) for e in _expectations(claim) if _applies(e, label, point)]
     specs += [] if version else [_spec_of(c) for c in claim.experiment.get("curve", [])]
     return specs.index(dict(wanted))
@@ -421,6 +437,12 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}") if np.isfinite(value) else value
 
 
+def _said(entry: Mapping[str, Any], value: Any) -> str:
+    """A value of the sweep with its option: `capacity 16 Mb/s`."""
+    said = _short(value) if isinstance(value, float) else str(value)
+    return f"{_option(entry, value).replace('_', ' ')} {said}"
+
+
 def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
     if "name" in expectation:
         said = str(expectation["name"])
@@ -435,7 +457,7 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
         if "after" in expectation:
             said += f" after {expectation['after']:g} s"
     if "at" in expectation:
-        said += f", {next(iter(claim.experiment['sweep'])).replace('_', ' ')} {expectation['at']}"
+        said += f", {_said(claim.experiment, expectation['at'])}"
     return f"{expectation['run']}: {said}" if len(claim.experiment["runs"]) > 1 else said
 
 
@@ -448,7 +470,7 @@ def _pictures(claim: Claim, by_role: Mapping[Any, Any]) -> list[Picture]:
         series = result.get("series")
         if version or not series:
             continue
-        where = "" if value is None else f", {next(iter(claim.experiment['sweep'])).replace('_', ' ')} {value}"
+        where = "" if value is None else f", {_said(claim.experiment, value)}"
         figure = plot.trajectory_figure(
             series["time"], np.array(series["rates"]).T, np.array(series["queues"]).T,
             flows=series["flows"], links=series["links"], packet_size=series["packet_size"],
@@ -461,7 +483,9 @@ def _pictures(claim: Claim, by_role: Mapping[Any, Any]) -> list[Picture]:
 
 def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -> Picture:
     """A measure over the values of the sweep, a line for each run, beside what the paper shows."""
-    name, values = next(iter(claim.experiment["sweep"].items()))
+    sweep = claim.experiment["sweep"]
+    name = curve.get("over_option", next(iter(sweep)))
+    values = sweep[name]
     lines, widest = {}, 0.0
     for label in claim.experiment["runs"]:
         found = [_find(claim, by_role, {**curve, "at": value}, "", label, "packet") for value in values]

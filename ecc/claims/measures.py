@@ -119,11 +119,78 @@ def fairness(run: Trajectory, scenario: Scenario, between: Span = None) -> float
     return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
 
 
+@measure("least rate over the mean")
+def least_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
+    """Mean rate of the flow that has the least, over the mean of all flows of the network."""
+    x = _in(run, between, run.rate.to_numpy()).mean(axis=0)
+    return float(x.min() / x.mean())
+
+
+@measure("lowest rate", "bit/s")
+def lowest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Lowest rate of a flow, averaged over `over` samples."""
+    return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).min())
+
+
+@measure("highest rate", "bit/s")
+def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Highest rate of a flow, averaged over `over` samples."""
+    return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).max())
+
+
 @measure("swing of the rate")
-def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
-    """Standard deviation of a flow's rate over its mean."""
-    x = _in(run, between, run.rate.to_numpy()[:, flow])
+def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
+    x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float(x.std() / x.mean())
+
+
+@measure("largest setback of the rate")
+def setback(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """How far a flow's rate falls back from what it had, as a share of its highest: 0 where it only grows."""
+    x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
+    return float((np.maximum.accumulate(x) - x).max() / x.max())
+
+
+@measure("flat start", "s")
+def flat_start(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
+    """Time from a flow's start until its rate first passes a share of its highest."""
+    above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
+    return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
+
+
+@measure("time until rates are even", "s")
+def evening(
+    run: Trajectory, scenario: Scenario, after: float, band: float = 0.1, over: int = 1, until: float | None = None
+) -> float:
+    """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `band` of each other.
+
+    Infinite if they do not.
+    """
+    time = run.data["time"].to_numpy()
+    inside = _inside(time, (after, float(time[-1]) if until is None else until))
+    x = np.apply_along_axis(_smooth, 0, run.rate.to_numpy()[inside], over)
+    apart = np.flatnonzero(np.ptp(x, axis=1) > band * x.mean(axis=1))
+    if not len(apart):
+        return 0.0
+    return float(time[inside][over - 1 :][apart[-1]]) - after if apart[-1] + 1 < len(x) else float("inf")
+
+
+@measure("rate over the fair share of those active")
+def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
+    """Mean rate of a flow over the mean of capacity / flows under way, transfers too: all are taken to use the link."""
+    time = run.data["time"].to_numpy()
+    inside = _inside(time, between)
+    starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
+    active = [((starts < t) & (t <= ends)).sum() for t in time[inside]]
+    fair = scenario.network.links[link].capacity / np.maximum(active, 1)
+    return float(run.rate.to_numpy()[inside, flow].mean() / fair.mean())
+
+
+@measure("share of the time that it follows the link")
+def follows(run: Trajectory, scenario: Scenario, flow: int, link: int, between: Span = None) -> float:
+    """Share of the samples in which a flow's feedback is that of a link."""
+    return float((_in(run, between, run.bottleneck.to_numpy()[:, flow]) == link).mean())
 
 
 @measure("time to settle", "s")
@@ -168,6 +235,34 @@ def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Sp
     return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
 
 
+@measure("load")
+def load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Mean rate that arrives at a link, as a share of its capacity."""
+    return arrival(run, scenario, link, between) / float(scenario.network.links[link].capacity)
+
+
+@measure("peak load")
+def peak_load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Largest rate that arrives at a link, averaged over `over` samples, as a share of its capacity."""
+    return peak_arrival(run, scenario, link, between, over) / float(scenario.network.links[link].capacity)
+
+
+@measure("time above capacity", "s")
+def overload_time(
+    run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
+) -> float:
+    """How long what arrives at a link, averaged over `over` samples, exceeds its capacity by the share `by`."""
+    load = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
+    time = run.data["time"].to_numpy()
+    return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * (time[1] - time[0]))
+
+
+@measure("variance of the load")
+def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """Variance of what arrives at a link, as a share of its capacity."""
+    return float((_in(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var())
+
+
 @measure("settling time of the arrival rate", "s")
 def link_settling(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, band: float = 0.1,
@@ -178,9 +273,9 @@ def link_settling(
 
 
 @measure("swing of the arrival rate")
-def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
-    """Standard deviation of what arrives at a link, over its mean."""
-    x = _in(run, between, run.arrival.to_numpy()[:, link])
+def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+    """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
+    x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
     return float(x.std() / x.mean())
 
 
@@ -241,10 +336,23 @@ def peak_loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span 
     return float((_dropped(run, scenario, link, between) / np.maximum(offered, 1.0)).max())
 
 
+@measure("time with losses", "s")
+def lossy_time(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """In how much of the time, by samples, the buffer of a link drops packets."""
+    time = run.data["time"].to_numpy()
+    return float((_dropped(run, scenario, link, between) > 0).sum() * (time[1] - time[0]))
+
+
 @measure("dropped", "bytes")
 def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """What the buffer of a link drops."""
     return float(_dropped(run, scenario, link, between).sum())
+
+
+@measure("lost", "bytes")
+def lost(run: Trajectory, scenario: Scenario) -> float:
+    """What is lost of the data of all flows and transfers, wherever that is."""
+    return float(run.flows["lost"].sum())
 
 
 # ---- transfers -------------------------------------------------------------------------------------------

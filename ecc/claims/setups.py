@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ecc.impairments import RandomLoss
-from ecc.network import Network
+from ecc.impairments import DelaySpikes, RandomLoss
+from ecc.network import Flow, Link, Network
 from ecc.workload import Arrivals, Workload
 
 __all__ = ["SETUPS", "build", "get", "setup"]
@@ -156,3 +156,148 @@ def parking_lot(
 def topology(name: str, duration: float, **options: Any) -> Parts:
     """A topology of `Network` by name (T1 to T5, T_u, xcp_unfair), with its options."""
     return {"network": getattr(Network, name)(**options), "duration": duration}
+
+
+# ---- JETMAX ----------------------------------------------------------------------------------------------
+
+DURATIONS = {"T1": 150.0, "T2": 150.0, "T3": 150.0, "T4": 240.0, "T5": 60.0}
+"""Of runs in JETMAX's topologies, s, where an entry does not say."""
+
+
+@setup
+def jetmax_topology(
+    name: str,
+    seed: int,
+    duration: float | None = None,
+    spread: float = 0.05,
+    buffer: str | None = None,
+    packet_size: int = 1000,
+    phase: float | None = None,
+    access_delays: Sequence[float] | None = None,
+    last_first: bool = False,
+    **options: Any,
+) -> Parts:
+    """T1 to T5, T3 with its delay spikes; flows start up to `spread` seconds late, as the seed draws.
+
+    `last_first` turns the order of the starts about.
+    """
+    bare = getattr(Network, name)(**options)
+    starts = np.array([flow.start for flow in bare.flows])
+    starts = starts.max() - starts if last_first else starts
+    starts += np.random.default_rng(seed).uniform(0.0, spread, bare.n_flows)
+    flows = [
+        replace(flow, start=float(start), packet_size=packet_size)
+        for flow, start in zip(bare.flows, starts, strict=True)
+    ]
+    if access_delays is not None:
+        flows = [replace(flow, access_delay=delay) for flow, delay in zip(flows, access_delays, strict=True)]
+    links = [link if buffer is None else replace(link, buffer=buffer) for link in bare.links]
+    return {
+        "network": Network(links, flows, bare._rtts if access_delays is None else None),
+        "duration": DURATIONS[name] if duration is None else duration,
+        "impairments": [DelaySpikes(acks_of="all")] if name == "T3" else [],
+        "phases": "random" if phase is None else [phase] * bare.n_links,
+    }
+
+
+@setup
+def two_groups(
+    flows: int,
+    rtts: Sequence[float] = (0.22, 2.02),
+    starts: Sequence[float] = (0.0, 5.0),
+    duration: float = 150.0,
+    buffer: str | None = None,
+) -> Parts:
+    """T1 with half of the flows in the place of either (JETMAX fig. 5)."""
+    each = [k * 2 // flows for k in range(flows)]
+    network = Network.dumbbell("10 Mb/s", rtts=[rtts[k] for k in each], starts=[starts[k] for k in each], buffer=buffer)
+    return {"network": network, "duration": duration}
+
+
+@setup
+def T5_crowds(crowd: str, seed: int, duration: float = 60.0, packet_size: int = 1000) -> Parts:
+    """JETMAX fig. 6: on the link of T5 fifty flows join one for good, or ten come every 10 s for 1 to 15 s."""
+    bare = Network.T5()
+    parts: Parts = {"duration": duration}
+    flows = [replace(flow, packet_size=packet_size) for flow in bare.flows]
+    if crowd == "ten every 10 s":
+        lives = np.random.default_rng(seed).uniform(1.0, 15.0, 10)
+        flows = [replace(flows[0], stop=float(life)) for life in lives]
+        later = Arrivals(
+            [0], 10.0, spacing="regular", batch=10, duration=(1.0, 15.0), start=10.0, packet_size=packet_size,
+        )  # fmt: skip
+        parts["workload"] = Workload(arrivals=[later])
+    return parts | {"network": Network(bare.links, flows, bare._rtts and bare._rtts[: len(flows)])}
+
+
+@setup
+def dumbbell_with_mice(duration: float = 150.0, rtt: float = 0.1, sigma: float = 0.5, packet_size: int = 1000) -> Parts:
+    """JETMAX fig. 14: two long flows, 5 s apart, and 500 short ones from 15 s on."""
+    network = Network.dumbbell("100 Mb/s", rtts=[rtt, rtt], delay=0.02, starts=[0.0, 5.0], packet_size=packet_size)
+    return {"network": network, "duration": duration,
+            "workload": Workload(arrivals=[Arrivals.lifetimes([0], start=15.0, sigma=sigma)])}  # fmt: skip
+
+
+@setup
+def parking_lot_with_mice(
+    seed: int,
+    count: int = 500,
+    loss: float = 0.0,
+    ack_loss: float = 0.0,
+    starts: Sequence[float] = (15.0, 80.0),
+    delay: float = 0.02,
+    duration: float = 250.0,
+    intervals: tuple[float, float] = (0.1, 0.3),
+    sigma: float = 0.5,
+) -> Parts:
+    """JETMAX figs. 15, 16b: a long flow over 400 and 100 Mb/s, short ones on the first and later on the second."""
+    links = [Link("400 Mb/s", delay), Link("100 Mb/s", delay)]
+    mice = [
+        Arrivals.lifetimes([link], start=start, count=count, delay=delay, sigma=sigma)
+        for link, start in enumerate(starts)
+    ]
+    lossy = [RandomLoss(loss, link=link) for link in (0, 1)] if loss else []
+    lossy += [RandomLoss(ack_loss, acks_of="all")] if ack_loss else []
+    drawn = np.random.default_rng(seed).uniform(*intervals, 2)
+    return {"network": Network(links, [Flow([0, 1], access_delay=0.01)]), "duration": duration,
+            "workload": Workload(arrivals=mice), "intervals": drawn.tolist(), "impairments": lossy}  # fmt: skip
+
+
+@setup
+def two_way(
+    seed: int,
+    capacity: float = 1024e6,
+    rtt: float | None = None,
+    flows: int = 50,
+    duration: float = 30.0,
+    packet_size: int = 1500,
+    fast_packet_size: int = 9000,
+) -> Parts:
+    """JETMAX fig. 17: flows either way over a link of 20 ms and its twin, RTTs of 20 to 220 ms or all the same.
+
+    Above 1.1 Gb/s packets are larger, or runs would take minutes.
+    """
+    rng = np.random.default_rng(seed)
+    delay = 0.02 if rtt is None else rtt / 4.0
+    size = packet_size if capacity <= 1.1e9 else fast_packet_size
+    made = []
+    for way in (0, 1):
+        for _ in range(flows):
+            wanted = rng.uniform(0.02, 0.22) if rtt is None else rtt
+            made.append(Flow([way], reverse=[1 - way], access_delay=max(0.0, wanted / 2.0 - delay),
+                             start=float(rng.uniform(0.0, 1.0)), packet_size=size))  # fmt: skip
+    return {"network": Network([Link(capacity, delay), Link(capacity, delay)], made), "duration": duration}
+
+
+@setup
+def two_routers(figure: str, packet_size: int = 1500, delay: float = 0.01, duration: float | None = None) -> Parts:
+    """JETMAX figs. 20b, 21a and 21b: flows over R1 (600 Mb/s) and R2 (940 Mb/s) of the Linux testbed."""
+    links = [Link("600 Mb/s", delay), Link("940 Mb/s", delay)]
+    flows = {
+        "20b": [Flow([1], start=15.0 * k, stop=75.0 + 15.0 * k) for k in range(5)],
+        "21a": [Flow([0, 1], stop=40.0), Flow([1], start=20.0)],
+        "21b": [Flow([0, 1], stop=60.0), Flow([1], start=20.0), Flow([0], start=40.0)],
+    }[figure]
+    ends = {"20b": 135.0, "21a": 60.0, "21b": 80.0}
+    return {"network": Network(links, [replace(flow, packet_size=packet_size) for flow in flows]),
+            "duration": ends[figure] if duration is None else duration}  # fmt: skip
