@@ -161,16 +161,16 @@ def flat_start(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.
 
 @measure("time until rates are even", "s")
 def evening(
-    run: Trajectory, scenario: Scenario, after: float, band: float = 0.1, over: int = 1, until: float | None = None
+    run: Trajectory, scenario: Scenario, after: float, close: float = 0.1, over: int = 1, until: float | None = None
 ) -> float:
-    """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `band` of each other.
+    """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `close` of each other.
 
     Infinite if they do not.
     """
     time = run.data["time"].to_numpy()
     inside = _inside(time, (after, float(time[-1]) if until is None else until))
     x = np.apply_along_axis(_smooth, 0, run.rate.to_numpy()[inside], over)
-    apart = np.flatnonzero(np.ptp(x, axis=1) > band * x.mean(axis=1))
+    apart = np.flatnonzero(np.ptp(x, axis=1) > close * x.mean(axis=1))
     if not len(apart):
         return 0.0
     return float(time[inside][over - 1 :][apart[-1]]) - after if apart[-1] + 1 < len(x) else float("inf")
@@ -195,14 +195,14 @@ def follows(run: Trajectory, scenario: Scenario, flow: int, link: int, between: 
 
 @measure("time to settle", "s")
 def settling(
-    run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, band: float = 0.1,
+    run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
 ) -> float:  # fmt: skip
-    """Time from `after` until a flow's rate, averaged over `over` samples, stays within `band` of `target` (bit/s).
+    """Time from `after` until a flow's rate, averaged over `over` samples, stays within `close` of `target` (bit/s).
 
     Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not settle.
     """
-    return _settling(run, run.rate.to_numpy()[:, flow], after, target, band, until, over)
+    return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
 
 
 # ---- links -----------------------------------------------------------------------------------------------
@@ -265,11 +265,11 @@ def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: S
 
 @measure("settling time of the arrival rate", "s")
 def link_settling(
-    run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, band: float = 0.1,
+    run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
 ) -> float:  # fmt: skip
     """As `settling`, of what arrives at a link."""
-    return _settling(run, run.arrival.to_numpy()[:, link], after, target, band, until, over)
+    return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
 
 @measure("swing of the arrival rate")
@@ -393,13 +393,13 @@ def _smooth(values: FloatArray, over: int) -> FloatArray:
 
 
 def _settling(
-    run: Trajectory, values: FloatArray, after: float, target: float | None, band: float, until: float | None, over: int
+    run: Trajectory, values: FloatArray, after: float, target: float | None, close: float, until: float | None, over: int
 ) -> float:
     time = run.data["time"].to_numpy()
     inside = _inside(time, (after, float(time[-1]) if until is None else until))
     times, x = time[inside][over - 1 :], _smooth(values[inside], over)
     level = float(x[-max(1, len(x) // 10) :].mean()) if target is None else target
-    outside = np.flatnonzero(np.abs(x - level) > band * level)
+    outside = np.flatnonzero(np.abs(x - level) > close * level)
     if not len(outside):
         return 0.0
     return float(times[outside[-1]]) - after if outside[-1] + 1 < len(x) else float("inf")

@@ -201,16 +201,20 @@ def jetmax_topology(
 
 
 @setup
-def two_groups(
+def T1_crowd(
     flows: int,
     rtts: Sequence[float] = (0.22, 2.02),
     starts: Sequence[float] = (0.0, 5.0),
     duration: float = 150.0,
     buffer: str | None = None,
 ) -> Parts:
-    """T1 with half of the flows in the place of either (JETMAX fig. 5)."""
-    each = [k * 2 // flows for k in range(flows)]
-    network = Network.dumbbell("10 Mb/s", rtts=[rtts[k] for k in each], starts=[starts[k] for k in each], buffer=buffer)
+    """T1, or more flows on its link, half of them of either RTT and start (JETMAX fig. 5)."""
+    if flows == 2:
+        rtts, starts = (0.22, 2.02), (0.0, 5.0)
+    halves = [2 * k // flows for k in range(flows)]
+    network = Network.dumbbell(
+        "10 Mb/s", rtts=[rtts[k] for k in halves], starts=[starts[k] for k in halves], buffer=buffer
+    )
     return {"network": network, "duration": duration}
 
 
