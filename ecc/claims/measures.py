@@ -349,10 +349,10 @@ def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
     return float(_dropped(run, scenario, link, between).sum())
 
 
-@measure("lost", "bytes")
-def lost(run: Trajectory, scenario: Scenario) -> float:
-    """What is lost of the data of all flows and transfers, wherever that is."""
-    return float(run.flows["lost"].sum())
+@measure("dropped at all links", "bytes")
+def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
+    """What the buffers of all links drop."""
+    return float(run.drops.sum()) * scenario.network.flows[0].mean_packet
 
 
 # ---- transfers -------------------------------------------------------------------------------------------
@@ -393,7 +393,13 @@ def _smooth(values: FloatArray, over: int) -> FloatArray:
 
 
 def _settling(
-    run: Trajectory, values: FloatArray, after: float, target: float | None, close: float, until: float | None, over: int
+    run: Trajectory,
+    values: FloatArray,
+    after: float,
+    target: float | None,
+    close: float,
+    until: float | None,
+    over: int,
 ) -> float:
     time = run.data["time"].to_numpy()
     inside = _inside(time, (after, float(time[-1]) if until is None else until))

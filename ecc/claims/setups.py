@@ -235,11 +235,13 @@ def T5_crowds(crowd: str, seed: int, duration: float = 60.0, packet_size: int = 
 
 
 @setup
-def dumbbell_with_mice(duration: float = 150.0, rtt: float = 0.1, sigma: float = 0.5, packet_size: int = 1000) -> Parts:
+def dumbbell_with_mice(
+    duration: float = 150.0, rtt: float = 0.1, sigma: float = 0.5, spacing: str = "poisson"
+) -> Parts:
     """JETMAX fig. 14: two long flows, 5 s apart, and 500 short ones from 15 s on."""
-    network = Network.dumbbell("100 Mb/s", rtts=[rtt, rtt], delay=0.02, starts=[0.0, 5.0], packet_size=packet_size)
-    return {"network": network, "duration": duration,
-            "workload": Workload(arrivals=[Arrivals.lifetimes([0], start=15.0, sigma=sigma)])}  # fmt: skip
+    network = Network.dumbbell("100 Mb/s", rtts=[rtt, rtt], delay=0.02, starts=[0.0, 5.0])
+    mice = Arrivals.lifetimes([0], start=15.0, sigma=sigma, spacing=spacing)
+    return {"network": network, "duration": duration, "workload": Workload(arrivals=[mice])}
 
 
 @setup
@@ -274,16 +276,15 @@ def two_way(
     rtt: float | None = None,
     flows: int = 50,
     duration: float = 30.0,
-    packet_size: int = 1500,
-    fast_packet_size: int = 9000,
+    packet_sizes: Sequence[int] = (1000, 1500, 9000),
 ) -> Parts:
-    """JETMAX fig. 17: flows either way over a link of 20 ms and its twin, RTTs of 20 to 220 ms or all the same.
+    """JETMAX fig. 17: flows either way over a link of 20 ms and its twin, RTTs of 40 to 220 ms or all the same.
 
-    Above 1.1 Gb/s packets are larger, or runs would take minutes.
+    Packets are larger from 1 and from 2 Gb/s on, or runs would take minutes.
     """
     rng = np.random.default_rng(seed)
     delay = 0.02 if rtt is None else rtt / 4.0
-    size = packet_size if capacity <= 1.1e9 else fast_packet_size
+    size = packet_sizes[int(capacity >= 1e9) + int(capacity >= 2e9)]
     made = []
     for way in (0, 1):
         for _ in range(flows):
