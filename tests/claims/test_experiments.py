@@ -163,11 +163,11 @@ def test_entries_name_what_there_is(about):
             continue
         spec = job.arguments[0]
         parts = build(spec["setup"], spec["options"], 1)
-        Scenario(protocol=experiments._protocol(spec["protocol"]), **parts)
+        scenario = Scenario(protocol=experiments._protocol(spec["protocol"]), **parts)
         for item in spec["measures"]:
             measure = measures.get(item["measure"])
             inspect.signature(measure.function).bind(None, None, **item["arguments"])
-            measures.scale(measure, item["unit"], Scenario(protocol=experiments._protocol(spec["protocol"]), **parts))
+            measures.scale(measure, item["unit"], scenario)
             assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
     for item in about.experiment["expect"]:
         assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
