@@ -78,9 +78,9 @@ def test_ninety_percent_of_the_acks_may_be_lost():
     assert rates[0] == pytest.approx(rates[1], rel=0.01)
 
 
-def test_fluid_runs_refuse_them():
-    with pytest.raises(ValueError, match=r"impairments must be \(\) for a fluid run"):
-        simulate_fluid(scenario(RandomLoss(0.1, link=0)))
+def test_fluid_runs_refuse_what_only_packets_meet():
+    with pytest.raises(ValueError, match="impairments must be .* for a fluid run, got DelaySpikes"):
+        simulate_fluid(scenario(DelaySpikes(acks_of=1)))
 
 
 def test_buffers_in_packets_hold_mean_packets_of_fluid():

@@ -127,7 +127,9 @@ def test_mappings_that_make_no_sense_are_refused_in_one_line(mapping, message):
 
 def test_only_packets_run_several_protocols():
     scenario = Scenario(TWO, {"flows": {0: RCP(), 1: QIRCP()}}, 5.0)
-    with pytest.raises(ValueError, match="protocol must be one Protocol for a fluid run, got a mapping of RCP, QIRCP"):
+    with pytest.raises(
+        ValueError, match="protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got RCP, QIRCP"
+    ):
         ecc.fluid.simulate(scenario)
     with pytest.raises(TypeError, match="protocol must be one Protocol for a linear model, got Mix"):
         ecc.linearize(scenario.protocol, TWO)
