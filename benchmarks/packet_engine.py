@@ -3,15 +3,22 @@
 S1: 10 flows over 1 Gb/s, 50 ms. S2: 1,000 flows over 1 Gb/s, 20-220 ms. S3: 100,000 flows over 100 Gb/s, 20-220 ms.
 1500-byte packets, flows at the equilibrium. Each is run with RCP's compiled hooks, and bare: the same flows at fixed
 rates, without hooks; S1 and S2 with XCP's too (windows, sent in bursts), S1 with NewReno's (from its start, with a
-buffer of one bandwidth-delay product), and, where ns-2 is installed, with those of ns-2. The best of N runs counts;
-CPU seconds are those inside the engine, after a first stretch in which the pipes fill, and for ns-2 those of a long
-run less those of its first stretch.
+buffer of one bandwidth-delay product), and, where they are installed, with those of ns-2 and ns-3 (Debian's `ns2`,
+`libns3-dev`), in turns with ours. The best of N runs counts; CPU seconds are those inside the engine, after a first
+stretch in which the pipes fill, and for ns-2 those of a long run less those of its first stretch. Of ns-3 a shorter
+stretch is measured, in which it loses nothing; Debian's libraries keep its logging, switched off, in the code.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
+import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +37,15 @@ CASES = {  # capacity [bit/s], RTTs [s], warm-up and measured stretch [s]
     "S3": (1e11, np.linspace(0.02, 0.22, 100_000), 0.3, 0.6),
 }
 GOALS = {"S1": 12.0, "S2": 6.0, "S3": 1.0}  # M data packets per CPU second, with RCP
-XCP_CASES, XCP_GOAL = ("S1", "S2"), 8.0  # times ns-2's XCP
-NEWRENO_CASES, NEWRENO_GOAL = ("S1",), 7.0  # times ns-2's NewReno
+PEERS = {  # how many times as fast as these
+    ("S1", "XCP"): {"ns-2": 8.0},
+    ("S2", "XCP"): {"ns-2": 8.0},
+    ("S1", "NewReno"): {"ns-2": 7.0, "ns-3": 250.0},
+}
 NEWRENO_WARM_UP = 10.0  # s: slow start and its losses
+NS3_SPAN = (1.0, 4.0)  # s: its slow start loses nothing
+NS3_SOURCE = Path(__file__).with_name("ns3.cc")
+NS3_MODULES = ("applications", "internet", "point-to-point", "traffic-control", "network", "core")
 MOST_BYTES_PER_PACKET, MOST_BYTES_PER_FLOW = 200, 1024
 
 
@@ -115,8 +128,52 @@ def measure_ns2(case: str, hooks: str) -> float:
     return float(packets / 12_000.0 / (long.cpu_seconds - short.cpu_seconds) / 1e6)
 
 
+@functools.cache
+def ns3_program() -> Path | None:
+    """Return ns-3's NewReno, compiled; None without a compiler or the headers of ns-3."""
+    compiler = shutil.which("c++")
+    if compiler is None or not Path("/usr/include/ns3/core-module.h").exists():
+        return None
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory)
+    program = Path(directory) / "ns3"
+    libraries = [f"-lns3-{module}" for module in NS3_MODULES]
+    subprocess.run([compiler, "-O3", "-o", program, NS3_SOURCE, *libraries], check=True)
+    return program
+
+
+def measure_ns3(case: str, hooks: str) -> float:
+    """Return M data packets per CPU second of ns-3's NewReno.
+
+    Parameters
+        case : "S1". hooks : "NewReno".
+    """
+    capacity, rtts, _, _ = CASES[case]
+    buffer = network_of(case, hooks).links[0].buffer
+    assert buffer is not None
+    given = (int(capacity), rtts[0], len(rtts), buffer // 1500, *NS3_SPAN)
+    done = subprocess.run([str(ns3_program()), *map(str, given)], capture_output=True, text=True, check=True)
+    packets, seconds = map(float, done.stdout.split())
+    assert packets > 0.99 * (NS3_SPAN[1] - NS3_SPAN[0]) * capacity / 12_016.0  # frames of 1502 bytes; the link is full
+    return packets / seconds / 1e6
+
+
+def peers_of(case: str, hooks: str) -> dict[str, Callable[[str, str], float]]:
+    """Return how the peers of a case are measured that are installed.
+
+    Parameters
+        case, hooks : see engine_of.
+    """
+    ready = {"ns-2": ns2.installed, "ns-3": "ns-3" in PEERS.get((case, hooks), {}) and ns3_program() is not None}
+    measures = {"ns-2": measure_ns2, "ns-3": measure_ns3}
+    for name in PEERS.get((case, hooks), {}):
+        if not ready[name]:
+            print(f"{case:4}  {hooks:7}  {name} is not installed: left out")
+    return {name: measures[name] for name in PEERS.get((case, hooks), {}) if ready[name]}
+
+
 def main() -> None:
-    """Print one row a case: the figure, the goal and the ratio."""
+    """Print one row a case and one a peer: the figure, the goal and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="S1, S2 or S3; all by default")
     parser.add_argument("--repeat", type=int, default=3)
@@ -125,18 +182,19 @@ def main() -> None:
         parser.error(f"CASE must be one of {', '.join(CASES)}, got {', '.join(sorted(unknown))}")
     print("case  hooks    M packets/CPU s  goal  ratio  events/packet  bytes/packet beyond 1 KiB a flow")
     for case in arguments.cases or CASES:
-        goals = {"RCP": GOALS[case]}
-        held = {"XCP": XCP_GOAL} if case in XCP_CASES else {}
-        held |= {"NewReno": NEWRENO_GOAL} if case in NEWRENO_CASES else {}
-        for hooks, times in held.items() if ns2.installed else ():
-            peer = max(measure_ns2(case, hooks) for _ in range(arguments.repeat))
-            print(f"{case:4}  ns-2's {hooks:7} {peer:10.2f}")
-            goals[hooks] = times * peer
-        for hooks in ("RCP", *held, "none"):
-            runs = [measure(case, hooks) for _ in range(arguments.repeat)]
+        for hooks in ("RCP", *(hooks for of, hooks in PEERS if of == case), "none"):
+            peers = peers_of(case, hooks)
+            runs, theirs = [], {name: 0.0 for name in peers}
+            for _ in range(arguments.repeat):
+                runs.append(measure(case, hooks))
+                for name, measure_peer in peers.items():
+                    theirs[name] = max(theirs[name], measure_peer(case, hooks))
             speed, events, beyond = max(runs)
-            goal = f"{goals[hooks]:4.1f}  {speed / goals[hooks]:5.2f}" if hooks in goals else "   -      -"
+            goal = f"{GOALS[case]:4.1f}  {speed / GOALS[case]:5.2f}" if hooks == "RCP" else "   -      -"
             print(f"{case:4}  {hooks:7}  {speed:15.2f}  {goal}  {events:13.2f}  {beyond:.0f}")
+            for name, figure in theirs.items():
+                times = PEERS[case, hooks][name]
+                print(f"{case:4}    of {name} {figure:15.3f}, here {speed / figure:.1f} times that; goal {times:.0f}")
             assert beyond <= MOST_BYTES_PER_PACKET
 
 
