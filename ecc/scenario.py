@@ -100,10 +100,18 @@ class Scenario:
             object.__setattr__(self, "protocol", given)
         if not isinstance(given, Protocol | Mix):
             raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {given!r}")
+        flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
+        runs: Sequence[Protocol]
         if isinstance(given, Mix):
-            templates = self.workload.templates if self.workload else []
-            runs = given.of_flows(self.network.n_flows, len(templates))
-            given.of_links(self.network, list(zip([*self.network.flows, *templates], runs, strict=True)))
+            runs = given.of_flows(self.network.n_flows, len(flows) - self.network.n_flows)
+            given.of_links(self.network, list(zip(flows, runs, strict=True)))
+        else:
+            runs = [given] * len(flows)
+        for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):
+            if 0 < protocol.receiver_window < flow.largest_packet:
+                which = f"flow {index}" if index < self.network.n_flows else "the workload"
+                allowed = f"0 or >= {flow.largest_packet} bytes, a packet"
+                raise ValueError(f"receiver_window must be {allowed}, got {protocol.receiver_window} ({which})")
 
     def _check_clocks(self) -> None:
         n = self.network.n_links

@@ -21,6 +21,15 @@ outstanding(const ecc_engine_t *self, uint32_t index)
     return flow->repairs ? ecc_transport_in_flight(&self->transports[index]) : ecc_state_in_flight(flow);
 }
 
+/* Whether the window keeps a packet back. */
+static inline bool
+is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
+{
+    int64_t out = outstanding(self, index);
+
+    return out > 0 && (double) (out + size) > self->flows[index].window;
+}
+
 /* rto of the text. */
 static ecc_ps_t
 timeout(const ecc_engine_t *self, uint32_t index)
@@ -164,8 +173,7 @@ go_on(ecc_engine_t *self, uint32_t index)
         int ret;
         flow->changed = false;
         if (size <= 0
-            || (flow->window > 0.0 && segment.rule != 1
-                && (double) (outstanding(self, index) + size) > flow->window)
+            || (flow->window > 0.0 && segment.rule != 1 && is_full(self, index, size))
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;

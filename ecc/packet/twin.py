@@ -425,7 +425,8 @@ class Twin:
         """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
         while flow.active:
             segment = flow.next
-            full = flow.window > 0.0 and segment.rule != 1 and flow.outstanding + segment.size > flow.window
+            limited = flow.window > 0.0 and segment.rule != 1 and flow.outstanding > 0
+            full = limited and flow.outstanding + segment.size > flow.window
             if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
                 self.set_timer(Kind.SEND, flow.index, None)
                 return

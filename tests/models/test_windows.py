@@ -10,8 +10,9 @@ from ecc.errors import LinearizationError
 from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import BIC, FAST, NewReno, Vegas, bic, fast, vegas, window_books
 from ecc.models.base import settings
-from ecc.network import Network
+from ecc.network import Flow, Network
 from ecc.scenario import Scenario
+from ecc.workload import Workload
 
 WINDOWS = [NewReno(), NewReno(transport="sack"), Vegas(), FAST(alpha=5.0), BIC(), BIC(form="linux")]
 every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{type(p).__name__}-{'-'.join(settings(p))}")
@@ -29,6 +30,19 @@ every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{typ
         (lambda: FAST(gamma=1.5), "gamma must be <= 1, got 1.5"),
         (lambda: FAST().equilibrium(Network.dumbbell("1 Mb/s", [0.1]), np.array([0])), "assignment must be None"),
         (lambda: BIC(form="cubic"), "form must be one of 'paper', 'linux', got 'cubic'"),
+        (
+            lambda: Scenario(Network.dumbbell("1 Mb/s", [0.1]), NewReno(receiver_window=999), 1.0),
+            r"receiver_window must be 0 or >= 1000 bytes, a packet, got 999 \(flow 0\)",
+        ),
+        (
+            lambda: Scenario(
+                Network.dumbbell("1 Mb/s", [0.1]),
+                NewReno(receiver_window=1000),
+                1.0,
+                workload=Workload(transfers=[Flow((0,), packet_size=1500, size=3000)]),
+            ),
+            r"receiver_window must be 0 or >= 1500 bytes, a packet, got 1000 \(the workload\)",
+        ),
     ],
 )
 def test_bad_parameters_get_one_line(make, message):

@@ -321,7 +321,7 @@ def cases(draw: Any) -> Case:
         flow["header_offset"], flow["header_bytes"] = draw(st.sampled_from(REGIONS)), draw(st.sampled_from([0, 0, 32]))
         flow["access_delay"], flow["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
         flow["rate"] = draw(st.sampled_from([0.0, 5e5, 2e6]))
-        flow["window"] = draw(st.sampled_from([0.0, 0.0, 1500.0, 6000.0]))
+        flow["window"] = draw(st.sampled_from([0.0, 0.0, 300.0, 1500.0, 6000.0]))
         flow["bottleneck"] = draw(st.sampled_from([-1, DTYPES[FlowState].fields["bottleneck"][1]]))
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
@@ -612,6 +612,13 @@ def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any
     drops = [event for event in twin.traced if event[1] == Kind.DROP]
     assert drops[:3] == [(0, Kind.DROP, 0, 3000), (0, Kind.DROP, 0, 4000), (0, Kind.DROP, 0, 5000)]
     assert twin.flows[0].lost > 0 and twin.links[0].queue <= 3000
+
+
+def test_a_window_below_a_packet_lets_one_out_at_a_time(compiled: Any) -> None:
+    case = one_flow(window=1.0, ack_delay=picoseconds(0.02), duration=0.1)
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    assert [event[0] // 10**9 for event in twin.traced if event[1] == Kind.ACK] == [21, 42, 63, 84]
 
 
 def test_a_transfer_that_follows_waits_where_the_data_went(compiled: Any) -> None:
