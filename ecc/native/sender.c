@@ -62,7 +62,7 @@ next(const ecc_engine_t *self, uint32_t index)
     }
     if (flow->size >= 0) {
         int64_t owed = flow->size - (flow->sent - flow->lost);
-        segment.size = owed < flow->packet_size ? owed : flow->packet_size;
+        segment.size = owed < flow->packet_size ? (int32_t) owed : flow->packet_size;
     }
     return segment;
 }
@@ -104,8 +104,8 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
-    int64_t size = segment.size;
-    int64_t paced_size;
+    int32_t size = segment.size;
+    int32_t paced_size;
     ecc_ps_t due;
     uint32_t id;
     int ret = ecc_packets_take(&self->packets, &self->memory, &id);
@@ -120,13 +120,13 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     packet->sent = self->now;
     packet->offset = segment.begin;
     packet->flow = index;
-    packet->size = (int32_t) size;
+    packet->size = size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
     flow->last = self->now;
-    paced_size = flow->has_header_bytes ? size + flow->is->header_bytes : size;
+    paced_size = flow->has_header_bytes ? size + (int32_t) flow->is->header_bytes : size;
     if (flow->last_size != paced_size) {
-        flow->last_size = (int32_t) paced_size;
+        flow->last_size = paced_size;
         flow->gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
     ret = ecc_ask_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, segment.rule != 0 && segment.rule != 3);
@@ -169,7 +169,7 @@ go_on(ecc_engine_t *self, uint32_t index)
 
     for (;;) {
         ecc_segment_t segment = next(self, index);
-        int64_t size = segment.size;
+        int32_t size = segment.size;
         int ret;
         flow->changed = false;
         if (size <= 0

@@ -91,7 +91,7 @@ hole(const ecc_transport_t *self, int64_t place, int64_t end, int64_t size, uint
     if (begin >= end) {
         return (ecc_segment_t) { 0 };
     }
-    return (ecc_segment_t) { begin, least(size, ecc_ranges_until(&self->sacked, begin, end) - begin), rule };
+    return (ecc_segment_t) { begin, (int32_t) least(size, ecc_ranges_until(&self->sacked, begin, end) - begin), rule };
 }
 
 /* What is sent again, though it is not held for lost, where nothing new can go. */
@@ -107,7 +107,7 @@ rescue(const ecc_transport_t *self, int64_t size)
     segment = hole(self, self->again, highest, size, 4);
     if (segment.size == 0 && self->una > self->rescue && highest < self->top) {
         int64_t begin = most(highest, self->top - size);
-        segment = (ecc_segment_t) { begin, self->top - begin, 5 };
+        segment = (ecc_segment_t) { begin, (int32_t) (self->top - begin), 5 };
     }
     return segment;
 }
@@ -125,7 +125,8 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         segment = hole(self, self->again, self->gone, size, 2);
     }
     if (segment.size == 0) {
-        segment = (ecc_segment_t) { self->top, flow->size < 0 ? size : least(size, flow->size - self->top), 3 };
+        int64_t left = flow->size < 0 ? size : least(size, flow->size - self->top);
+        segment = (ecc_segment_t) { self->top, (int32_t) left, 3 };
         if (self->window > 0 && segment.begin + segment.size > self->una + self->window) {
             segment.size = 0;
         }

@@ -8,10 +8,10 @@
 
 #include "state.h"
 
-/* What is to be sent next. */
+/* What is to be sent next; small enough for registers. */
 typedef struct {
     int64_t begin;
-    int64_t size; /* 0: nothing */
+    int32_t size;  /* 0: nothing */
     uint32_t rule; /* 1 to 5, of the text */
 } ecc_segment_t;
 
