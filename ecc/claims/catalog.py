@@ -9,6 +9,7 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
     delays_and_bottlenecks,
     integral_loops,
     queues_and_rates,
+    router_work,
     stationary_rates,
 )
 from ecc.claims.ledger import CHECKS, Check, Claim, claims

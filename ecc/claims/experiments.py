@@ -31,8 +31,8 @@ Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
 all of it is done for each value of an option (of several options one after the other: all values must differ). An
 expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
-measure over the first option, or the one it names as `over_option`. `missing` names a fact without which a miss proves
-nothing ("not comparable").
+measure over the first option, or the one it names as `over_option`. One with `argument`, `values` and `x` draws it over the
+values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not comparable").
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
 CONTROL = frozenset(
     "run runs measure unit reported band within at_least at_most below above times at name as number".split()
-    + "x_title log_x log_y over_option".split()
+    + "x_title log_x log_y over_option argument values x".split()
 )
 """Keys of an expectation that are no arguments of its measure."""
 
@@ -97,7 +97,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
         for label in entry["runs"]:
             for point in _points(entry):
                 wanted = [e for e in _expectations(claim) if _applies(e, label, point)]
-                drawn = [c for c in entry.get("curve", []) if not version]
+                drawn = [] if version else _drawn(entry)
                 if not wanted and not drawn and not entry.get("figures", True):
                     continue
                 spec = {
@@ -171,6 +171,16 @@ def _places(item: Mapping[str, Any], entry: Mapping[str, Any]) -> list[dict[str,
         return [{}]
     values = item.get("at", [_value_of(point) for point in _points(entry)])
     return [{"at": value} for value in (values if isinstance(values, list) else [values])]
+
+
+def _drawn(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the curves of an entry measure in each run."""
+    return [item for curve in entry.get("curve", []) for item in _points_of(curve)]
+
+
+def _points_of(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A curve as it is measured in a run: once, or for each value of its argument."""
+    return [{**curve, curve["argument"]: value} for value in curve["values"]] if "argument" in curve else [dict(curve)]
 
 
 def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> bool:
@@ -329,7 +339,7 @@ def _find(
 def _position(claim: Claim, label: str, value: Any, version: str, wanted: Mapping[str, Any]) -> int:
     point = {} if value is None else {_option(claim.experiment, value): value}
     specs = [_spec_of(e) for e in _expectations(claim) if _applies(e, label, point)]
-    specs += [] if version else [_spec_of(c) for c in claim.experiment.get("curve", [])]
+    specs += [] if version else [_spec_of(c) for c in _drawn(claim.experiment)]
     return specs.index(dict(wanted))
 
 
@@ -482,13 +492,16 @@ def _pictures(claim: Claim, by_role: Mapping[Any, Any]) -> list[Picture]:
 
 
 def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -> Picture:
-    """A measure over the values of the sweep, a line for each run, beside what the paper shows."""
-    sweep = claim.experiment["sweep"]
-    name = curve.get("over_option", next(iter(sweep)))
-    values = sweep[name]
+    """A measure over the values of the sweep or of an argument, a line for each run, beside what the paper shows."""
+    if "argument" in curve:
+        name, values, points = curve["argument"], curve["x"], _points_of(curve)
+    else:
+        sweep = claim.experiment["sweep"]
+        name = curve.get("over_option", next(iter(sweep)))
+        values, points = sweep[name], [{**curve, "at": value} for value in sweep[name]]
     lines, widest = {}, 0.0
     for label in claim.experiment["runs"]:
-        found = [_find(claim, by_role, {**curve, "at": value}, "", label, "packet") for value in values]
+        found = [_find(claim, by_role, point, "", label, "packet") for point in points]
         lines[label] = [f.mean if f else float("nan") for f in found]
         widest = max([widest, *(f.half / abs(f.mean) for f in found if f and f.mean)])
     shown = {

@@ -138,6 +138,14 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
     return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).max())
 
 
+@measure("flows counted")
+def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+    """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
+    on = [k for k, flow in enumerate(scenario.network.flows) if link in flow.route]
+    x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
+    return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
+
+
 @measure("swing of the rate")
 def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""

@@ -79,6 +79,7 @@ def joins(
 def flash_crowd(
     joining: int = 50,
     join_at: float = 15.0,
+    spread: float = 0.0,
     leave_at: float | None = None,
     capacity: str = "100 Mb/s",
     rtt: float = 0.12,
@@ -86,9 +87,10 @@ def flash_crowd(
     duration: float = 40.0,
     packet_size: int = 1000,
 ) -> Parts:
-    """One flow, and many that join it at once (THESIS figs. 11, 23, 24; EVAL sec. 4.5)."""
+    """One flow, and many that join it within `spread` seconds (THESIS figs. 11, 23, 24; EVAL sec. 4.6)."""
+    joins = [join_at + spread * k / joining for k in range(joining)]
     network = Network.dumbbell(
-        capacity, rtts=[rtt] * (joining + 1), delay=delay, starts=[0.0] + [join_at] * joining,
+        capacity, rtts=[rtt] * (joining + 1), delay=delay, starts=[0.0, *joins],
         stops=[duration] + [duration if leave_at is None else leave_at] * joining, packet_size=packet_size,
     )  # fmt: skip
     return {"network": network, "duration": duration}
@@ -134,6 +136,25 @@ def wan_in_lab(
     places: dict[str, dict[str, Any]] = {"data": {"link": 0}, "ack": {"acks_of": "all"}}
     impairments = [RandomLoss(loss, **places[kind]) for kind in lost] if loss else []
     return {"network": network, "duration": duration, "impairments": impairments}
+
+
+@setup
+def transfers(
+    capacity: str = "2.4 Gb/s",
+    load: float = 0.9,
+    rtt: float = 0.1,
+    mean_packets: float = 30.0,
+    shape: float = 1.4,
+    duration: float = 20.0,
+    packet_size: int = 1000,
+    buffer: str | None = None,
+) -> Parts:
+    """Poisson arrivals of Pareto sizes over one link, alone: the flow of the network starts as the run ends."""
+    network = Network.dumbbell(capacity, rtts=[rtt], starts=[duration], packet_size=packet_size, buffer=buffer)
+    sent = Arrivals.at_load(
+        [0], load, capacity, round(mean_packets * packet_size), shape=shape, packet_size=packet_size
+    )  # fmt: skip
+    return {"network": network, "duration": duration, "workload": Workload(arrivals=[sent])}
 
 
 # ---- several links ---------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from ecc.claims.content import code_digest, function_digest
 from ecc.claims.ledger import Claim, Verdict, claims
 from ecc.claims.setups import SETUPS, build
 from ecc.claims.store import Store
+from ecc.models import JetMax
+from ecc.packet.hook_time import nanoseconds
 from ecc.scenario import Scenario
 
 ENTRY = {
@@ -185,3 +187,21 @@ def test_unknown_names_are_refused():
     about = replace(claim(), experiment=ENTRY | {"sweep": {"duration": [1.0], "starts": [1.0]}})
     with pytest.raises(ValueError, match="sweep must have every value once, got"):
         experiments.plan(about)
+
+
+def test_a_curve_over_an_argument_is_measured_in_each_run():
+    values = [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
+    curve = {"measure": "rate", "flow": 0, "argument": "between", "values": values, "x": [1.0, 2.0, 3.0]}
+    about = claim(curve=[curve])
+    jobs = experiments.plan(about)
+    for job in jobs:
+        asked = [item["arguments"]["between"] for item in job.arguments[0]["measures"] if item["measure"] == "rate"]
+        assert asked[-3:] == values
+    found = judged(holds, curve=[curve])
+    assert found.verdict is Verdict.CONFIRMED and found.pictures[-1].title == "sending rate"
+    assert [line["name"] for line in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP"]
+
+
+def test_hook_times_of_a_router_with_fewer_hooks():
+    taken = nanoseconds(JetMax(), repeat=1, calls=20_000)
+    assert taken["on_arrival"] > 0.0 and taken["on_departure"] == 0.0

@@ -26,6 +26,7 @@ QUICK = {
     "jm-loss": Verdict.CONFIRMED,
     "mm-1": Verdict.CONFIRMED,
     "mx-1": Verdict.CONDITIONAL,
+    "hdr": Verdict.CONFIRMED,
 }
 LONG = {
     "qi-3": Verdict.CONFIRMED,
@@ -52,6 +53,8 @@ LONG = {
     "th-f9": Verdict.CONFIRMED,
     "th-f11": Verdict.CONFIRMED,
     "th-f16": Verdict.CONDITIONAL,
+    "cpu": Verdict.NOT_COMPARABLE,
+    "ops": Verdict.CONFIRMED,
 }
 
 
