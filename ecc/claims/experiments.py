@@ -31,8 +31,9 @@ Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
 all of it is done for each value of an option (of several options one after the other: all values must differ). An
 expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
-measure over the first option, or the one it names as `over_option`. One with `argument`, `values` and `x` draws it over the
-values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not comparable").
+measure over the first option, or the one it names as `over_option`. One with `argument`, `values` and `x` draws it over
+the values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not
+comparable").
 """
 
 from __future__ import annotations

@@ -203,5 +203,5 @@ def test_a_curve_over_an_argument_is_measured_in_each_run():
 
 
 def test_hook_times_of_a_router_with_fewer_hooks():
-    taken = nanoseconds(JetMax(), repeat=1, calls=20_000)
+    taken = nanoseconds(JetMax())
     assert taken["on_arrival"] > 0.0 and taken["on_departure"] == 0.0
