@@ -139,7 +139,7 @@ def test_only_packets_run_several_protocols():
         simulate(scenario, start="equilibrium")
     with pytest.raises(ValueError, match="ConstantRate heeds no feedback: it has no linear model"):
         ecc.linearize(ConstantRate("1 Mb/s"), TWO)
-    with pytest.raises(ValueError, match="protocol must be one Protocol, maybe beside ConstantRate, .* got ConstantRate"):
+    with pytest.raises(ValueError, match="must be one Protocol, maybe beside ConstantRate, .* got ConstantRate"):
         ecc.fluid.simulate(scenario.with_(protocol=ConstantRate("1 Mb/s")))
     with pytest.raises(ValueError, match="rate must be > 0 bit/s, got 0"):
         ConstantRate(0)
