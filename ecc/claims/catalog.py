@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from ecc.claims import (  # noqa: F401  (they register their checks)
     convergence,
     delays_and_bottlenecks,
+    heterogeneous,
     integral_loops,
     queues_and_rates,
     router_work,
     stationary_rates,
+    theorem_search,
 )
 from ecc.claims.ledger import CHECKS, Check, Claim, claims
 

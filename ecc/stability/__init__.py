@@ -4,21 +4,29 @@ from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment
 from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.gains import critical_gain
 from ecc.stability.maps import stability_map
+from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
+from ecc.stability.theorems import THEOREMS, Theorem, search
 from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
+    "THEOREMS",
     "BottleneckAssignment",
     "MeasuredBoundary",
     "PushedRun",
     "RelayCycle",
     "RunVerdict",
+    "Theorem",
+    "WorstMix",
+    "bears_all_mixes",
     "bottleneck_assignment",
     "critical_gain",
     "judge",
     "measured_boundary",
     "pushed_run",
     "relay_cycle",
+    "search",
     "stability_map",
     "water_filled",
+    "worst_mix",
 ]

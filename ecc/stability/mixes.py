@@ -1,0 +1,233 @@
+"""The worst RTT mix of a loop, among all mixes of one mean: a moment problem with a closed solution.
+
+Where a loop over one link is 1 + G(s) mean(exp(-s D_i)) = 0, G holding the mean RTT d but no other trace of the mix, a
+root lies at s = j w exactly if x = w D has the moments
+
+    E cos x = C,   E sin x = S,   E x = w d      with  C - j S = -1/G(j w).
+
+Let a = w D_min. The least mean of any x >= a with these first two moments is that of two values, a and another: with
+C' - j S' = (C - j S) exp(j a), 0 <= C'^2 + S'^2 <= 1,
+
+    x = a + 2 atan2(1 - C', S'),   p = ((1 - C')^2 + S'^2)/(2 (1 - C')),   least mean = a + p (x - a).
+
+Proof: f(x) = (x - a) + b (1 - cos(x - a)) - c sin(x - a), with b, c such that f = f' = 0 at the second value, has f = 0
+at a as well, so that its expectation is E(x - a) less a constant. f' = 1 + (a sinusoid) vanishes twice a period at
+most: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one to the next. The
+mean is raised at will by a far away delay, so a mix of mean d has the root exactly if the least mean is <= w d.
+
+A loop that is stable at a gain below every such w is stable for all mixes: they are connected, and no root can cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+
+from ecc.closed_loop import linearize
+from ecc.models.base import Protocol
+from ecc.network import Network
+from ecc.stability.gains import critical_gain
+
+__all__ = ["WorstMix", "bears_all_mixes", "least_mean", "slack_of_mixes", "worst_mix"]
+
+_FREQUENCIES = 600  # on which the slack is first looked at
+_GAINS = 30  # below that of equal RTTs, looked at for the first that some mix cannot bear
+_CAPACITY = 1e9  # bit/s; the loops do not depend on it
+
+
+@dataclass(frozen=True)
+class WorstMix:
+    """The least critical gain over all RTT mixes of one mean, and the mix that has it.
+
+    Fields
+        value : gain below which every mix is stable.
+        equal : critical gain where all RTTs are equal.
+        frequency : of the root that crosses [rad/s, or rad/step].
+        rtts : the two RTTs of the worst mix [s]. share : of flows that have the longer one; 1: all are equal.
+    """
+
+    value: float
+    equal: float
+    frequency: float
+    rtts: tuple[float, float]
+    share: float
+
+
+def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the least mean of x >= least with a given E exp(-j x), and the two values that reach it.
+
+    Parameters
+        moment : complex, any shape. least : same shape, rad.
+    Returns
+        mean : rad; inf where |moment| > 1. second : the value other than `least`, rad. share : its probability.
+    """
+    lowest = np.asarray(least, dtype=float)
+    turned = np.asarray(moment) * np.exp(1j * lowest)
+    gap, sine = 1.0 - turned.real, -turned.imag
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(gap > 0.0, (gap * gap + sine * sine) / (2.0 * gap), 0.0)
+    second = lowest + 2.0 * np.arctan2(gap, sine)
+    mean = lowest + share * (second - lowest)
+    return np.where(np.abs(turned) <= 1.0 + 1e-12, mean, inf), second, share
+
+
+def slack_of_mixes(
+    loop: Callable[[NDArray[Any]], NDArray[Any]], mean_rtt: float, least_rtt: float = 0.0, top: float = nan
+) -> tuple[float, float]:
+    """Return by which factor mean RTTs may grow, at least, before some mix has a root on the axis.
+
+    Parameters
+        loop : frequencies -> open loop L where all RTTs are `mean_rtt`.
+        mean_rtt, least_rtt : floats, s or steps. top : frequency up to which mixes are looked at.
+    Returns
+        slack : least mean/(w mean_rtt) over frequencies w; <= 1 where some mix of this mean is not stable.
+        frequency : where.
+    """
+
+    def ratio(omega: Any) -> NDArray[Any]:
+        w = np.atleast_1d(omega)
+        moment = -np.exp(-1j * w * mean_rtt) / loop(w)
+        return least_mean(moment, w * least_rtt)[0] / (w * mean_rtt)
+
+    grid = np.linspace(0.0, top, _FREQUENCIES + 1)[1:]
+    found = ratio(grid)
+    at = int(np.argmin(found))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    fine = np.linspace(low, high, 100)  # the end of |moment| <= 1 may lie between
+    near = ratio(fine)
+    best = int(np.argmin(near))
+    polished = minimize_scalar(
+        lambda w: min(float(ratio(w)[0]), 1e6), bounds=(fine[max(best - 1, 0)], fine[min(best + 1, 99)]),
+        method="bounded", options={"xatol": 1e-12 * top},
+    )  # fmt: skip
+    if polished.fun < near[best]:
+        return float(polished.fun), float(polished.x)
+    return float(near[best]), float(fine[best])
+
+
+def worst_mix(
+    protocol: Protocol,
+    mean_rtt: float,
+    parameter: str = "alpha",
+    time: str = "continuous",
+    least_rtt: float = 0.0,
+) -> WorstMix:
+    """Return the least critical gain over all RTT mixes with this mean on one link, and the mix that has it.
+
+    Implements the moment problem of the module's text; beyond the published bounds, which are sufficient.
+
+    Parameters
+        protocol : Protocol whose router knows of RTTs only their mean. mean_rtt : float, s.
+        parameter : name of the gain. time : "continuous" or "discrete" (whole steps: see Notes).
+        least_rtt : float, s, >= 0. Least RTT that a mix may have; one interval at least in discrete time.
+    Returns
+        WorstMix.
+    Raises
+        ValueError: another time; least_rtt not below mean_rtt; a router that scales by the largest RTT.
+    Notes: G is read off the open loop at equal RTTs. In discrete time the delays of the moment problem may be any
+        numbers >= 1 step: `value` is safe for the mixes of whole steps, which need not reach it. The gain is searched
+        on a grid, then bisected to 1e-9. Cost: about 60 linear models.
+    Example
+        >>> from ecc.models import QIRCP
+        >>> round(worst_mix(QIRCP(), 0.1).value, 6)
+        1.570796
+    """
+    if time not in ("continuous", "discrete"):
+        raise ValueError(f"time must be 'continuous' or 'discrete', got {time!r}")
+    if not 0.0 <= least_rtt < mean_rtt:
+        raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
+    if protocol.scaling_rtt != "mean":
+        raise ValueError(f"rtt must be 'mean' for a worst mix, got {protocol.scaling_rtt!r}")
+    network = Network.dumbbell(_CAPACITY, [mean_rtt])
+    step = protocol.params()["interval"] if time == "discrete" else 1.0
+    mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
+    least = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
+    equal = critical_gain(protocol, network, parameter, time)
+    if not 0.0 < equal.value < inf:
+        raise ValueError(f"{parameter} must have a critical value > 0 at equal RTTs, got {equal.value:g}")
+    top = np.pi if time == "discrete" else 8.0 * equal.frequency
+
+    def slack(gain: float) -> tuple[float, float]:
+        system = linearize(replace(protocol, **{parameter: gain}), network, time)
+        return slack_of_mixes(
+            lambda w: system.open_loop(np.exp(1j * w) if time == "discrete" else 1j * w), mean, least, top
+        )
+
+    gains: list[float] = (equal.value * np.linspace(0.0, 1.0, _GAINS + 1)[1:]).tolist()
+    unsafe = [gain for gain in gains[:-1] if slack(gain)[0] <= 1.0]
+    high = unsafe[0] if unsafe else equal.value
+    low = high - gains[0]
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if slack(middle)[0] <= 1.0 else (middle, high)
+    omega = slack(high)[1]
+    system = linearize(replace(protocol, **{parameter: high}), network, time)
+    at = np.exp(1j * omega) if time == "discrete" else 1j * omega
+    moment = -np.exp(-1j * omega * mean) / system.open_loop(at)
+    _, second, share = least_mean(moment, omega * least)
+    longer = float(second) / omega * step
+    if abs(high / equal.value - 1.0) < 1e-8:
+        return WorstMix(equal.value, equal.value, equal.frequency, (mean_rtt, mean_rtt), 1.0)
+    return WorstMix(float(high), equal.value, omega, (least * step, longer), float(share))
+
+
+def bears_all_mixes(alpha: float, beta: float) -> bool:
+    """Return whether RCP, or XCP, with a free queue is proven stable for every RTT mix, whatever its mean.
+
+    The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
+
+        C = beta w^2/(beta^2 + alpha^2 w^2),   S = alpha w^3/(beta^2 + alpha^2 w^2);
+
+    ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
+
+    Parameters
+        alpha, beta : floats, > 0. Gains, taken as the exact binary numbers that they are.
+    Returns
+        bool : False where it is not so, or too close to be settled on pieces of 2^-40.
+    Raises
+        ValueError: a gain that is not > 0. ImportError: python-flint is not installed.
+    Example
+        >>> bears_all_mixes(0.4, 0.226)  # XCP's own
+        True
+    """
+    from flint import arb
+
+    for name, gain in (("alpha", alpha), ("beta", beta)):
+        if not gain > 0.0:
+            raise ValueError(f"{name} must be > 0, got {gain!r}")
+    a, b = arb(float(alpha)), arb(float(beta))
+
+    def clear(low: float, high: float) -> bool:
+        """Whether no mix of mean 1 has a root between two frequencies; both sums grow with w."""
+
+        def moments(w: Any) -> tuple[Any, Any]:
+            below = b * b + a * a * w * w
+            return b * w * w / below, a * w * w * w / below
+
+        (c0, s0), (c1, s1) = moments(arb(low)), moments(arb(high))
+        if c0 * c0 + s0 * s0 > 1:
+            return True
+        cosine, sine = c0.union(c1), s0.union(s1)
+        gap = 1 - cosine
+        if not gap > 0:
+            return False
+        return bool((gap + sine * sine / gap) * arb.atan2(gap, sine) > arb(high))
+
+    top = 1.0
+    while alpha**2 * top**2 + beta**2 >= top**4:  # |alpha j w + beta| < w^2 from there on
+        top *= 2.0
+    todo = [(0.0, top)]
+    while todo:
+        low, high = todo.pop()
+        if not clear(low, high):
+            middle = 0.5 * (low + high)
+            if high - low < 2.0**-40:
+                return False
+            todo += [(low, middle), (middle, high)]
+    return True

@@ -1,0 +1,338 @@
+"""Registry of stability theorems, and a search for what contradicts them.
+
+A theorem says: hypotheses hold => the loop is stable while a gain is below a bound (sufficient), or exactly then
+(necessary and sufficient). Here it is data: a bound that is None where its hypotheses fail, a space of loops to search,
+and, as oracle, the exact critical gain of `ecc.linear`. The search minimizes (and, where the bound is said to be
+necessary, maximizes) critical gain / bound over that space; the worst loops are settled by ball arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil, inf, pi, sin, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import differential_evolution
+
+from ecc.closed_loop import linearize
+from ecc.linear import Loss, first_loss
+from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
+from ecc.models.base import Protocol
+from ecc.network import Flow, Link, Network
+from ecc.stability.gains import critical_gain
+
+__all__ = ["THEOREMS", "Case", "Search", "Theorem", "search"]
+
+Loop = tuple[Protocol, Network]
+Unit = NDArray[np.float64]  # coordinates in [0, 1]
+EXACT, SUFFICIENT = "necessary and sufficient", "sufficient"
+TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are said to be equal
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A published or derived stability theorem.
+
+    Fields
+        id, source, statement : what it is called, where it stands, what it says.
+        kind : "necessary and sufficient" or "sufficient". time : "continuous" or "discrete". parameter : the gain.
+        hypotheses : in words; `bound` returns None where they fail.
+        bound : (protocol, network) -> the value that the gain must stay below.
+        draw : point of the unit cube -> a loop to which the theorem applies. dimensions : of that cube.
+        vary : (protocol, gain) -> protocol, where more than `parameter` moves with the gain.
+    """
+
+    id: str
+    source: str
+    statement: str
+    kind: str
+    time: str
+    parameter: str
+    hypotheses: str
+    bound: Callable[[Protocol, Network], float | None]
+    draw: Callable[[Unit], Loop]
+    dimensions: int
+    vary: Callable[[Any, float], Protocol] | None = None
+
+    def at(self, protocol: Protocol, gain: float) -> Protocol:
+        """Return the protocol at a gain.
+
+        Parameters
+            protocol : Protocol. gain : float.
+        """
+        return self.vary(protocol, gain) if self.vary else replace(protocol, **{self.parameter: gain})
+
+    def critical(self, protocol: Protocol, network: Network, certify: bool = False) -> Loss:
+        """Return the first loss of stability as the gain grows.
+
+        Parameters
+            protocol, network : the loop. certify : prove both sides.
+        """
+        if self.vary is None:
+            return critical_gain(protocol, network, self.parameter, self.time, certify)
+        return first_loss(lambda gain: linearize(self.at(protocol, gain), network, self.time), certify=certify)
+
+    def judge(self, protocol: Protocol, network: Network, certify: bool = False) -> Case:
+        """Return what the exact boundary of a loop says of the theorem.
+
+        Parameters
+            protocol, network : the loop. certify : settle it by ball arithmetic too.
+        Raises
+            ValueError: the hypotheses fail.
+        """
+        bound = self.bound(protocol, network)
+        if bound is None:
+            raise ValueError(f"hypotheses of {self.id} must hold ({self.hypotheses}), got {protocol!r}")
+        found = self.critical(protocol, network, certify)
+        proof: tuple[float, bool | None] | None = None
+        if certify:
+            below = found.value < bound * (1.0 - TOLERANCE)
+            gain = 0.5 * (found.value + bound) if below else bound * (1.0 - TOLERANCE)
+            proof = gain, linearize(self.at(protocol, gain), network, self.time).certify().stable
+        return Case(protocol, network, bound, found, proof)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A loop beside a theorem: its `bound`, its critical gain `found`, and `proof` = (gain, stable there) if asked for.
+
+    The gain of the proof lies between the two where stability is lost below the bound, and just below the bound else.
+    """
+
+    protocol: Protocol
+    network: Network
+    bound: float
+    found: Loss
+    proof: tuple[float, bool | None] | None
+
+    @property
+    def ratio(self) -> float:
+        """Critical gain / bound: below 1 the theorem is contradicted, above 1 the bound is not sharp."""
+        return self.found.value / self.bound
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether stability is lost below the bound, proven if a proof was asked for."""
+        return self.ratio < 1.0 - TOLERANCE and (self.proof is None or self.proof[1] is False)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The loops with the least and the largest critical gain / bound that a search found, in how many loops."""
+
+    theorem: Theorem
+    least: Case
+    largest: Case
+    loops: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing found contradicts the theorem."""
+        sharp = self.theorem.kind == SUFFICIENT or self.largest.ratio <= 1.0 + TOLERANCE
+        return not self.least.contradicts and sharp
+
+
+def search(theorem: Theorem, loops: int = 24, seed: int = 1) -> Search:
+    """Look for the worst loops that a theorem covers: differential evolution over its space, then certificates.
+
+    Parameters
+        theorem : Theorem. loops : int. About how many; as many again for the largest ratio where a bound is said to be
+            necessary (elsewhere it is the largest that was met). seed : int.
+    Returns
+        Search.
+    Notes: what is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s.
+    """
+    seen: dict[bytes, tuple[float, Unit]] = {}
+
+    def ratio(at: Unit, sign: float) -> float:
+        key = np.asarray(at).tobytes()
+        if key not in seen:
+            seen[key] = theorem.judge(*theorem.draw(at)).ratio, np.array(at)
+        return sign * min(seen[key][0], 1e6)
+
+    size = max(5, loops // 5)
+    for sign in (1.0, -1.0) if theorem.kind == EXACT else (1.0,):
+        differential_evolution(
+            ratio, [(0.0, 1.0)] * theorem.dimensions, args=(sign,), maxiter=max(1, loops // size - 1), seed=seed,
+            init=np.random.default_rng(seed).random((size, theorem.dimensions)), polish=False, tol=0.0,
+        )  # fmt: skip
+    found = sorted(seen.values(), key=lambda pair: pair[0])
+    least, largest = (theorem.judge(*theorem.draw(at), certify=True) for _, at in (found[0], found[-1]))
+    return Search(theorem, least, largest, len(found))
+
+
+# ---- spaces ------------------------------------------------------------------------------------------------
+
+
+def _between(low: float, high: float, at: float) -> float:
+    """From low to high on a logarithmic scale."""
+    return float(low * (high / low) ** at)
+
+
+def _equal(rtt: float, flows: int = 2) -> Network:
+    return Network.dumbbell("1 Gb/s", [rtt] * flows)
+
+
+def _mix(at: Unit, low: float = 0.02, high: float = 4.0) -> Network:
+    """A flow a coordinate: the least RTT, and up to 30 times that for the others."""
+    base = _between(low, high, at[0])
+    return Network.dumbbell("1 Gb/s", [base] + [base * 30.0 ** float(x) for x in at[1:]])
+
+
+def _whole(low: int, high: int, at: float) -> int:
+    return min(high, low + int(at * (high - low + 1)))
+
+
+def _piqi(at: Unit, share: float = 0.01) -> tuple[PIQIRCP, float]:
+    """tau1, tau2 with tau1 + 2 tau2 < 2 (THESIS (4.73)), and the least RTT for which T/D <= share."""
+    tau1 = _between(1e-3, 1.0, at[0])
+    tau2 = 0.99 * 0.5 * (2.0 - tau1) * float(at[1])
+    return PIQIRCP(tau1=tau1, tau2=tau2, interval=0.01), 0.01 / share
+
+
+def _links(at: Unit) -> Network:
+    """Three links of different capacity, five flows over one to three of them, with any RTTs up to 30 steps."""
+    capacities = [_between(1e7, 1e9, x) for x in at[:3]]
+    routes = [(0,), (1,), (2,), (0, 1), (0, 1, 2), (1, 2), (0, 2)]
+    flows = [
+        Flow(route=list(routes[i] if i < 3 else routes[_whole(3, 6, at[3 + i])]), access_delay=_between(5e-3, 0.15, x))
+        for i, x in enumerate(at[8:13])
+    ]
+    return Network(links=[Link(c, 0.0) for c in capacities], flows=flows)
+
+
+# ---- bounds ------------------------------------------------------------------------------------------------
+
+
+def _published(name: str) -> Callable[[Protocol, Network], float | None]:
+    """What the model's own list of bounds says, None where that does not name the theorem."""
+
+    def bound(protocol: Protocol, network: Network) -> float | None:
+        return next((b.value for b in protocol.published_bounds(network) if b.theorem == name), None)
+
+    return bound
+
+
+def _one_interval(protocol: Any, network: Network) -> float | None:
+    alone = network.n_links == 1 and bool(np.all(network.rtts <= protocol.interval * (1.0 + 1e-9)))
+    return 2.0 if alone else None
+
+
+def _short_intervals(name: str) -> Callable[[Any, Network], float | None]:
+    published = _published(name)
+    return lambda protocol, network: (
+        published(protocol, network)
+        if protocol.tau1 + 2.0 * protocol.tau2 < 2.0 and protocol.interval <= 0.0101 * network.rtts.min()
+        else None
+    )
+
+
+def _reference(protocol: Any, network: Network) -> float | None:
+    """The critical alpha of one flow on 1 Mb/s with no delay but the interval."""
+    if network.n_links != 1 or np.any(network.rtts > protocol.interval * (1.0 + 1e-9)):
+        return None
+    one = Network.dumbbell("1 Mb/s", [protocol.interval])
+    return critical_gain(protocol, one, "alpha", "discrete").value
+
+
+def _mean_steps(protocol: Any, network: Network) -> float | None:
+    if network.n_links != 1:
+        return None
+    mean = float(np.mean([max(1, ceil(rtt / protocol.interval - 1e-9)) for rtt in network.rtts]))
+    return 2.0 * mean * sin(pi / (2.0 * (2.0 * mean - 1.0)))
+
+
+def _on_one_link(value: float) -> Callable[[Protocol, Network], float | None]:
+    return lambda protocol, network: value if network.n_links == 1 else None
+
+
+def _on_curve(protocol: Any, gain: float) -> Protocol:
+    moved: Protocol = replace(protocol, alpha=gain, beta=sqrt(2.0) * gain * gain)
+    return moved
+
+
+def _at_mean_rtt(protocol: Any, network: Network) -> float | None:
+    if network.n_links != 1:
+        return None
+    value = critical_gain(protocol, _equal(float(network.rtts.mean())), "beta").value
+    return value if 0.0 < value < inf else None
+
+
+def _rcp_on_boundary(at: Unit) -> Loop:
+    omega = 0.05 + 1.45 * float(at[0])
+    return RCP(alpha=omega * sin(omega)), _mix(at[1:], 0.001, 0.01)
+
+
+# ---- the registry ------------------------------------------------------------------------------------------
+
+_ANY_RTTS = "one link, any RTTs"
+_LIMIT = "one link, T/D -> 0, read as T <= D_min/100, and tau1 + 2 tau2 < 2"
+_ALL = [
+    Theorem("qi-3", "THESIS Theorem 3", "Continuous QI-RCP with equal RTTs is stable iff 0 < alpha < pi/2.", EXACT,
+            "continuous", "alpha", "one link, equal RTTs", _published("THESIS Theorem 3"),
+            lambda u: (QIRCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2),
+    Theorem("qi-4", "THESIS Theorem 4", "Continuous QI-RCP is stable if 0 < alpha < pi d/(2 D).", SUFFICIENT,
+            "continuous", "alpha", _ANY_RTTS, _published("THESIS Theorem 4"), lambda u: (QIRCP(), _mix(u)), 5),
+    Theorem("qi-5", "THESIS Theorem 5", "Discrete QI-RCP without delay is stable iff 0 < alpha < 2.", EXACT,
+            "discrete", "alpha", "one link, RTTs of one interval", _one_interval,
+            lambda u: (QIRCP(interval=_between(1e-3, 1.0, u[0])),
+                       _equal(_between(1e-3, 1.0, u[0]), _whole(1, 5, u[1]))), 2),
+    Theorem("qi-7", "THESIS Theorem 7", "Discrete QI-RCP with equal delays is stable iff "
+            "0 < alpha/D < 2 sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", "one link, equal RTTs",
+            _published("THESIS Theorem 7"), lambda u: (QIRCP(), _equal(_between(0.01, 3.0, u[0]))), 1),
+    Theorem("qi-8", "THESIS Theorem 8", "Discrete QI-RCP is stable if 0 < alpha/d < 2 sin(pi/(2(2D - 1))).",
+            SUFFICIENT, "discrete", "alpha", _ANY_RTTS, _published("THESIS Theorem 8"),
+            lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
+    Theorem("piqi-9", "THESIS Theorem 9", "Continuous PIQI-RCP with equal RTTs is stable iff 0 < alpha < pi/4.",
+            EXACT, "continuous", "alpha", _LIMIT + ", equal RTTs", _short_intervals("THESIS Theorem 9"),
+            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 100.0, u[2]))), 3),
+    Theorem("piqi-10", "THESIS Theorem 10", "Continuous PIQI-RCP is stable if 0 < alpha < pi d/(4 D).", SUFFICIENT,
+            "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10"),
+            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 10.0)), 5),
+    Theorem("piqi-11", "THESIS Theorem 11", "The eigenvalues of undelayed discrete PIQI-RCP, and with them its "
+            "critical alpha, depend neither on C nor on N.", EXACT, "discrete", "alpha",
+            "one link, RTTs of one interval", _reference,
+            lambda u: (_piqi(u)[0], Network.dumbbell(_between(1e5, 1e12, u[2]), [0.01] * _whole(1, 50, u[3]))), 4),
+    Theorem("piqi-12", "THESIS Theorem 12", "Discrete PIQI-RCP with equal delays is stable iff "
+            "0 < alpha/D < sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", _LIMIT + ", equal RTTs",
+            _short_intervals("THESIS Theorem 12"),
+            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 4.0, u[2]))), 3),
+    Theorem("piqi-13", "THESIS Theorem 13", "Discrete PIQI-RCP is stable if 0 < alpha/d < sin(pi/(2(2D - 1))).",
+            SUFFICIENT, "discrete", "alpha", _LIMIT, _short_intervals("THESIS Theorem 13"),
+            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 2.0)), 5),
+    Theorem("xcp-1", "EVAL sec. 2, JETMAX sec. 2, THESIS II.E.1, of Katabi et al. 2002", "XCP with equal RTTs is "
+            "stable if 0 < alpha < pi/(4 sqrt 2) and beta = sqrt(2) alpha^2.", SUFFICIENT, "continuous", "alpha",
+            "one link, equal RTTs, a queue that may be negative", _published("EVAL sec. 2"),
+            lambda u: (XCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2, _on_curve),
+    Theorem("emkc-1", "JETMAX sec. 2", "EMKC on one link is stable for all delays if 0 < beta < 2.", SUFFICIENT,
+            "discrete", "beta", "one link, constant delays", _published("JETMAX sec. 2"),
+            lambda u: (EMKC(alpha=_between(1e3, 1e6, u[0])), _mix(u[1:], 0.01, 0.1)), 4),
+    Theorem("mm-1", "JETMAX Theorem 1", "A network of EMKC with a consistent assignment is stable if each link is.",
+            SUFFICIENT, "discrete", "beta", "max-min bottlenecks that do not change, constant delays",
+            _published("JETMAX sec. 2"), lambda u: (EMKC(alpha=2e4, interval=0.05), _links(u)), 13),
+    Theorem("jm-th2", "JETMAX Theorem 2", "JetMax is stable for all delays iff 0 < tau < 2.", EXACT, "discrete",
+            "tau", "max-min bottlenecks that do not change, constant delays", _published("JETMAX Theorem 2"),
+            lambda u: (JetMax(interval=0.05), _links(u)), 13),
+    Theorem("kelly-1", "THESIS II.D.2, of Johari and Tan 2001", "Kelly's control with equal RTTs on one link is "
+            "stable iff kappa (p + y p') < 2 sin(pi/(2(2D - 1))).", EXACT, "discrete", "kappa",
+            "one link, equal RTTs", _published("Johari and Tan 2001 (THESIS II.D.2)"),
+            lambda u: (Kelly(steepness=_between(0.2, 5.0, u[0])), _equal(_between(0.01, 1.0, u[1]))), 2),
+    Theorem("kelly-2", "THESIS II.D.2, of Johari and Tan 2001", "Kelly's control is stable if kappa sum(p_l + y_l p_l')"
+            " < 2 sin(pi/(2(2 D_i - 1))) for every flow.", SUFFICIENT, "discrete", "kappa", "any network, any RTTs",
+            _published("Johari and Tan 2001 (THESIS II.D.2)"), lambda u: (Kelly(interval=0.05), _links(u)), 13),
+    Theorem("mean-1", "Bernard and Crauste 2015 (arXiv:1405.7333), for x' = -(alpha/d) mean x(t - D_i)",
+            "An integral loop is stable for every mix of delays if it is where all are equal to their mean: continuous "
+            "QI-RCP, and RCP without queue term, if 0 < alpha < pi/2.", SUFFICIENT, "continuous", "alpha", _ANY_RTTS,
+            _on_one_link(pi / 2.0), lambda u: (QIRCP(), _mix(u, 0.002, 1.0)), 4),
+    Theorem("mean-2", "derived: docs/heterogeneous_regions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
+            "2 sin(pi/(2(2d - 1))), with the mean delay d on both sides.", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
+            _mean_steps, lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
+    Theorem("mean-3", "refuted: docs/heterogeneous_regions.md", "RCP (and XCP) with a free queue is stable for every "
+            "mix of RTTs if it is where all are equal to their mean.", SUFFICIENT, "continuous", "beta",
+            "one link, any RTTs, a queue that may be negative", _at_mean_rtt, _rcp_on_boundary, 5),
+]  # fmt: skip
+THEOREMS: Mapping[str, Theorem] = {theorem.id: theorem for theorem in _ALL}
+"""Theorems by id, those of the ledger under its ids."""

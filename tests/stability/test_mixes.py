@@ -1,0 +1,109 @@
+"""The worst RTT mix of a mean: the moment problem against distributions, linear programs, and exact boundaries."""
+
+from math import pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from ecc.closed_loop import linearize
+from ecc.models import PIQIRCP, QIRCP, RCP, XCP
+from ecc.network import Network
+from ecc.stability import bears_all_mixes, critical_gain, worst_mix
+from ecc.stability.mixes import least_mean
+
+RTTS = st.lists(st.floats(0.002, 2.0), min_size=2, max_size=4)
+
+
+def net(rtts):
+    return Network.dumbbell("1 Gb/s", list(rtts))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.0, 30.0), st.floats(0.01, 1.0)), min_size=1, max_size=6), st.floats(0.0, 1.0))
+def test_no_distribution_has_a_lesser_mean(values, share):
+    x, weight = np.array(values).T
+    weight = weight / weight.sum()
+    least = share * x.min()
+    mean, second, heavier = least_mean(weight @ np.exp(-1j * x), least)
+    assert mean <= weight @ x + 1e-6
+    reached = (1.0 - heavier) * np.exp(-1j * least) + heavier * np.exp(-1j * second)
+    assert abs(reached - weight @ np.exp(-1j * x)) < 1e-6
+    assert mean == pytest.approx((1.0 - heavier) * least + heavier * second, abs=1e-9)
+
+
+def test_least_mean_is_that_of_a_linear_program():
+    x = np.linspace(0.0, 4.0 * pi, 4001)
+    for moment in (0.2 - 0.3j, -0.5 - 0.1j, 0.1 + 0.6j):
+        equal = np.array([np.ones_like(x), np.cos(x), -np.sin(x)])
+        found = linprog(x, A_eq=equal, b_eq=[1.0, moment.real, moment.imag])
+        assert least_mean(moment)[0] == pytest.approx(found.fun, abs=1e-5)
+    assert least_mean(1.1)[0] == np.inf
+
+
+def test_equal_rtts_are_the_worst_of_an_integral_loop():
+    assert worst_mix(QIRCP(), 0.3).value == pytest.approx(pi / 2, rel=1e-9)
+    assert worst_mix(QIRCP(), 0.1, time="discrete").value == pytest.approx(20 * sin(pi / 38), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+@pytest.mark.parametrize("mean_rtt", [0.12, 1.0, 2.0])
+def test_equal_rtts_are_the_worst_of_piqi_rcp(mean_rtt, time):
+    assert worst_mix(PIQIRCP(), mean_rtt, time=time).share == 1.0
+
+
+@settings(max_examples=5, deadline=None)
+@given(RTTS)
+def test_mixes_bear_what_is_safe_for_all(rtts):
+    mean = float(np.mean(rtts))
+    assert critical_gain(QIRCP(), net(rtts), "alpha").value >= pi / 2 * (1 - 1e-9)
+    steps = np.maximum(1, np.ceil(np.array(rtts) / 0.01 - 1e-9))
+    safe = 2 * steps.mean() * sin(pi / (2 * (2 * steps.mean() - 1)))
+    assert linearize(QIRCP(alpha=safe * (1 - 1e-6)), net(rtts), "discrete").is_stable
+    # 0.9936: what a mix may cost at most, `largest loss of beta` in the ledger
+    equal = critical_gain(RCP(alpha=0.2875), net([mean]), "beta").value
+    assert linearize(RCP(alpha=0.2875, beta=0.9936 * equal), net(rtts)).is_stable
+
+
+def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
+    found = worst_mix(RCP(alpha=0.2875), 0.1, "beta")
+    assert found.value / found.equal == pytest.approx(0.99363, abs=1e-5)
+    assert found.rtts[0] == 0.0 and found.rtts[1] * found.share == pytest.approx(0.1, rel=1e-3)
+    rtts = [0.001, 0.133, 0.133, 0.133]
+    for protocol in (RCP(alpha=0.2875, beta=0.2571), XCP(alpha=0.2875, beta=0.2571)):
+        assert linearize(protocol, net([0.1] * 4)).certify().stable is True
+        assert linearize(protocol, net(rtts)).certify().stable is False
+    kept = worst_mix(RCP(alpha=0.2875), 0.1, "beta", least_rtt=0.05)
+    assert found.value < kept.value < kept.equal
+
+
+def test_proof_for_every_mix():
+    assert bears_all_mixes(0.4, 0.226)  # XCP
+    assert not bears_all_mixes(0.4, 1.0)  # RCP: not even equal RTTs
+    assert not bears_all_mixes(0.2875, 0.2571)
+    edge = worst_mix(RCP(alpha=0.2875), 0.1, "beta").value
+    assert bears_all_mixes(0.2875, edge * (1 - 1e-6)) and not bears_all_mixes(0.2875, edge * (1 + 1e-6))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"time": "hybrid"}, "time must be 'continuous' or 'discrete', got 'hybrid'"),
+        ({"least_rtt": 0.2}, r"least_rtt must be >= 0 s and below mean_rtt \(0.1 s\), got 0.2"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(ValueError, match=message):
+        worst_mix(QIRCP(), 0.1, **options)
+
+
+def test_other_refusals():
+    with pytest.raises(ValueError, match="rtt must be 'mean' for a worst mix, got 'max'"):
+        worst_mix(RCP(rtt="max"), 0.1, "beta")
+    with pytest.raises(ValueError, match="alpha must have a critical value > 0 at equal RTTs, got 0"):
+        worst_mix(RCP(beta=1.0), 0.1)
+    with pytest.raises(ValueError, match="beta must be > 0, got 0.0"):
+        bears_all_mixes(0.4, 0.0)
