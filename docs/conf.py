@@ -82,7 +82,8 @@ from plotly.io.base_renderers import MimetypeRenderer
 
 class Page(MimetypeRenderer):
     def to_mimebundle(self, figure):
-        return {"text/html": plotly.io.to_html(figure, include_plotlyjs=False, full_html=False)}
+        html = plotly.io.to_html(figure, include_plotlyjs=False, full_html=False)
+        return {"text/html": html.replace("<script>", '<script type="module">')}  # run when the page is whole
 
 
 plotly.io.renderers["page"] = Page()
