@@ -90,7 +90,7 @@ def open_regions(claim: Claim) -> Finding:
             measures.append(
                 Measure(
                     f"{name}, alpha = {alpha:g}, {label}: critical beta", lost.value,
-                    note=f"proven stable at {lost.certified[0]:.9g}, unstable at {lost.certified[1]:.9g}; at beta = "
+                    note=f"proven stable at {lost.certified[0]:.12g}, unstable at {lost.certified[1]:.12g}; at beta = "
                     f"{beta:g} {proofs[name, label].at_least} unstable roots, proven" if lost.certified else "",
                 )
             )  # fmt: skip
@@ -205,7 +205,7 @@ def open_mixes(claim: Claim) -> Finding:
     lo, hi = case.found.certified or (0.0, 0.0)
     measures.append(
         Measure("PIQI-RCP, RTTs 1 and 1.1 s: critical alpha", case.found.value, reported=case.bound,
-                note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.9g}, unstable at {hi:.9g}; "
+                note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.12g}, unstable at {hi:.12g}; "
                 f"{proven.at_least} unstable roots at {alpha:g}, proven")
     )  # fmt: skip
     period = 2.0 * pi / case.found.frequency
