@@ -35,6 +35,7 @@ autodoc_preserve_defaults = True
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+nb_merge_streams = True
 nb_ipywidgets_js = {}
 
 
