@@ -26,9 +26,9 @@ TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -
 # places in Fields.clock
 (
     START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDE, SLIDES_UNTIL,
-    FACTORED,
-) = range(13)  # fmt: skip
-CLOCKS = 13
+    FACTORED, PREVIOUS,
+) = range(14)  # fmt: skip
+CLOCKS = 14
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... sizes ...
@@ -133,7 +133,7 @@ _QUARTIC = np.array([
 EPS = 2.220446049250313e-16
 _ITERATIONS = 10
 MOST_POINTS = 1000
-_CONTRACTED = 3e-2  # of the tolerance: what may be left of an iteration inside a step
+_CONTRACTED = 0.1  # of the tolerance: what may be left of an iteration inside a step
 
 
 @compiled
@@ -314,35 +314,56 @@ def _look_at(w: Any, k: int, t: float, y: Any, segments: int) -> Any:
 @compiled
 def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
     """Fill the lags at t from the first `segments` segments; 0 or a status."""
-    start, now, stored, last = w.clock[START], w.clock[NOW], w.count[STORED], segments - 1
+    start, now, last = w.clock[START], w.clock[NOW], segments - 1
     w.at[0] = t
     w.count[USABLE] = segments
     if w.count[DELAY_OF] != 0:
         status = look(w, t, y)
         if status != 0:
             return status
-    # most lags by far are of constant delays and fall into known segments: these are looked up here
+    # most lags by far are of constant delays and fall into known segments: these are looked up here, those that follow
+    # one another in a segment together
+    delays = w.count[DELAYS]
     until = t if segments > 0 and w.count[DELAY_OF] == 0 and w.count[NEUTRAL] == 0 else -np.inf
-    j, begun, ended, scale = 0, np.inf, np.inf, 1.0
-    for k in range(w.count[DELAYS]):
+    k = 0
+    while k < delays:
         s = t - w.delays[k]
         if not start < s < until:
             status = _look_at(w, k, t, y, segments)
             if status != 0:
                 return status
+            k += 1
             continue
-        if s > now:
-            w.count[INSIDE] = 1
-        if not begun <= s < ended:  # in another segment than the lag before
-            j = segment_at(w, s, k)
-            begun = w.begun[j]
-            ended = w.begun[j + 1] if j < last else np.inf
-            scale = 1.0 / w.width[j]
-        theta = (s - begun) * scale
+        j = segment_at(w, s, k)
+        begun, scale = w.begun[j], 1.0 / w.width[j]
+        ended = min(w.begun[j + 1] if j < last else np.inf, until)
+        begin = k
+        while k < delays and start < s and begun <= s < ended:
+            if s > now:
+                w.count[INSIDE] = 1
+            w.hint[k] = j
+            k += 1
+            s = t - w.delays[k] if k < delays else 0.0
+        _read(w, j, begin, k, t - begun, scale)
+    return 0
+
+
+@compiled
+def _read(w: Any, j: int, begin: int, end: int, t: float, scale: float) -> None:
+    """Fill the lags of some delays, which fall into segment j, at t after its beginning."""
+    first, stored = w.first[begin], w.count[STORED]
+    if stored == 1 and w.first[end] - first == end - begin:
+        c = shifted(w.curve, 5 * j)
+        c0, c1, c2, c3, c4 = c[0], c[1], c[2], c[3], c[4]  # read once: so vectorized
+        for k in range(end - begin):
+            theta = (t - w.delays[begin + k]) * scale
+            w.lag[first + k] = c0 + theta * (c1 + theta * (c2 + theta * (c3 + theta * c4)))
+        return
+    for k in range(begin, end):
+        theta = (t - w.delays[k]) * scale
         for i in range(w.first[k], w.first[k + 1]):
             c = shifted(w.curve, (j * stored + w.component[i]) * 5)
             w.lag[i] = c[0] + theta * (c[1] + theta * (c[2] + theta * (c[3] + theta * c[4])))
-    return 0
 
 
 @compiled
@@ -481,7 +502,7 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
         rate = w.clock[CONTRACTION]
         left, most = _CONTRACTED, _ITERATIONS
         if w.count[NEUTRAL] != 0:  # what is left comes back undamped
-            left, most = 0.03 * _CONTRACTED, 3 * _ITERATIONS
+            left, most = 0.01 * _CONTRACTED, 3 * _ITERATIONS
         if change * rate <= left * (1.0 - rate) or change <= 1e-3 * _CONTRACTED:
             break
         if turn == most or not change < 1e6 or (turn > 2 and rate >= 1.0):

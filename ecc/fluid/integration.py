@@ -188,6 +188,7 @@ class Integration:
         w.clock[core.REACH] = reach if np.isfinite(reach) else span[1] - span[0]
         w.clock[core.RELATIVE] = relative
         w.clock[core.CONTRACTION] = 0.5
+        w.clock[core.PREVIOUS] = 1.0
         w.clock[[core.SLIDE, core.SLIDES_UNTIL]] = slide, -np.inf
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope

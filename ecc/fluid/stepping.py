@@ -49,6 +49,7 @@ from ecc.fluid.core import (
     PAUSED,
     PEAKED,
     POINTS,
+    PREVIOUS,
     REACH,
     REJECTED,
     RELATIVE,
@@ -80,6 +81,7 @@ from ecc.fluid.radau import attempt_implicit
 __all__ = ["advance"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
+_MEMORY = 0.08  # of the error of the step before in the size of the next (Hairer & Wanner 1996, IV.2)
 _SETTLING = 200  # iterations of a derivative that depends on itself
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
@@ -417,6 +419,7 @@ def advance(table: Any, steps: int) -> Any:
     n = w.count[SIZE]
     final = count[STEPS] + steps
     power = -0.25 if count[IMPLICIT] != 0 else -0.2
+    memory = 0.0 if count[IMPLICIT] != 0 else _MEMORY
     instant = 0
     while clock[NOW] < clock[END]:
         if count[STEPS] >= final:
@@ -507,7 +510,9 @@ def advance(table: Any, steps: int) -> Any:
                 continue
             if which >= 0 and landing < 0:
                 landing = which
-            factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * error**power)
+            remembered = clock[PREVIOUS] ** memory * error ** (power + 0.75 * memory)
+            factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * remembered)
+            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # a break is a new beginning
             if rejected:
                 factor = min(1.0, factor)
             clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
