@@ -92,7 +92,7 @@ def compare(title: str, ours: Ours, peer: Peer, check: Any, grid: Any) -> dict[s
         target = error(peer, tolerance)
         mine = 1e-1
         while error(ours, mine) > target and mine > 1e-13:
-            mine /= 2.0
+            mine /= 2.0**0.5
         seconds = [np.inf, np.inf]
         for _ in range(5):
             for which, (solver, at) in enumerate(((ours, mine), (peer, tolerance))):
