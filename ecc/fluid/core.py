@@ -502,8 +502,8 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
         rate = w.clock[CONTRACTION]
         left, most = _CONTRACTED, _ITERATIONS
         if w.count[NEUTRAL] != 0:  # what is left comes back undamped
-            left, most = 0.01 * _CONTRACTED, 3 * _ITERATIONS
-        if change * rate <= left * (1.0 - rate) or change <= 1e-3 * _CONTRACTED:
+            left, most = 9e-3 * _CONTRACTED, 3 * _ITERATIONS
+        if change * rate <= left * (1.0 - rate) or change <= 3e-4 * _CONTRACTED:
             break
         if turn == most or not change < 1e6 or (turn > 2 and rate >= 1.0):
             return 0, np.inf

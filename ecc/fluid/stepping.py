@@ -419,7 +419,7 @@ def advance(table: Any, steps: int) -> Any:
     n = w.count[SIZE]
     final = count[STEPS] + steps
     power = -0.25 if count[IMPLICIT] != 0 else -0.2
-    memory = 0.0 if count[IMPLICIT] != 0 else _MEMORY
+    memory = 0.0 if count[IMPLICIT] != 0 or count[NEUTRAL] != 0 else _MEMORY
     instant = 0
     while clock[NOW] < clock[END]:
         if count[STEPS] >= final:
