@@ -38,7 +38,7 @@ class Scenario:
         seed : int, from 0 to 2^64 - 1. Of everything random.
         assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
         phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
-            where in its interval each link's routers tick. Of packet runs.
+            where in its interval each link's routers tick. Of packet runs, and of sources that step.
         intervals : shape (n_links,), s, > 0, of each link's routers, or None: their protocol's. Of packet runs.
         header_bytes : True: packets and ACKs are longer on links, and for pacers, by what their protocol's header
             takes. Rates and goodputs of flows count data only. Of packet runs.
@@ -125,6 +125,17 @@ class Scenario:
             if not all(interval > 0.0 for interval in items):
                 raise ValueError(f"intervals must be > 0 s, got {list(items)}")
             object.__setattr__(self, "intervals", items)
+
+    def first_ticks(self, links: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return when the routers of these links first tick, in control intervals, > 0 and <= 1.
+
+        Parameters
+            links : shape (n,). rng : generator that random phases are drawn from.
+        """
+        if isinstance(self.phases, str):
+            return 1.0 - rng.random(len(links)) if self.phases == "random" else np.ones(len(links))
+        given = np.array(self.phases, dtype=float)[links]
+        return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
 
     @property
     def assigned(self) -> NDArray[np.int64] | None:

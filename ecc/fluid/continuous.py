@@ -78,8 +78,7 @@ def run_continuous(
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
     blocks = {
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
-        "dropped": L, "own": G if memory else 0,
-        "asked": G if protocol.proposes else 0, "sent": G, "delivered": G, "lost": G,
+        "dropped": L, "own": G if memory else 0, "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
@@ -90,7 +89,7 @@ def run_continuous(
             "lagged_arrivals": "y_prev" in laws.wants["router"], "lagged_feedback": "R_prev" in laws.wants["source"],
             "router": laws.router, "source": laws.source, "announce": laws.announce, "priority": laws.priority,
             "combine": ("min", "max", "sum").index(protocol.combine), "longest": protocol.scaling_rtt == "max",
-            "windows": windows, "proposes": protocol.proposes, "by_rtt": protocol.router_clock == "rtt",
+            "windows": windows, "by_rtt": protocol.router_clock == "rtt",
             "per_flow": protocol.rtt_weights == "flows",
             "counts_all": any("N_all" in wants for wants in laws.wants.values()),
             "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
@@ -100,9 +99,9 @@ def run_continuous(
             "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
             "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
-            "fewest": fluid.fewest, "steady": fluid.steady, "shortest": fluid.rtt,
+            "fewest": fluid.fewest, "steady": fluid.steady,
             "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "answers": fluid.answers,
-            "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L), "asking": np.zeros(L),
+            "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),
             "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
@@ -136,10 +135,9 @@ def run_continuous(
     absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
     absolute[block["queue"]] = rtol * fluid.capacity * T
     if memory:
-        for name in ("own", "asked") if protocol.proposes else ("own",):
-            y[block[name]] = beginning.x * (fluid.rtt if windows else 1.0)
-            lower[block[name]] = 8.0 * fluid.packet_size if windows else 0.0
-            absolute[block[name]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
+        y[block["own"]] = beginning.x * (fluid.rtt if windows else 1.0)
+        lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
+        absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
     end = float(samples[-1])
     gates = _gates(fluid, opens, T)
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])

@@ -36,8 +36,8 @@ _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for 
 class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and what they ask for.
 
-    `router`, `source`, `announce`, `priority`: addresses, 0 where there is no such law. `remembers`: whether routers
-    have a state; `by_flow`: whether they have a voice for each flow; `source_remembers`: whether sources do.
+    `router`, `source`, `announce`, `priority`, `refusal`: addresses, 0 where there is no such law. `remembers`: whether
+    routers have a state; `by_flow`: whether they have a voice for each flow; `source_remembers`: whether sources do.
 
     Parameters
         protocol : Protocol. arguments : what the record of a law holds, "result" last.
@@ -51,7 +51,7 @@ class CompiledLaws:
             raise ValueError(f"{refused}: it has no router_law and no source_law")
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
-            "announce": protocol.announce_law, "priority": protocol.priority_law,
+            "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,
         }  # fmt: skip
         laws = {name: law for name, law in given.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
@@ -71,7 +71,9 @@ class CompiledLaws:
         )
 
         self.router, self.source = self._code["router"], self._code["source"]
-        self.announce, self.priority = (self._code[name] if name in laws else 0 for name in ("announce", "priority"))
+        self.announce, self.priority, self.refusal = (
+            self._code[name] if name in laws else 0 for name in ("announce", "priority", "refusal")
+        )
         self.remembers = "R" in self.wants["router"]
         self.by_flow = "x" in self.wants["announce" if self.announce else "router"]
         self.source_remembers = "x" in self.wants["source"] or "x_rtt" in self.wants["source"]

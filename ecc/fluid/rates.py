@@ -24,13 +24,13 @@ __all__ = ["HEADER", "HINTS_PER_CROSSING", "network_rates"]
 HEADER = (
     "table", "links", "groups", "remembers", "measures", "by_flow", "memory", "stepping", "lagged_arrivals",
     "lagged_feedback", "router", "source", "announce", "priority", "combine", "longest", "clock",
-    "windows", "proposes", "by_rtt", "per_flow", "counts_all", "early",
+    "windows", "by_rtt", "per_flow", "counts_all", "early",
     # arrays in the state
-    "state", "measured", "queue", "arrived", "dropped", "own", "asked", "sent", "delivered", "lost",
+    "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
     "capacity", "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
-    "steady", "shortest", "fewest", "reaches", "survives", "answers",
-    "record", "params", "arrival", "asking", "before", "weighted", "responsive", "other", "followers", "crossing",
+    "steady", "fewest", "reaches", "survives", "answers",
+    "record", "params", "arrival", "before", "weighted", "responsive", "other", "followers", "crossing",
     "loss", "share",
     "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
@@ -41,11 +41,11 @@ HEADER = (
 (
     TABLE, LINKS, GROUPS, REMEMBERS, MEASURES, BY_FLOW, MEMORY, STEPPING, LAGGED_ARRIVALS,
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
-    WINDOWS, PROPOSES, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
-    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, ASKED, SENT, DELIVERED, LOST,
+    WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
+    STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
     CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
-    STEADY, SHORTEST, FEWEST, REACHES, SURVIVES, ANSWERS,
-    RECORD, PARAMS, ARRIVAL, ASKING, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
+    STEADY, FEWEST, REACHES, SURVIVES, ANSWERS,
+    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
     LOSS, SHARE,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
     CROSSINGS, CROSSING_LINK, LISTENS,
@@ -53,7 +53,6 @@ HEADER = (
 
 MINIMUM, MAXIMUM, SUM = range(3)
 EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES = range(4)
-_ANSWER = 1.5  # updates, beside an RTT: after a switch or a proposal the interval it came in and the next count
 (
     _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT,
 ) = range(len(ARGUMENTS))  # fmt: skip
@@ -214,7 +213,7 @@ def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any
 
 @compiled
 def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, RTT, its priority)."""
+    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, RTT)."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
@@ -242,7 +241,7 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
             continue
         status, value, urgency = _said(w, y, u, link, x, purpose * total + p, numbers, indices)
         if status != 0:
-            return status, 0.0, -1, 0.0, 0.0
+            return status, 0.0, -1, 0.0
         if urgency == -inf:
             continue
         if which < 0:
@@ -253,7 +252,7 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
             urgency == rank and ((how == MINIMUM and value <= best) or (how == MAXIMUM and value >= best))
         ):
             best, which, rank = value, p, urgency
-    return 0, best, which, sigma - sent, rank
+    return 0, best, which, sigma - sent
 
 
 @compiled
@@ -273,15 +272,15 @@ def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev
 
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a flow of a group sends at a time: (status, rate, RTT it knows, crossing it follows, rate it asks for)."""
+    """What a flow of a group sends at a time: (status, rate, RTT it knows, crossing it follows)."""
     open_now = sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]
     steady = numbers[indices[STEADY] + group]
     if steady > 0.0:
         rate = steady if open_now else 0.0
-        return 0, rate, numbers[indices[ROUND_TRIP] + group], -1, rate
-    status, R, which, rtt, _ = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+        return 0, rate, numbers[indices[ROUND_TRIP] + group], -1
+    status, R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
     if status != 0 or not open_now:
-        return status, 0.0, rtt, which, 0.0
+        return status, 0.0, rtt, which
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     least = numbers[indices[LEAST] + group] / rtt
     slot = (purpose + _RATE) * total + crossing
@@ -289,19 +288,15 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         rate = value_at(w, y, indices[OWN] + group, sigma, slot)
         if indices[WINDOWS] != 0:
             rate /= rtt
-        rate = max(least, rate)
-        if indices[PROPOSES] == 0:
-            return 0, rate, rtt, which, rate
-        return 0, rate, rtt, which, max(rate, value_at(w, y, indices[ASKED] + group, sigma, slot))
+        return 0, max(least, rate), rtt, which
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
-        status, R_prev, _, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+        status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
-            return status, 0.0, rtt, which, 0.0
+            return status, 0.0, rtt, which
     status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev, rtt)
-    rate = max(least, rate)
-    return status, rate, rtt, which, rate
+    return status, max(least, rate), rtt, which
 
 
 @compiled
@@ -313,7 +308,7 @@ def _arriving(w: Any, y: Any, v: float, group: int, purpose: int, numbers: Any, 
     e = _entered(w, y, v, link, slot, numbers, indices)
     part = _passed(w, e, v, link, slot, numbers, indices)
     sigma, passed = _back_to_sender(w, y, e, group, last, purpose, numbers, indices)
-    status, rate, _, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
+    status, rate, _, _ = _sent(w, y, sigma, group, first, purpose, numbers, indices)
     return status, rate * part * passed
 
 
@@ -345,27 +340,21 @@ def _update(
     own, first = indices[OWN] + g, indices[indices[CROSSINGS] + g]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     out[own] = 0.0
-    if indices[PROPOSES] != 0:
-        out[indices[ASKED] + g] = 0.0
     if not heard or numbers[indices[STEADY] + g] > 0.0:
         return 0
-    if indices[PROPOSES] != 0:
-        waits = 2.0 * numbers[indices[SHORTEST] + g] + _ANSWER * numbers[indices[INTERVAL]]
-        if t < numbers[indices[OPENS] + g] + waits:
-            return 0
     status, step = _update_time(w, y, t, g, rtt, numbers, indices)
     if status != 0 or step == inf:
         return status
-    status, R, _, _, priority = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
+    status, R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
-        status, earlier, followed, _, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+        status, earlier, followed, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status
         if followed >= 0:
             R_prev = earlier
     x = y[own]
-    x_rtt = x if indices[PROPOSES] != 0 else value_at(w, y, own, t - rtt, _ROUND * total + first)
+    x_rtt = value_at(w, y, own, t - rtt, _ROUND * total + first)
     if indices[STEPPING] != 0:
         x = value_at(w, y, own, t - step, _OWN * total + first)
     if indices[WINDOWS] != 0:
@@ -373,16 +362,7 @@ def _update(
     status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
     if status != 0:
         return status
-    if indices[PROPOSES] == 0:
-        out[own] = (following - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
-        return 0
-    asked = y[indices[ASKED] + g]
-    out[indices[ASKED] + g] = (following - asked) / (0.5 * _ANSWER * step)
-    if asked < x:
-        out[own] = (asked - x) / (0.5 * (rtt + _ANSWER * step))  # at its next update, which is half as far on average
-    elif priority <= 0.0:
-        approved = value_at(w, y, indices[ASKED] + g, t - rtt, (_OWN + _RATE) * total + first)
-        out[own] = max(0.0, min(asked, approved) - x) / (0.5 * _ANSWER * step)
+    out[own] = (following - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
 
 
@@ -419,7 +399,6 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     T = numbers[indices[INTERVAL]]
     for link in range(links):
         numbers[arrival + link] = 0.0
-        numbers[indices[ASKING] + link] = 0.0
         numbers[indices[RESPONSIVE] + link] = 0.0
         numbers[before + link] = 0.0
         numbers[weighted + link] = 0.0
@@ -428,22 +407,20 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         numbers[crossing + link] = 0.0
 
     # what arrives at the links, and the RTTs that it carries
-    asking, responsive = indices[ASKING], indices[RESPONSIVE]
+    responsive = indices[RESPONSIVE]
     for g in range(groups):
         many = numbers[indices[MEMBERS] + g]
         for p in range(indices[crossings + g], indices[crossings + g + 1]):
             link = indices[indices[CROSSING_LINK] + p]
             reaches = numbers[indices[REACHES] + p]
             sigma, part = _back_to_sender(w, y, t, g, p, _ARRIVING, numbers, indices)
-            status, rate, rtt, which, asked = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
+            status, rate, rtt, which = _sent(w, y, sigma, g, p, _ARRIVING, numbers, indices)
             if status != 0:
                 return status
             part *= reaches
             rate *= part
-            asked *= part
             numbers[share + p] = rate
             numbers[arrival + link] += many * rate
-            numbers[asking + link] += many * asked
             if numbers[indices[STEADY] + g] > 0.0:
                 numbers[other + link] += many * rate
             else:
@@ -452,7 +429,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                     if which == p or how == SUM:
                         numbers[followers + link] += many * reaches
                     else:
-                        numbers[other + link] += many * asked
+                        numbers[other + link] += many * rate
                     if indices[LONGEST] != 0:
                         numbers[weighted + link] = max(numbers[weighted + link], rtt)
                 carries = many * rate
@@ -463,10 +440,10 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                     numbers[weighted + link] += carries * rtt
             if indices[LAGGED_ARRIVALS] != 0:
                 sigma, part = _back_to_sender(w, y, t - T, g, p, _EARLIER, numbers, indices)
-                status, _, _, _, asked = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
+                status, earlier, _, _ = _sent(w, y, sigma, g, p, _EARLIER, numbers, indices)
                 if status != 0:
                     return status
-                numbers[before + link] += many * asked * part * reaches
+                numbers[before + link] += many * earlier * part * reaches
 
     # queues, and what routers measure and keep
     record = indices[RECORD]
@@ -488,7 +465,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             lag = T
             if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
                 lag = 0.5 * numbers[weighted + link]
-            out[at] = (numbers[asking + link] - y[at]) / lag
+            out[at] = (rate - y[at]) / lag
             out[at + links] = (numbers[other + link] - y[at + links]) / lag
             out[at + 2 * links] = (numbers[followers + link] - y[at + 2 * links]) / lag
             out[at + 3 * links] = (numbers[crossing + link] - y[at + 3 * links]) / lag
@@ -497,7 +474,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             at = indices[STATE] + link
             out[at] = 0.0
             if numbers[weighted + link] > 0.0:
-                numbers[record + _Y] = numbers[asking + link]
+                numbers[record + _Y] = rate
                 numbers[record + _Y_PREV] = numbers[before + link]
                 numbers[record + _U] = numbers[other + link]
                 numbers[record + _N] = numbers[followers + link]
@@ -512,7 +489,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     # sources and receivers
     for g in range(groups):
         first, last = indices[crossings + g], indices[crossings + g + 1] - 1
-        status, rate, rtt, which, _ = _sent(w, y, t, g, first, _OWN, numbers, indices)
+        status, rate, rtt, which = _sent(w, y, t, g, first, _OWN, numbers, indices)
         if status != 0:
             return status
         opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]

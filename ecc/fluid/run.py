@@ -124,6 +124,7 @@ def simulate(
     from ecc.fluid.continuous import run_continuous
     from ecc.fluid.laws import CompiledLaws
     from ecc.fluid.recurrence import run_recurrence
+    from ecc.fluid.stepped import run_stepped
     from ecc.fluid.windows import run_windows
 
     begun = process_time()
@@ -138,6 +139,10 @@ def simulate(
     report = progress or (lambda share: None)
     if windows:
         outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+    if time == "continuous" and protocol.stepping is not None:
+        ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
+        outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
     laws = CompiledLaws(protocol)
     beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)

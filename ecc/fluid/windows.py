@@ -33,7 +33,7 @@ from ecc.fluid.outcome import Outcome
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.window_books import initial_window
 
-__all__ = ["WINDOW_ARGUMENTS", "run_windows"]
+__all__ = ["WINDOW_ARGUMENTS", "at", "entered", "run_windows"]
 
 FloatArray = NDArray[np.float64]
 
@@ -48,17 +48,17 @@ _pointers = unpacker("ff")
 
 
 @compiled
-def _at(curve: Any, position: float) -> Any:
+def at(curve: Any, position: float) -> Any:
     """The value of a curve between places of the grid."""
     i = max(0, min(int(position), len(curve) - 2))
     return curve[i] + (position - i) * (curve[i + 1] - curve[i])
 
 
 @compiled
-def _entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
+def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
     """When what leaves a queue at u entered it, both as positions on the grid."""
-    level = _at(out, u)
-    if _at(into, u) <= level:
+    level = at(out, u)
+    if at(into, u) <= level:
         return u
     j = hints[k]
     while into[j + 1] <= level:
@@ -85,20 +85,20 @@ def _advance(
             R, missing, acknowledged = 0.0, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
                 link = links[c]
-                e = _entered(into[link], out[link], u, hints[_BACK], c)
+                e = entered(into[link], out[link], u, hints[_BACK], c)
                 if c == b - 1:
-                    acknowledged = _at(arrived[c], e)
-                missing += _at(lost[c], e)
-                refused = _at(lost[c], e) - _at(lost[c], e - 1.0)
-                taken = _at(arrived[c], e) - _at(arrived[c], e - 1.0)
+                    acknowledged = at(arrived[c], e)
+                missing += at(lost[c], e)
+                refused = at(lost[c], e) - at(lost[c], e - 1.0)
+                taken = at(arrived[c], e) - at(arrived[c], e - 1.0)
                 record[_LOSS] = refused / (refused + taken) if refused > 0.0 else 0.0
-                record[_Q] = _at(into[link], e) - _at(out[link], e)
+                record[_Q] = at(into[link], e) - at(out[link], e)
                 if own != 0:
-                    record[_Q_FLOW] = _at(arrived[c], e) - _at(
-                        arrived[c], _entered(into[link], out[link], e, hints[_OWN], c)
+                    record[_Q_FLOW] = at(arrived[c], e) - at(
+                        arrived[c], entered(into[link], out[link], e, hints[_OWN], c)
                     )
                 steps = min(interval / h, u)
-                record[_Y] = (_at(into[link], u) - _at(into[link], u - steps)) / (steps * h) if steps > 0.0 else 0.0
+                record[_Y] = (at(into[link], u) - at(into[link], u - steps)) / (steps * h) if steps > 0.0 else 0.0
                 record[_C], record[_T], record[_S] = capacity[link], interval, packet[g]
                 status = call(router, (pointer, pointer, params, pointer))
                 if status != 0:
@@ -132,11 +132,11 @@ def _advance(
         for g in range(len(members)):
             for c in range(first[g], first[g + 1]):
                 if c == first[g]:
-                    comes = _at(sent[g], i - forward[c] / h)
+                    comes = at(sent[g], i - forward[c] / h)
                 else:
                     u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
                     before = links[c - 1]
-                    comes = _at(arrived[c - 1], _entered(into[before], out[before], u, hints[_ON], c - 1))
+                    comes = at(arrived[c - 1], entered(into[before], out[before], u, hints[_ON], c - 1))
                 arrived[c, i] = max(comes - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
                 offered[links[c]] += members[g] * (arrived[c, i] - arrived[c, i - 1])
         for link in range(len(capacity)):
@@ -156,7 +156,7 @@ def _advance(
             c = first[g + 1] - 1
             link = links[c]
             u = i - wire[g] / h
-            received[g, i] = _at(arrived[c], _entered(into[link], out[link], u, hints[_RECEIVED], c))
+            received[g, i] = at(arrived[c], entered(into[link], out[link], u, hints[_RECEIVED], c))
     return 0
 
 

@@ -53,7 +53,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,19 @@ class Bound:
     kind: str
     time: str
     hypotheses: str
+
+
+class Stepping(NamedTuple):
+    """How sources step: once routers have told of a whole interval that knew of the last step.
+
+    `waits`: intervals of theirs that are let pass before that, after a change of router and after one of the rate;
+    `asks`: whether a higher rate waits until no link refuses it; `near`: distance from what its link offers, as a share
+    of it, up to which a source has come there.
+    """
+
+    waits: tuple[int, int]
+    asks: bool
+    near: float
 
 
 @dataclass
@@ -184,9 +197,14 @@ class Protocol(ABC):
         return "interval"
 
     @property
-    def proposes(self) -> bool:
-        """Whether a source asks for a higher rate, and takes it where no link of its path has a priority above 0."""
-        return False
+    def refusal_law(self) -> Callable[..., float] | None:
+        """With `stepping`, a law with a router's arguments: above 0 a link refuses what is asked for; None: nothing."""
+        return None
+
+    @property
+    def stepping(self) -> Stepping | None:
+        """How sources move in steps (`ecc.fluid.stepped`); None: they follow what they hear all the time."""
+        return None
 
     @property
     def stamping(self) -> str:

@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, Stepping, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_rate, as_size
@@ -176,11 +176,16 @@ class JetMax(Protocol):
         return self.loss_law if self.bottleneck == "loss" else None
 
     @property
-    def proposes(self) -> bool:
-        return self.proposed_rate
+    def refusal_law(self) -> Callable[..., float] | None:
+        return self.loss_law
+
+    @property
+    def stepping(self) -> Stepping:
+        managed = int(self.switching == "managed")
+        return Stepping((managed, int(managed and self.proposed_rate)), self.proposed_rate, self.tolerance)
 
     def params(self) -> dict[str, float]:
-        managed, unresponsive = self.switching == "managed", self.mice == "unresponsive"
+        unresponsive = self.mice == "unresponsive"
         return {
             "tau": self.tau,
             "interval": self.interval,
@@ -189,8 +194,8 @@ class JetMax(Protocol):
             "floor": self.floor,
             "by_rate": float(self.bottleneck == "rate"),
             "proposes": float(self.proposed_rate),
-            "wait_router": float(managed),
-            "wait_rate": float(managed and self.proposed_rate),
+            "wait_router": float(self.stepping.waits[0]),
+            "wait_rate": float(self.stepping.waits[1]),
             "mouse_size": float(self.mouse_size) if unresponsive else 0.0,
             "basic_rate": self.basic_rate if unresponsive else 0.0,
             "desires": float(self.mice == "desired_rate"),

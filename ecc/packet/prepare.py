@@ -232,10 +232,7 @@ def _set_clocks(
     scenario: Scenario, links: NDArray[np.void], parts: Sequence[Part], held: float, rng: np.random.Generator
 ) -> None:
     """Control intervals and first ticks of the routers that have an interval; others begin as their on_start says."""
-    phases = 1.0 - rng.random(len(links)) if scenario.phases == "random" else np.ones(len(links))
-    if not isinstance(scenario.phases, str):
-        given = np.array(scenario.phases)[links["at"]]
-        phases = np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
+    phases = scenario.first_ticks(links["at"], rng)
     for part in parts:
         if "interval" in (part.link_params.dtype.names or ()):
             if scenario.intervals is not None:
