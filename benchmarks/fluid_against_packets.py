@@ -62,14 +62,17 @@ def table() -> None:
 
 
 def reasons() -> None:
-    """Print how gaps close: PIQI-RCP's and XCP's with smaller packets, JetMax's with shorter intervals."""
+    """Print how gaps close: with smaller packets, and RCP's with routers that learn of RTTs from fewer packets."""
     for label, protocol in (("PIQI-RCP", PIQIRCP()), ("XCP, paced", XCP(paced=True))):
         for size in (2000, 1000, 500, 250):
             fluid, packets = measure("th-f11", protocol, size)
             print(f"th-f11, {label}, packets of {size} bytes: peak {fluid[0] / packets[0] - 1.0:+.1%}", flush=True)
-    for interval in (0.1, 0.05, 0.02):
-        fluid, packets = measure("th-f22", JetMax(interval=interval))
-        print(f"th-f22, JetMax, Delta = {interval:g} s: settle {fluid[1]:.2f} and {packets[1]:.2f} s", flush=True)
+    for size in (1000, 250, 100):
+        fluid, packets = measure("th-f11", JetMax(floor=1000.0 / size), size)
+        print(f"th-f11, JetMax, packets of {size} bytes: peak {fluid[0] / packets[0] - 1.0:+.1%}", flush=True)
+    for gain in (0.02, 0.1, 0.5):
+        fluid, packets = measure("th-f11", RCP(rtt_gain=gain))
+        print(f"th-f11, RCP, weight of a packet's RTT {gain:g}: settle {fluid[1] / packets[1] - 1.0:+.1%}", flush=True)
 
 
 def figures(folder: Path) -> None:

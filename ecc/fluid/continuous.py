@@ -101,6 +101,7 @@ def run_continuous(
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "fewest": fluid.fewest, "steady": fluid.steady,
             "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "answers": fluid.answers,
+            "leasts": fluid.mean_floor(protocol) if beginning.greets else np.full(L, -np.inf),
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),
@@ -119,7 +120,8 @@ def run_continuous(
     absolute = np.full(size, np.inf)
     if laws.remembers:
         y[block["state"]], absolute[block["state"]] = beginning.state, rtol * LEAST * fluid.capacity
-        lower[block["state"]], upper[block["state"]] = beginning.least, beginning.most
+        least = LEAST * fluid.capacity if beginning.greets else beginning.least  # none is lost in zero
+        lower[block["state"]], upper[block["state"]] = least, beginning.most
     if measures:
         y[block["measured"]] = beginning.measured.ravel()
         wanted = set(laws.wants["announce" if laws.announce else "router"] + laws.wants.get("priority", ()))

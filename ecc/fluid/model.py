@@ -134,6 +134,19 @@ class FluidNetwork:
         """
         return protocol.params().get("floor", 0.0) * 8.0 * self.packet_size
 
+    def mean_floor(self, protocol: Protocol) -> FloatArray:
+        """Return for each link the mean of that over the flows that cross it, 0 where none does.
+
+        Parameters
+            protocol : Protocol.
+        """
+        floor, many = np.zeros(self.n_links), np.full(self.n_links, 1e-300)
+        for route, members, least in zip(self.routes, self.members, self.floor(protocol), strict=True):
+            floor[list(route)] += members * least
+            many[list(route)] += members
+        found: FloatArray = floor / many
+        return found
+
     def spread(self, values: NDArray[np.float64]) -> FloatArray:
         """Return what belongs to groups, in the last axis, for every flow.
 

@@ -29,7 +29,7 @@ HEADER = (
     "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
     "capacity", "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
-    "steady", "fewest", "reaches", "survives", "answers",
+    "steady", "fewest", "reaches", "survives", "answers", "leasts",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "followers", "crossing",
     "loss", "share",
     "round_trip", "bottleneck", "speaks", "left",
@@ -44,7 +44,7 @@ HEADER = (
     WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
     STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
     CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
-    STEADY, FEWEST, REACHES, SURVIVES, ANSWERS,
+    STEADY, FEWEST, REACHES, SURVIVES, ANSWERS, LEASTS,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
     LOSS, SHARE,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
@@ -484,7 +484,8 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 status = _ask(indices[ROUTER], link, y[at], 0.0, numbers, indices)
                 if status != 0:
                     return status
-                out[at] = (numbers[record + _RESULT] - y[at]) / T
+                least = numbers[indices[LEASTS] + link] / numbers[weighted + link]
+                out[at] = (max(numbers[record + _RESULT], least) - y[at]) / T
 
     # sources and receivers
     for g in range(groups):

@@ -24,6 +24,7 @@ __all__ = ["simulate"]
 
 _TIMES = ("continuous", "discrete")
 _STARTS = ("empty", "equilibrium")
+_CLOCKINGS = ("self", "integrator")
 
 
 def simulate(
@@ -35,6 +36,7 @@ def simulate(
     rtol: float = 1e-6,
     progress: Callable[[float], None] | None = None,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
+    clocking: str = "self",
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
@@ -59,6 +61,9 @@ def simulate(
             >= 1 back, that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives
             then: random delays are a table of draws. Those of the network then play no part, and RTTs that laws ask
             for are the longest.
+        clocking : of windows: "self", ACKs let out what they acknowledge, so that queues follow windows within an RTT;
+            "integrator", a flow sends at its window over its RTT, as in the models of Low and others where queues
+            integrate that rate less the capacity. Verdicts differ: docs/fluid_against_packets.md.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
@@ -81,7 +86,11 @@ def simulate(
     if scenario.workload is not None:
         raise ValueError("workload must be None for a fluid run: it carries the flows of the network only")
     rates = None if isinstance(start, str) else _rates(start, scenario.network.n_flows)
-    for name, value, allowed in (("time", time, _TIMES), ("start", start if rates is None else "empty", _STARTS)):
+    for name, value, allowed in (
+        ("time", time, _TIMES),
+        ("start", start if rates is None else "empty", _STARTS),
+        ("clocking", clocking, _CLOCKINGS),
+    ):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     width = as_time(sample, "sample", positive=True)
@@ -101,6 +110,8 @@ def simulate(
     from ecc.closed_loop import law_arguments
 
     windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
+    if clocking != "self" and not windows:
+        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
     if protocol.stamping != "departure" and time != "continuous":
@@ -138,7 +149,7 @@ def simulate(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
     if windows:
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report)
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, clocking == "self")
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
     if time == "continuous" and protocol.stepping is not None:
         ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))

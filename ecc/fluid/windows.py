@@ -7,6 +7,8 @@ For a flow with window w, and a link l of capacity C_l, as cumulative curves of 
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
     out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
 
+or, where links are taken for integrators of rates (`clocking` "integrator"): sent' = w/D.
+
 Following what is acknowledged now back along its path, from queue to queue, gives the RTT D with all its queues, what
 was lost beside it, and the feedback R: that of each link's `router_law`, with the queue as it was met, the flow's own
 part of it, the share lost of what came with it, and the arrivals averaged over the control interval before it left. R
@@ -73,6 +75,7 @@ def _advance(
     record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any, wire: Any,
     start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, buffer: Any, window: Any, into: Any,
     out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any,
+    clocked: int,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -124,7 +127,11 @@ def _advance(
                     return status
                 window[g] += h / D * (record[_RESULT] - window[g])
             spread = min(1.0, max(0.0, (t - start[g]) / rtt[g]))
-            sent[g, i] = min(max(sent[g, i - 1], acknowledged + missing + spread * window[g]), size[g])
+            if clocked != 0:
+                allowed = acknowledged + missing + spread * window[g]
+            else:
+                allowed = sent[g, i - 1] + (h * window[g] / D if t >= start[g] else 0.0)
+            sent[g, i] = min(max(sent[g, i - 1], allowed), size[g])
 
         # what arrives at the queues, and leaves them
         for link in range(len(capacity)):
@@ -167,6 +174,7 @@ def run_windows(
     point: Equilibrium | None,
     factor: float,
     progress: Callable[[float], None],
+    clocked: bool = True,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -174,6 +182,7 @@ def run_windows(
         protocol : Protocol whose source law asks for `w`. fluid : FluidNetwork. samples : s, equally far apart.
         point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
+        clocked : whether ACKs clock flows; else they send at the rate w/D.
     Returns
         Outcome.
     """
@@ -217,7 +226,7 @@ def run_windows(
     state = (
         record, float(protocol.params().get("interval", h)), first, links, fluid.members, forward, backward,
         fluid.wire, start, fluid.stop, fluid.size, fluid.rtt, packet, fluid.capacity, fluid.buffer, window, into, out,
-        arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64), np.zeros(L),
+        arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64), np.zeros(L), int(clocked),
     )  # fmt: skip
     how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
     addresses = np.array([record.ctypes.data, params.ctypes.data])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models import PIQIRCP, RCP
+from ecc.models import FAST, PIQIRCP, RCP, JetMax
 from ecc.network import Network
 
 SETUPS = {
@@ -15,13 +15,36 @@ SETUPS = {
 }
 
 
+def test_JetMax_steps_when_its_packets_do():
+    """Rates between steps are those of packets, and steps come when theirs do, but for an interval of the router."""
+    found = ecc.compare(ecc.Scenario(SETUPS["EVAL fig. 5"], JetMax(), 33.0), sample=0.05, window=0.05)
+    fluid, packets = (run.rate.to_numpy()[605:, 0] for run in (found.fluid, found.packet))
+    levels = [580e6, 532e6, 512.8e6, 505.1e6]
+    steps = [[0.05 * np.argmax(rates < 1.005 * level) for level in levels] for rates in (fluid, packets)]
+    assert steps[0] == pytest.approx(steps[1], abs=0.101) and np.all(np.diff(steps) > 0.2)
+    for rates in (fluid, packets):
+        assert [rates[np.argmax(rates < 1.005 * level) + 1] for level in levels] == pytest.approx(levels, rel=1e-3)
+
+
+def test_FAST_is_stable_in_packets_and_self_clocked_and_not_over_an_integrator():
+    """Queues follow windows within an RTT; a queue that integrates rates less capacity lags behind them and swings."""
+    network = Network.dumbbell("100 Mb/s", [0.1], starts=[0.0])
+    scenario = ecc.Scenario(network, FAST(alpha=100.0, gamma=0.8), 20.0)
+    runs = [ecc.fluid.simulate(scenario, clocking=clocking) for clocking in ("self", "integrator")]
+    runs.append(ecc.packet.simulate(scenario))
+    late = [run.queue.to_numpy()[100:, 0] for run in runs]
+    for queue in (late[0], late[2]):
+        assert queue == pytest.approx(np.full(100, 100e3), rel=0.05)
+    assert late[1].max() > 2.0 * 100e3 and late[1].min() == 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("network", SETUPS.values(), ids=SETUPS)
-@pytest.mark.parametrize("protocol", [RCP(), PIQIRCP()], ids=["RCP", "PIQI-RCP"])
+@pytest.mark.parametrize("protocol", [RCP(), PIQIRCP(), JetMax()], ids=["RCP", "PIQI-RCP", "JetMax"])
 def test_fluid_and_packets_agree(protocol, network):
     found = ecc.compare(ecc.Scenario(network, protocol, 60.0), sample=0.05, window=0.5)
     peaks = [run.queue_max.to_numpy().max(axis=0) for run in (found.fluid, found.packet)]
-    assert peaks[0] == pytest.approx(peaks[1], rel=0.05)
+    assert peaks[0] == pytest.approx(peaks[1], rel=0.05, abs=20e3)  # twenty packets
     rates = found.table[found.table["series"] == "rate"]
     assert rates["fluid_end"].to_numpy() == pytest.approx(rates["packet_end"].to_numpy(), rel=0.05)
     settled = [rates[f"{run}_settled"].max() - 30.0 for run in ("fluid", "packet")]

@@ -39,10 +39,11 @@ def test_random_losses_as_JETMAX_26_and_27_have_them():
 
 
 def test_proposals_keep_queues_short():
-    network = Network.dumbbell("100 Mb/s", rtts=[0.12] * 11, starts=[0.0] + [10.0] * 10)
+    # newcomers are there at once, and the first flow sends on for half a second
+    network = Network.dumbbell("1 Gb/s", rtts=[0.5] + [0.05] * 3, starts=[0.0] + [10.0] * 3)
     asked, taken = (simulate(Scenario(network, JetMax(proposed_rate=p), 30.0)) for p in (True, False))
     assert float(asked.queue_max.max()) < 0.02 * float(taken.queue_max.max())
-    assert asked.rate.to_numpy()[-1] == pytest.approx(100e6 / 11.0, rel=1e-3)
+    assert asked.rate.to_numpy()[-1] == pytest.approx(250e6, rel=1e-3)
 
 
 @pytest.mark.parametrize(

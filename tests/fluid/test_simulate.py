@@ -226,6 +226,8 @@ def test_an_interrupted_run_keeps_what_it_had(time):
     ("change", "message"),
     [
         ({"time": "weekly"}, "time must be one of 'continuous', 'discrete'"),
+        ({"clocking": "sun"}, "clocking must be one of 'self', 'integrator', got 'sun'"),
+        ({"clocking": "integrator"}, "clocking must be 'self' where ACKs clock no windows, got 'integrator'"),
         ({"start": "late"}, "start must be one of 'empty', 'equilibrium'"),
         ({"sample": 0.0}, "sample must be > 0"),
         ({"sample": 100.0}, "sample must be <= duration"),
