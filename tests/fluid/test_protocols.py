@@ -39,7 +39,7 @@ def test_the_equilibrium_is_a_fixed_point(protocol, network, time):
         # What one link drops is missing at the next, which EMKC's equilibrium leaves out; MaxNet grows from rounding,
         # the gains of its paper being beyond the boundary of these networks (spectral radius 1.006 on the parking lot).
         network = "dumbbell"
-    run = simulate(Scenario(NETWORKS[network], PROTOCOLS[protocol], 10.0), start="equilibrium", time=time)
+    run = simulate(Scenario(NETWORKS[network], PROTOCOLS[protocol], 10.0), start="equilibrium", time=time, rtol=1e-7)
     point = PROTOCOLS[protocol].equilibrium(NETWORKS[network])
     assert run.stats["stopped"] == "completed"
     assert np.allclose(run.rate.to_numpy(), point.rates, rtol=1e-6)

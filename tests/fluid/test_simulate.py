@@ -86,7 +86,7 @@ def test_nothing_is_lost_uncounted(protocol, time):
         [Link("100 Mb/s", "10 ms", "200 kB"), Link("60 Mb/s", "20 ms", "100 kB")],
         [Flow([0, 1]), Flow([0], start=3.0), Flow([1], start=3.0), Flow([0], start=3.0, stop=9.0)],
     )
-    run = simulate(Scenario(network, protocol, 20.0), time=time, rtol=1e-8)
+    run = simulate(Scenario(network, protocol, 20.0), time=time, rtol=1e-9)
     queue = run.queue.to_numpy()
     buffers = np.array([200e3, 100e3])
     assert np.all(queue >= 0.0) and np.all(queue <= buffers) and np.all(run.queue_max.to_numpy() <= buffers)
