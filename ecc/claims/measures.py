@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.scenario import Scenario
+from ecc.tmix import response_times
 from ecc.trajectory import Trajectory
 
 __all__ = ["MEASURES", "Quantity", "get", "measure", "scale", "series"]
@@ -378,6 +379,69 @@ def completion(
     if between is not None:
         rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
     return float(rows["completion_time"].mean())
+
+
+@measure("queue that packets find", "bytes")
+def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: float | None = None) -> float:
+    """Queue of a link as packets arrive (from `histogram_from` on): the mean, or a quantile of it."""
+    queues = run.queues
+    if queues is None:
+        raise ValueError("histogram_from must be there for queue_found, got none")
+    if quantile is not None:
+        return float(run.queue_quantiles([quantile], by="arrivals").isel(link=link)[0])
+    found = queues["arrivals"].isel(link=link).to_numpy()
+    middle = (queues["lowest"] + queues["above"] - 1).to_numpy() / 2.0
+    return float(found @ middle / found.sum())
+
+
+@measure("mean response time", "s")
+def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
+    """Mean response time of connections that start after some time and are larger than that [bytes]; ended ones only."""
+    times = response_times(run.flows)
+    times = times[(times["start"] > after) & (times["size"] > larger) & times["response_time"].notna()]
+    return float(times["response_time"].mean())
+
+
+@measure("median response time", "s")
+def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
+    """Median response time of connections that start after some time and are larger than that [bytes]."""
+    times = response_times(run.flows)
+    times = times[(times["start"] > after) & (times["size"] > larger)]["response_time"].fillna(np.inf)
+    return float(times.median())
+
+
+@measure("ratio of baseRTT to the RTT of propagation")
+def base_rtt(run: Trajectory, scenario: Scenario, quantile: float, after: float = 0.0) -> float:
+    """A quantile, over transfers, of the least RTT that a sender saw over that without queues."""
+    rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
+    return float((rows["min_rtt"] / rows["idle_rtt"]).quantile(quantile))
+
+
+@measure("connections with a high baseRTT")
+def base_rtt_above(run: Trajectory, scenario: Scenario, ratio: float, after: float = 0.0) -> float:
+    """Share of the transfers whose sender never saw an RTT below `ratio` times that without queues."""
+    rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
+    return float((rows["min_rtt"] > ratio * rows["idle_rtt"]).mean())
+
+
+@measure("quantile of the size", "bytes")
+def size_quantile(run: Trajectory, scenario: Scenario, quantile: float) -> float:
+    """A quantile of the sizes of connections, both ways together."""
+    return float(response_times(run.flows)["size"].quantile(quantile))
+
+
+@measure("share of large connections in the load")
+def large_share(run: Trajectory, scenario: Scenario, larger: float) -> float:
+    """Share of all bytes that connections larger than that [bytes] carry."""
+    sizes = response_times(run.flows)["size"].to_numpy(float)
+    return float(sizes[sizes > larger].sum() / sizes.sum())
+
+
+@measure("median RTT", "s")
+def median_rtt(run: Trajectory, scenario: Scenario) -> float:
+    """Median, over connections, of the RTT without queues."""
+    rows = run.flows[run.flows["connection"] >= 0]
+    return float(rows.groupby("connection")["idle_rtt"].first().median())
 
 
 # ---- what they share -------------------------------------------------------------------------------------

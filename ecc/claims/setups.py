@@ -15,7 +15,8 @@ import numpy as np
 
 from ecc.impairments import DelaySpikes, RandomLoss
 from ecc.network import Flow, Link, Network
-from ecc.workload import Arrivals, Workload
+from ecc.tmix import Synthetic, offered_load
+from ecc.workload import Arrivals, Tmix, Workload
 
 __all__ = ["SETUPS", "build", "get", "setup"]
 
@@ -155,6 +156,22 @@ def transfers(
         [0], load, capacity, round(mean_packets * packet_size), shape=shape, packet_size=packet_size
     )  # fmt: skip
     return {"network": network, "duration": duration, "workload": Workload(arrivals=[sent])}
+
+
+@setup
+def tmix_load(seed: int, load: float = 90e6, duration: float = 90.0, buffer: str = "1.3 MB") -> Parts:
+    """EDN sec. 3: connections over 100 Mb/s each way; link 1 carries their responses, which offer `load` [bit/s].
+
+    Connections are drawn as `Synthetic.edn` says, from the seed; their starts are then stretched so that what they
+    offer is the load, whatever the seed.
+    """
+    drawn = Synthetic.edn(load).vectors(seed, 1.5 * duration)
+    stretch = offered_load(drawn, 1.5 * duration)[1] / load
+    vectors = [replace(one, start=stretch * float(one.start or 0.0)) for one in drawn]
+    links = [Link("100 Mb/s", 0.0, buffer=buffer)] * 2
+    network = Network(links, [Flow([0], size=1, reverse=[1], packet_size=1500)])  # there must be one
+    workload = Workload(tmix=[Tmix(vectors, route=[0], reverse=[1], packet_size=1500)])
+    return {"network": network, "duration": duration, "workload": workload}
 
 
 # ---- several links ---------------------------------------------------------------------------------------

@@ -449,6 +449,8 @@ typedef struct {
     double rate;
     double window;
     double srtt;
+    double min_rtt;       /* s, 0 before any */
+    ecc_ps_t idle_rtt;    /* delays of the lines, without queues and transmission */
 } ecc_flow_result_t;
 
 typedef struct {

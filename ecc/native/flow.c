@@ -63,6 +63,17 @@ retransmitted(const ecc_engine_t *self, uint32_t index)
     return flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0;
 }
 
+static ecc_ps_t
+idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
+{
+    ecc_ps_t rtt = flow->access_delay + flow->ack_delay;
+
+    for (int64_t k = 0; k < flow->is->n_forward + flow->is->n_reverse; k++) {
+        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].is.delay;
+    }
+    return rtt;
+}
+
 ecc_flow_result_t
 ecc_flow_result(const ecc_engine_t *self, uint32_t index)
 {
@@ -80,6 +91,8 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
         .rate = flow->rate,
         .window = flow->window,
         .srtt = flow->srtt,
+        .min_rtt = flow->min_rtt,
+        .idle_rtt = idle_rtt(self, flow),
     };
 }
 

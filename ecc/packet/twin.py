@@ -736,7 +736,8 @@ class Twin:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
         again = f.sent - f.outgoing.top if f.outgoing else again
         counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost)
-        return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt)
+        idle = f.given.access_delay + f.given.ack_delay + sum(link.given.delay for link in [*f.forward, *f.reverse])
+        return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt, f.min_rtt, idle)
 
     @property
     def transfers_over(self) -> NDArray[np.void]:

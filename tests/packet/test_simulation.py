@@ -72,6 +72,8 @@ def test_sized_flows_complete_and_transfers_have_rows_only():
     assert table["completion_time"].notna().all()
     assert (table["delivered"] == table["size"]).all()
     assert (table["finish"] - table["start"]).to_numpy() == pytest.approx(table["completion_time"].to_numpy())
+    assert table["idle_rtt"].to_numpy()[0] == pytest.approx(network.rtts[0])
+    assert (table["min_rtt"] > table["idle_rtt"]).all()
     ideal = table["size"] * 8 / 20e6
     assert (table["completion_time"] > ideal).all()
 
