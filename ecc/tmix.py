@@ -26,7 +26,7 @@ there. The count of exchanges of a sequential vector is not checked, as ns-2 doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -407,6 +407,7 @@ class Synthetic:
         exchanges : float, >= 1. Mean number of a connection's exchanges, geometric.
         rtt_median : float, s. rtt_spread : float, >= 0. RTTs are lognormal.
         server_time, think_time : float, s, >= 0. Mean waits before responses and before further requests, exponential.
+        exact : bool. Starts are stretched so that what acceptors send of the connections drawn is their load exactly.
     Raises
         ValueError, TypeError: a value out of range.
     Example
@@ -424,6 +425,7 @@ class Synthetic:
     rtt_spread: float = 0.8
     server_time: Quantity = 0.01
     think_time: Quantity = 1.0
+    exact: bool = False
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -470,6 +472,11 @@ class Synthetic:
         """
         end = as_time(duration, "duration")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(as_count(seed, "seed"))
+        if self.exact:
+            drawn = replace(self, exact=False).vectors(rng, 1.25 * end)
+            share = offered_load(drawn, 1.25 * end)[1] / self.loads[1]
+            moved = [replace(one, start=share * float(one.start or 0.0)) for one in drawn]
+            return [one for one in moved if float(one.start or 0.0) < end]
         starts = np.sort(rng.uniform(0.0, end, rng.poisson(self.rate * end)))
         rtts = float(self.rtt_median or 0) * np.exp(self.rtt_spread * rng.standard_normal(len(starts)))
         counts = rng.geometric(1.0 / self.exchanges, len(starts))

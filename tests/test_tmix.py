@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -277,3 +279,11 @@ def test_connections_stream_resume_and_mix_with_other_transfers(tmp_path):
     pd.testing.assert_frame_equal(resume(saved).trajectory().flows, Run(mixed).advance(3.0).trajectory().flows)
     first = simulate(mixed, sample=0.5).flows
     pd.testing.assert_frame_equal(first, whole.flows)
+
+
+def test_the_load_is_exact_if_asked_for():
+    exact = replace(Synthetic.edn("20 Mb/s"), exact=True)
+    for seed in (1, 2):
+        found = offered_load(exact.vectors(seed, 100.0), 100.0)[1]
+        assert found == pytest.approx(20e6, rel=0.15)
+        assert all(float(one.start) < 100.0 for one in exact.vectors(seed, 100.0))

@@ -11,6 +11,7 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
     integral_loops,
     queues_and_rates,
     router_work,
+    slips,
     stationary_rates,
     theorem_search,
 )

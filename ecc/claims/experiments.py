@@ -31,7 +31,8 @@ Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
 all of it is done for each value of an option (of several options one after the other: all values must differ). An
 expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
-measure over the first option, or the one it names as `over_option`. One with `argument`, `values` and `x` draws it over
+measure over the first option, or the one it names as `over_option`. With `against`, another value of the sweep, what is
+judged is the ratio of the measure to what it is there. A curve with `argument`, `values` and `x` draws it over
 the values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not
 comparable").
 """
@@ -62,7 +63,7 @@ SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
 CONTROL = frozenset(
     "run runs measure unit reported band within at_least at_most below above times at name as number".split()
-    + "x_title log_x log_y over_option argument values x".split()
+    + "x_title log_x log_y over_option argument values x against".split()
 )
 """Keys of an expectation that are no arguments of its measure."""
 
@@ -186,7 +187,7 @@ def _points_of(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> bool:
     """Whether a run serves an expectation: its own run, or the one it is compared with."""
-    if "at" in expectation and expectation["at"] != _value_of(point):
+    if "at" in expectation and _value_of(point) not in (expectation["at"], expectation.get("against")):
         return False
     return label in (expectation["run"], expectation.get("below"), expectation.get("above"))
 
@@ -334,6 +335,9 @@ def _find(
     for (v, name, value, e, _), result in by_role.items():
         if (v, name, value, e) == (version, label, point, engine) and "values" in result:
             values.append(result["values"][_position(claim, label, value, version, wanted)])
+    if values and item.get("against") is not None:
+        base = _find(claim, by_role, {**item, "at": item["against"], "against": None}, version, label, engine)
+        values = [value / other for value, other in zip(values, base.values, strict=True)] if base else []
     return Estimate(tuple(values)) if values else None
 
 
@@ -469,6 +473,8 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
             said += f" after {expectation['after']:g} s"
     if "at" in expectation:
         said += f", {_said(claim.experiment, expectation['at'])}"
+    if "against" in expectation:
+        said += f" over that at {expectation['against']}"
     return f"{expectation['run']}: {said}" if len(claim.experiment["runs"]) > 1 else said
 
 

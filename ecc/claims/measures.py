@@ -396,7 +396,7 @@ def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: fl
 
 @measure("mean response time", "s")
 def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
-    """Mean response time of connections that start after some time and are larger than that [bytes]; ended ones only."""
+    """Mean response time of connections that start after some time, are larger than that [bytes], and have ended."""
     times = response_times(run.flows)
     times = times[(times["start"] > after) & (times["size"] > larger) & times["response_time"].notna()]
     return float(times["response_time"].mean())

@@ -15,7 +15,7 @@ import numpy as np
 
 from ecc.impairments import DelaySpikes, RandomLoss
 from ecc.network import Flow, Link, Network
-from ecc.tmix import Synthetic, offered_load
+from ecc.tmix import Synthetic
 from ecc.workload import Arrivals, Tmix, Workload
 
 __all__ = ["SETUPS", "build", "get", "setup"]
@@ -159,15 +159,21 @@ def transfers(
 
 
 @setup
-def tmix_load(seed: int, load: float = 90e6, duration: float = 90.0, buffer: str = "1.3 MB") -> Parts:
-    """EDN sec. 3: connections over 100 Mb/s each way; link 1 carries their responses, which offer `load` [bit/s].
+def tmix_load(
+    load: float = 90.0, duration: float = 60.0, buffer: str = "1.3 MB", response_spread: float = 2.0
+) -> Parts:
+    """EDN sec. 3: connections over 100 Mb/s each way; link 1 carries their responses, which offer `load` [Mb/s].
 
     Connections are drawn as `Synthetic.edn` says, from the seed; their starts are then stretched so that what they
-    offer is the load, whatever the seed.
+    offer is the load, whatever the seed. With another `response_spread` (of the logarithm) there are as many more or
+    fewer responses, and requests are as much smaller or larger.
     """
-    drawn = Synthetic.edn(load).vectors(seed, 1.5 * duration)
-    stretch = offered_load(drawn, 1.5 * duration)[1] / load
-    vectors = [replace(one, start=stretch * float(one.start or 0.0)) for one in drawn]
+    plain = Synthetic.edn(load * 1e6)
+    more = load * 1e6 / replace(plain, response_spread=response_spread).loads[1]
+    request = round(float(plain.request_median or 0) / more)
+    vectors = replace(
+        plain, rate=more * plain.rate, response_spread=response_spread, request_median=request, exact=True
+    )
     links = [Link("100 Mb/s", 0.0, buffer=buffer)] * 2
     network = Network(links, [Flow([0], size=1, reverse=[1], packet_size=1500)])  # there must be one
     workload = Workload(tmix=[Tmix(vectors, route=[0], reverse=[1], packet_size=1500)])

@@ -405,7 +405,7 @@ class Engine:
 
     @property
     def flow_results(self) -> NDArray[np.void]:
-        """Shape (n_flows,), dtype FLOW_RESULT: finish [ps, -1 not yet], bytes, rate, window, srtt, min_rtt, idle_rtt [ps]."""
+        """Shape (n_flows,), dtype FLOW_RESULT: finish [ps, -1 not yet], bytes, rate, window, RTTs [s; idle_rtt: ps]."""
         results = np.zeros(self._flows, FLOW_RESULT)
         lib.ecc_engine_flow_results(self._engine, _pointer("ecc_flow_result_t *", results))
         return results

@@ -122,6 +122,20 @@ def test_a_sweep_runs_each_value_and_draws_the_curve():
     assert [trace["name"] for trace in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP", "RCP, reported"]
 
 
+def test_a_ratio_to_another_value_of_the_sweep():
+    about = claim(
+        sweep={"duration": [5.0, 6.0]},
+        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "against": 5.0, "reported": 1.5, "within": 0.01}],
+        figures=False,
+    )
+    jobs = experiments.plan(about)
+    assert {job.role[1:3] for job in jobs} == {("RCP", 5.0), ("RCP", 6.0)}
+    rows = [{"values": [0.9 if job.role[2] == 6.0 else 0.6], "series": None, "seconds": 0.1} for job in jobs]
+    found = experiments.judge(about, jobs, rows)
+    assert found.verdict is Verdict.CONFIRMED
+    assert found.measures[0].value == 1.5 and found.measures[0].name.endswith("over that at 5.0")
+
+
 def test_nothing_is_done_twice(tmp_path, monkeypatch):
     about = claim(seeds=1, runs={"QI-RCP": {"protocol": "QIRCP"}}, expect=ENTRY["expect"][:1])
     first = crosscheck.examine([about], jobs=1, store=Store(tmp_path))

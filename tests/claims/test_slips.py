@@ -1,0 +1,27 @@
+"""The slips of the papers: each is one, and a number printed as it is computed would be none."""
+
+import pytest
+
+from ecc.claims import catalog, slips
+from ecc.claims.ledger import CHECKS, Claim, Verdict, claims
+
+LEDGER = [claim for claim in claims().values() if claim.section == "slips"]
+
+
+@pytest.mark.claim
+@pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
+def test_what_is_printed_is_refuted(claim):
+    found = catalog.checks()[claim.id](claim)
+    assert found.verdict is Verdict.REFUTED
+    assert all(measure.value != measure.reported for measure in found.measures)
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [([3.0, 4.0], Verdict.CONFIRMED), ([3.0, 5.0], Verdict.CONDITIONAL), ([2.0, 5.0], Verdict.REFUTED)],
+)
+def test_verdicts_come_from_the_numbers(printed, verdict, monkeypatch):
+    claim = Claim(LEDGER[0].id, "a paper", ("RCP",), "a number", "it", "slips")
+    monkeypatch.setitem(CHECKS, claim.id, CHECKS[claim.id])
+    check = slips.slip(claim.id)(lambda: [slips.Slip("three", 3.0, printed[0]), slips.Slip("four", 4.0, printed[1])])
+    assert check(claim).verdict is verdict
