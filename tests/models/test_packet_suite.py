@@ -43,7 +43,8 @@ def test_the_equilibrium_is_a_fixed_point_of_packet_runs(protocol, network):
 @every_network
 @pytest.mark.parametrize("time", ["continuous", "discrete"])
 def test_the_equilibrium_is_a_fixed_point_of_fluid_runs(protocol, network, time):
-    run = ecc.fluid.simulate(Scenario(network, protocol, 12.0), sample=0.5, start="equilibrium", time=time)
+    scenario = Scenario(network, protocol, 12.0)
+    run = ecc.fluid.simulate(scenario, sample=0.5, start="equilibrium", time=time, rtol=1e-7)
     off = np.abs(run.rate.to_numpy() / protocol.equilibrium(network).rates - 1.0).max()
     if isinstance(protocol, EMKC) and network.n_links > 1 and time == "continuous":
         assert 0.001 < off < 0.005  # what the first link is beyond its capacity does not come to the second
