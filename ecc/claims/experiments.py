@@ -475,6 +475,10 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
         said += f", {_said(claim.experiment, expectation['at'])}"
     if "against" in expectation:
         said += f" over that at {expectation['against']}"
+    for word in ("below", "above"):
+        if word in expectation:
+            times = f"{expectation['times']:g} times that " if "times" in expectation else ""
+            said += f", {times}{word} {expectation[word]}'s"
     return f"{expectation['run']}: {said}" if len(claim.experiment["runs"]) > 1 else said
 
 
