@@ -88,8 +88,9 @@
  *     lost += in_flight, base = expected = sent, known = 0, heard = now, on_loss (kind 1) if active, GO.
  *   STOP: if active, it STOPS: no longer active; finish = now; SEND, TIMER and STOP are cancelled; on_stop. ACKs and
  *     timeouts still count what drains.
- *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0,
- *     in_flight > 0 and in_flight + size > window (one packet may always be on its way, as RFC 5681 has it), or
+ *   GO, until nothing changes, if active: size = min(packet_size, owed). Nothing owed, or window > 0
+ *     and in_flight + size > window (with a transport not if in_flight = 0: one packet may always be on its way, as RFC
+ *     5681 has it), or
  *     window = 0 and rate = 0: no SEND is pending. Else, with rate > 0: SEND is pending at
  *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet + header_bytes, rate);
  *     before the first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.

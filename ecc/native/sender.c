@@ -25,9 +25,10 @@ outstanding(const ecc_engine_t *self, uint32_t index)
 static inline bool
 is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
 {
+    const ecc_flow_state_t *flow = &self->flows[index];
     int64_t out = outstanding(self, index);
 
-    return out > 0 && (double) (out + size) > self->flows[index].window;
+    return (out > 0 || !flow->repairs) && (double) (out + size) > flow->window;
 }
 
 /* rto of the text. */

@@ -425,7 +425,8 @@ class Twin:
         """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
         while flow.active:
             segment = flow.next
-            limited = flow.window > 0.0 and segment.rule != 1 and flow.outstanding > 0
+            kept_back = flow.outstanding > 0 or not flow.outgoing
+            limited = flow.window > 0.0 and segment.rule != 1 and kept_back
             full = limited and flow.outstanding + segment.size > flow.window
             if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
                 self.set_timer(Kind.SEND, flow.index, None)

@@ -615,7 +615,7 @@ def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any
 
 
 def test_a_window_below_a_packet_lets_one_out_at_a_time(compiled: Any) -> None:
-    case = one_flow(window=1.0, ack_delay=picoseconds(0.02), duration=0.1)
+    case = one_flow(window=1.0, transport=1, ack_delay=picoseconds(0.02), duration=0.1)
     engine, twin, *states = run_both(case, compiled)
     assert_equal(engine, twin, *states)
     assert [event[0] // 10**9 for event in twin.traced if event[1] == Kind.ACK] == [21, 42, 63, 84]
