@@ -125,7 +125,7 @@
  *   A flow needs its receiver if it has reverse links, an impairment, ack_every > 1, or a link that reorders on its route.
  *   (Else each ACK says front = offset + size, and that all gaps before are missing: the sender sees that by itself.)
  *
- * TRANSPORT. A flow with transport 1 (NewReno: RFC 6582 with RFC 5681 and 3042) or 2 (SACK: RFC 6675 with RFC 2018) delivers a
+ * TRANSPORT. A flow with transport 1 (by cumulative ACKs: RFC 6582 with RFC 5681 and 3042) or 2 (SACK: RFC 6675 with RFC 2018) delivers a
  * stream of bytes in order and sends again what was lost. All above holds but for what follows. Offsets are places in the stream.
  *   The sender keeps una (all below it is acknowledged), top (all below it has been sent), gone (all below it that is neither
  *   acknowledged nor sacked is held for lost) and again (of this, what is below it has been sent again); recovering, recover,
@@ -134,7 +134,7 @@
  *   sent counts all that is sent, lost what was sent again. So sent - lost = top, delivered = expected - lost = una, and sent -
  *   expected, the bytes in flight of a traced value, = top - una. received counts what the receiver hands on in order.
  *   Hooks see in_flight = max(0, (top - gone) - out + (again - una) - sacked(una, again)), out = sacked(gone, top) or, for
- *   NewReno, left: what may still be in the network; but in on_loss (kind 0) before - una, (kind 1) top - una.
+ *   type 1, left: what may still be in the network; but in on_loss (kind 0) before - una, (kind 1) top - una.
  *   The next packet, for GO and EMIT, is the first of these that there is; each is at most packet_size long:
  *     1. if urgent: from una on, to where sacked bytes begin or top;
  *     2. from the first byte at or after `again` that is not sacked, if that is below gone, to where sacked bytes begin or gone;
@@ -144,7 +144,7 @@
  *   GO: in_flight is that which hooks see; an urgent packet does not heed the window, but rate and pace. A pending SEND is looked
  *     at again in each GO.
  *   EMIT: the kind that on_send sees is 1 for a packet sent again, 0 for new. Then: 3: top += size. Else lost += size, expected
- *     += size. 1, 2, 4: again = its end, but for NewReno if recovering; urgent = 0. 1, if recovering: rescue = its end.
+ *     += size. 1, 2, 4: again = its end, but for type 1 if recovering; urgent = 0. 1, if recovering: rescue = its end.
  *     5: rescue = recover. If una was top: the timer starts.
  *   ACK: first rttvar += (|srtt - rtt| - rttvar) / 4, with the old srtt; = rtt / 2 the first time. Each ACK measures: it answers one
  *     packet, whose sent time it has, as timestamps would. The ACK says ack and, for SACK, up to three ranges. size: of the packet
@@ -152,18 +152,18 @@
  *     recovered = 0. acked = max(0, ack - una). If acked > 0: una = ack, gone and again are at least una, urgent = 0, duplicates = 0,
  *     the timeouts are forgotten. SACK: the ranges, beyond una, are sacked; gone = max(gone, begin of the highest sacked range that
  *     with those above it makes three or more than 2 * largest bytes).
- *     If recovering: una >= recover ends it: recovering = 0, recovered = 1, left = 0. Else, for NewReno: if acked > 0, left =
+ *     If recovering: una >= recover ends it: recovering = 0, recovered = 1, left = 0. Else, for type 1: if acked > 0, left =
  *       max(0, left - acked + (size if acked >= size)), urgent = 1, partials += 1; if ack = una before, left += size.
- *     If not: acked > 0 makes left = 0. If una >= recover, and, for NewReno, acked = 0, ack = una and top > una, or, for SACK, bytes
- *       were sacked that had not been: a duplicate: duplicates += 1; if it is the first, before = top; NewReno: left += size. At the
+ *     If not: acked > 0 makes left = 0. If una >= recover, and, for type 1, acked = 0, ack = una and top > una, or, for SACK, bytes
+ *       were sacked that had not been: a duplicate: duplicates += 1; if it is the first, before = top; type 1: left += size. At the
  *       third, or, for SACK, if gone > una: recovering = 1, recover = top, again = una, urgent = 1, partials = 0, on_loss (kind 0).
- *     If acked > 0: the timer starts, but not if this left NewReno recovering with partials > 1 (RFC 6582, the impatient
+ *     If acked > 0: the timer starts, but not if this left type 1 recovering with partials > 1 (RFC 6582, the impatient
  *     variant). Then on_ack, with acked, recovering, recovered; it is complete if una >= size.
  *   rto = max(least_rto, ps(srtt + max(seconds(rto_granularity), 4 * rttvar))), before the first ACK max(least_rto, 1 s); doubled
  *     as above.
  *   The timer starts: heard = now; TIMEOUT is pending at now + rto, if it was not pending before that.
  *   TIMEOUT: nothing if una = top or the flow is not active. deadline as above. Else one timeout more; recovering = 0; recover =
- *     top, + 1 for NewReno (only what is acknowledged beyond it makes duplicates count); gone = top, again = una; duplicates = left =
+ *     top, + 1 for type 1 (only what is acknowledged beyond it makes duplicates count); gone = top, again = una; duplicates = left =
  *     0; nothing is sacked; urgent = 1; on_loss (kind 1); the timer starts; GO.
  *   The receiver keeps next, what it holds beyond it, as ranges that do not touch, and up to three places. A packet from a to b: what is below next is known. If a <= next < b: next = b, and on to the end of what is held from
  *   there. If a > next: it is held, and a becomes the first place. Places go that are below next, that are in the range
@@ -295,7 +295,7 @@ typedef struct {
     int64_t impairment;       /* number of that of ack_delay, from 1; 0: none */
     int64_t ack_every;        /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
-    int64_t transport;        /* 0: none, what is lost stays lost; 1: NewReno; 2: SACK */
+    int64_t transport;        /* 0: none, what is lost stays lost; 1: by cumulative ACKs; 2: by SACK */
     ecc_bytes_t receiver_window; /* of a transport; 0: no limit */
     ecc_ps_t least_rto;       /* of a transport */
     ecc_ps_t rto_granularity; /* of a transport */

@@ -137,7 +137,7 @@ typedef struct {
 
 #define ECC_MOST_SACKS 3
 
-enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_NEWRENO, ECC_TRANSPORT_SACK };
+enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK };
 
 /* See transport.h; names as in the text. */
 typedef struct {
