@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from ecc.errors import ConvergenceError
+from ecc.linear.axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.crossings import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.display import Displayed
 
 if TYPE_CHECKING:

@@ -1,0 +1,186 @@
+"""Families of systems whose matrices and determinant are affine in the gain: solved along the frequency axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import inf, isfinite, pi
+
+import numpy as np
+
+from ecc.errors import ConvergenceError
+from ecc.linear.axis import Crossing, Pair, boundary_crossings
+from ecc.linear.characteristic import Real, Terms, align, determinant
+from ecc.linear.counted import Found, unstable
+
+__all__ = ["SAMPLES", "Affine", "follow", "lost_at"]
+
+SAMPLES = (0.25, 0.5, 1.0)
+"""Shares of a gain: members that an affine form is read off."""
+_FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond are not searched
+
+
+class Affine:
+    """A family whose matrices are `base + g rise`, as far as `gain` and its fractions tell; entries are off by `noise`
+    at most there."""
+
+    def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
+        self.base, self.rise, self.noise, self.gain = base, rise, noise, gain
+
+    @staticmethod
+    def detect(members: Sequence[Terms], gain: float) -> Affine | None:
+        """Read base and rise off the members at `SAMPLES` of the gain; None if they or determinants are not affine."""
+        first = members[0]
+        every = np.unique(np.concatenate([tau for m in members for tau in (m.delays, m.slope_delays)]))
+        parts = []
+        for which in (0, 2):
+            tables = np.zeros((len(members), len(every), *first.constant.shape[1:]))
+            for table, m in zip(tables, members, strict=True):
+                np.add.at(table, np.searchsorted(every, m[which + 1]), m[which])
+            quarter, half, full = tables
+            base, rise = 2.0 * half - full, (full - half) * (2.0 / gain)
+            noise = 1e-13 * (np.abs(full) + np.abs(half))
+            base[np.abs(base) <= noise / 100.0] = 0.0
+            if np.any(np.abs(quarter - base - 0.25 * gain * rise) > noise):
+                return None
+            parts.append((base, rise, noise))
+        (b0, b1, e0), (s0, s1, e1) = parts
+        make = partial(Terms, delays=every, slope_delays=every, sampled=first.sampled)
+        out = Affine(make(constant=b0, slope=s0), make(constant=b1, slope=s1), (e0, e1), gain)
+        if first.constant.shape[1] > 1:
+            three = align(*map(out.member, (0.0, gain, 2 * gain)))
+            s = (0.13 + 1.7j * np.array([0.05, 0.31, 0.77, 1.0])) * (1.0 if first.sampled else three[1].unit)
+            values = np.stack([determinant(ch.evaluate(s)[0]) for ch in three])
+            if np.any(np.abs(values[0] - 2.0 * values[1] + values[2]) > 1e-10 * np.abs(values).sum(axis=0)):
+                return None
+        return out
+
+    def agrees(self, member: Terms, gain: float) -> bool:
+        """Whether a member of the family is what its affine form says."""
+        model = self.member(gain)
+        pairs = (model.constant, member.constant, member.delays), (model.slope, member.slope, member.slope_delays)
+        for (said, matrices, delays), noise in zip(pairs, self.noise, strict=True):
+            if np.array_equal(delays, model.delays):
+                off = said - matrices
+            else:
+                known = np.isin(delays, model.delays)
+                if np.any(matrices[~known]):
+                    return False
+                off = said.copy()
+                np.subtract.at(off, np.searchsorted(model.delays, delays[known]), matrices[known])
+            if np.any(np.abs(off) > (1.0 + gain / self.gain) * noise):
+                return False
+        return True
+
+    def count(self, gain: float) -> int:
+        """Unstable roots of the member that the form says."""
+        return unstable(align(self.member(gain))[0])
+
+    def member(self, gain: float) -> Terms:
+        b, r = self.base, self.rise
+        return Terms(b.constant + gain * r.constant, b.delays, b.slope + gain * r.slope, b.slope_delays, b.sampled)
+
+    def reach(self, gain: float) -> float:
+        """Frequency that no root of a member up to this gain passes on the boundary."""
+        b, r = self.base, self.rise
+        if b.sampled:
+            return pi
+        constant, slope = (np.abs(x) + gain * np.abs(y) for x, y in ((b.constant, r.constant), (b.slope, r.slope)))
+        return align(Terms(constant, b.delays, slope, b.slope_delays, False))[0].bound(0.0) * (1.0 + 1e-6)
+
+    @property
+    def first_span(self) -> float:
+        """A gain to start the search at: its members' roots turn about once within the longest delay."""
+        b, r = self.base, self.rise
+        both = align(b, r)
+        weight = [float(np.abs(x.constant).sum() + (0.0 if x.slope is None else np.abs(x.slope).sum())) for x in both]
+        if weight[1] == 0.0:
+            return 1.0
+        gain = (weight[0] + float(b.sampled)) / weight[1] or 1.0
+        if b.sampled:
+            return gain
+        band = Pair(b, r, 1.0).band
+        if band == 0.0:
+            return 1e3 * gain
+        goal = max(10.0 / band, 1.5 * self.reach(0.0))
+        while self.reach(gain) > goal:
+            gain *= 0.5
+        while self.reach(gain) < goal and gain < 1e300:
+            gain *= 2.0
+        return gain
+
+    def up_to(self, gain: float) -> list[Crossing]:
+        """Every crossing with a gain up to this one; all of them for sampled systems."""
+        pair = Pair(self.base, self.member(gain), gain)
+        top = self.reach(gain)
+        if not isfinite(top):
+            raise ConvergenceError(f"the neutral part bounds no root at gain {gain!r}", None)
+        out = boundary_crossings(pair, top)
+        return [c for c in out if pair.sampled or c.gain <= gain]
+
+
+def _middle(a: float, b: float) -> float:
+    return 0.5 * b if a == 0.0 else float(np.sqrt(a) * np.sqrt(b))
+
+
+def _recount(affine: Affine, found: list[Crossing], end: float) -> tuple[int, list[Crossing]]:
+    """Changes of the count over every gap between crossings, where the directions of the roots did not tell."""
+    gains = sorted({c.gain for c in found})
+    counts = [affine.count(_middle(a, b)) for a, b in zip([0.0, *gains], [*gains, end], strict=True)]
+    jump = {g: b - a for g, a, b in zip(gains, counts, counts[1:], strict=False)}
+    out = []
+    for c in found:
+        out.append(c._replace(change=jump.pop(c.gain, 0)))
+    return counts[0], out
+
+
+def lost_at(start: int, found: list[Crossing]) -> int | None:
+    """Index of the first crossing after which roots are unstable."""
+    unstable = start
+    for i, crossing in enumerate(found):
+        unstable += crossing.change
+        if unstable > 0:
+            return i
+    return None
+
+
+def follow(affine: Affine, maximum: float) -> Found:
+    """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+    span = min(affine.first_span, maximum)
+    if not np.any(affine.rise.constant) and not np.any(affine.rise.slope):
+        return affine.count(span), [], maximum
+    start, found, complete, too_far = 0, list[Crossing](), 0.0, inf
+    while True:
+        try:
+            more = affine.up_to(span)
+        except ConvergenceError:  # the axis is too long to search at this gain: look nearer
+            too_far = span
+            span *= 0.25
+            if complete > 0.0:
+                return start, found, complete
+            if span < 1e-9 * affine.first_span:  # on the boundary for every gain
+                start = affine.count(span)
+                if start == 0:
+                    raise
+                return start, [], 0.0
+            continue
+        found = more
+        complete = inf if affine.base.sampled else span
+        start = affine.count(0.5 * (found[0].gain if found else span))
+        if start > 0:
+            return start, found, complete
+        at = lost_at(start, found)
+        if at is not None:
+            gain = found[at].gain
+            after = next((c.gain for c in found[at:] if c.gain > gain * (1.0 + 1e-9)), min(2.0 * gain, complete))
+            if affine.count(_middle(gain, after)) == sum(c.change for c in found if c.gain < after):
+                return start, found, complete
+        if found and (at is not None or any(c.change == 0 for c in found)):
+            start, found = _recount(affine, found, min(complete, 2.0 * found[-1].gain))
+            if start > 0 or lost_at(start, found) is not None:
+                return start, found, complete
+        if complete >= maximum or affine.reach(4.0 * span) * Pair(affine.base, affine.rise, 1.0).band > _FAR:
+            return start, found, complete
+        span = min(span * (4.0 if Pair(affine.base, affine.rise, 1.0).band > 0.0 else 1e3), maximum)
+        if span > 1e18 or span >= too_far:
+            return start, found, complete

@@ -1,0 +1,203 @@
+"""Families of systems that are a black box: followed by the proven count of unstable roots, gain by gain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, nan, pi
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from ecc.errors import LinearizationError
+from ecc.linear.axis import Crossing
+from ecc.linear.certificate import certify_block
+from ecc.linear.characteristic import Characteristic
+from ecc.linear.counting import count_right
+from ecc.linear.systems import LinearSystem
+
+__all__ = ["REFUSED", "Family", "Found", "Scan", "checked", "last_taken", "unstable", "unstable_of"]
+
+Family = Callable[[float], LinearSystem]
+Found = tuple[int, list[Crossing], float]
+"""Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
+
+_TOGETHER = 1e-12  # of the gain: crossings that counts need not tell apart
+_BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
+_MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
+
+REFUSED = (ValueError, LinearizationError)
+"""What a family raises at a gain that it does not take."""
+
+
+def checked(system: LinearSystem) -> LinearSystem:
+    if not isinstance(system, LinearSystem):
+        raise TypeError(f"the family must return a DelaySystem or SampledSystem, got {type(system).__name__}")
+    return system
+
+
+def last_taken(family: Family, taken: float, refused: float) -> float:
+    """The largest gain, to 1e-9, at which the family still has a member."""
+    while refused - taken > 1e-9 * refused:
+        middle = 0.5 * (taken + refused)
+        try:
+            family(middle)
+            taken = middle
+        except REFUSED:
+            refused = middle
+    return taken
+
+
+def unstable(ch: Characteristic) -> int:
+    """Number of unstable roots, at least; roots on the boundary itself count as one."""
+    number = count_right(ch, 0.0).number
+    if number is None:
+        proof = certify_block(ch)
+        number = 0 if proof.stable else max(1, proof.at_least)
+    return number
+
+
+def unstable_of(system: LinearSystem) -> int:
+    return sum(many * unstable(part._characteristic) for part, many in system._blocks)
+
+
+class Scan:
+    """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w)."""
+
+    def __init__(self, family: Family, gains: Sequence[float]) -> None:
+        self.family, self.gains = family, gains
+        self.known: dict[float, int] = {}
+
+    def count(self, gain: float) -> int:
+        if gain not in self.known:
+            self.known[gain] = unstable_of(checked(self.family(gain)))
+        return self.known[gain]
+
+    def measure(self, gain: float) -> tuple[float, complex]:
+        """Real part (or log |z|) of the dominant root, and the root as s."""
+        system = self.family(gain)
+        roots = system.roots(1)
+        s = complex(roots[0]) if len(roots) else complex(-inf, 0.0)
+        if system._characteristic.sampled and len(roots):
+            s = complex(np.log(s))
+        return s.real, complex(s.real, abs(s.imag))
+
+    def follow(self) -> Found:
+        grid: list[float] = []
+        found: list[Crossing] = []
+        lost = inf
+        for gain in self.gains:
+            try:
+                number = self.count(gain)
+            except REFUSED:
+                if not grid and gain < self.gains[-1]:
+                    continue
+                if not grid:
+                    raise
+                grid.append(last_taken(self.family, grid[-1], gain))
+                break
+            grid.append(gain)
+            lost = min(lost, gain) if number > 0 else lost
+            if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
+                break
+        if len(grid) > 1:
+            grid[-1] = self._fewer(grid[-2], grid[-1], self.count(grid[0]) + _MANY)
+        grid = sorted({*grid, *self._hidden([g for g in grid if g < lost])})
+        for a, b in zip(grid, grid[1:], strict=False):
+            found += self._between(a, b)
+        return self.count(grid[0]), found, grid[-1]
+
+    def _fewer(self, low: float, high: float, most: int) -> float:
+        """The upper end of a gap, or a gain inside it where roots are unstable but fewer, if they come one by one."""
+        before, end = self.count(low), high
+        while high - low > 1e-9 * high and not before < self.count(high) <= most:
+            if self.count(high) <= before:
+                return end
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.count(middle) <= before else (low, middle)
+        return high if self.count(high) <= most else end
+
+    def _hidden(self, stable: list[float]) -> list[float]:
+        """Unstable gains between stable ones: where the dominant root comes closest to the boundary."""
+        values = [self.measure(g)[0] for g in stable]
+        out = []
+        for i in range(1, len(stable) - 1):
+            if values[i] >= max(values[i - 1], values[i + 1]) > min(values[i - 1 : i + 2]):
+                ends = np.log(stable[i - 1]), np.log(stable[i + 1])
+                best = minimize_scalar(
+                    lambda x: -self.measure(float(np.exp(x)))[0], bounds=ends, method="bounded", options={"maxiter": 20}
+                )
+                gain = float(np.exp(best.x))
+                if self.count(gain) > 0:
+                    out.append(gain)
+        return out
+
+    def _between(self, low: float, high: float) -> list[Crossing]:
+        """Crossings in a gap, each change of the count narrowed down to one crossing."""
+        change = self.count(high) - self.count(low)
+        if change == 0:
+            return []
+        middle = float(np.sqrt(low) * np.sqrt(high))
+        wide = high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high)
+        if wide and low < middle < high:
+            return self._between(low, middle) + self._between(middle, high)
+        return [Crossing(*self._polish(low, high), change)]
+
+    def _polish(self, low: float, high: float) -> tuple[float, float]:
+        """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
+        below, above = self.count(low), self.count(high)
+        low, high = self._halved(low, high, 1e-6)
+        omega = self._nearest(0.5 * (low + high), max(below, above))
+        sampled = self.family(low)._characteristic.sampled
+        if abs(above - below) <= 2:
+            gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
+            beside = 1e-9 * gain
+            if low <= gain + beside and gain - beside <= high:
+                if self.count(gain - beside) == below and self.count(gain + beside) == above:
+                    return gain, exact
+        low, high = self._halved(low, high, _TOGETHER)  # several roots at once, or none that Newton's method finds
+        return 0.5 * (low + high), omega
+
+    def _halved(self, low: float, high: float, share: float) -> tuple[float, float]:
+        """The ends of a gap narrowed to this share of the gain, by counts alone."""
+        before = self.count(low)
+        while high - low > share * high:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self.count(middle) == before else (low, middle)
+        return low, high
+
+    def _nearest(self, gain: float, unstable: int) -> float:
+        """The frequency of the root nearest to the boundary, as many being unstable at most."""
+        system = self.family(gain)
+        s = system.roots(max(1, unstable))
+        if system._characteristic.sampled:
+            s = np.log(s)
+        return abs(complex(s[np.argmin(np.abs(s.real))]).imag)
+
+    def _newton(self, low: float, high: float, omega: float, real: bool) -> tuple[float, float]:
+        """The gain and frequency of a simple crossing, nan if there is none; a real root crosses at its frequency."""
+
+        def value(gain: float, w: float) -> complex:
+            return complex(self.family(gain)._characteristic.determinant(np.array([1j * w]))[0])
+
+        if real:
+            if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):
+                return nan, omega
+            return float(brentq(lambda g: value(g, omega).real, low, high, xtol=1e-14 * high, rtol=1e-14)), omega
+        gain = 0.5 * (low + high)
+        for _ in range(20):
+            h = 1e-6
+            here = value(gain, omega)
+            along = (value(gain, omega * (1 + h)) - value(gain, omega * (1 - h))) / (2 * h * omega)
+            rise = (value(gain * (1 + h), omega) - value(gain * (1 - h), omega)) / (2 * h * gain)
+            area = (along * rise.conjugate()).imag
+            if area == 0.0:
+                return nan, omega
+            dw, dg = -(here * rise.conjugate()).imag / area, -(along * here.conjugate()).imag / area
+            gain, omega = gain + dg, omega + dw
+            if not low * (1.0 - 1e-3) < gain < high * (1.0 + 1e-3):
+                return nan, omega
+            if abs(dg) <= 1e-14 * gain and abs(dw) <= 1e-14 * omega:
+                break
+        return gain, omega
