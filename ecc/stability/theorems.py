@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, inf, pi, sin, sqrt
 from typing import Any
 
@@ -212,11 +213,14 @@ def _links(at: Unit) -> Network:
 # ---- bounds ------------------------------------------------------------------------------------------------
 
 
-def _published(name: str) -> Callable[[Protocol, Network], float | None]:
-    """What the model's own list of bounds says, None where that does not name the theorem."""
+def _published(*names: str) -> Callable[[Protocol, Network], float | None]:
+    """What the model's own list of bounds says, None where that names none of these.
+
+    A theorem on any RTTs covers equal ones, for which models list the exact theorem alone: its value is the same.
+    """
 
     def bound(protocol: Protocol, network: Network) -> float | None:
-        return next((b.value for b in protocol.published_bounds(network) if b.theorem == name), None)
+        return next((b.value for b in protocol.published_bounds(network) if b.theorem in names), None)
 
     return bound
 
@@ -226,8 +230,8 @@ def _one_interval(protocol: Any, network: Network) -> float | None:
     return 2.0 if alone else None
 
 
-def _short_intervals(name: str) -> Callable[[Any, Network], float | None]:
-    published = _published(name)
+def _short_intervals(*names: str) -> Callable[[Any, Network], float | None]:
+    published = _published(*names)
     return lambda protocol, network: (
         published(protocol, network)
         if protocol.tau1 + 2.0 * protocol.tau2 < 2.0 and protocol.interval <= 0.0101 * network.rtts.min()
@@ -239,8 +243,12 @@ def _reference(protocol: Any, network: Network) -> float | None:
     """The critical alpha of one flow on 1 Mb/s with no delay but the interval."""
     if network.n_links != 1 or np.any(network.rtts > protocol.interval * (1.0 + 1e-9)):
         return None
-    one = Network.dumbbell("1 Mb/s", [protocol.interval])
-    return critical_gain(protocol, one, "alpha", "discrete").value
+    return _critical_of_one_flow(protocol, protocol.interval, "alpha", "discrete")
+
+
+@lru_cache(maxsize=256)
+def _critical_of_one_flow(protocol: Protocol, rtt: float, parameter: str, time: str) -> float:
+    return critical_gain(protocol, Network.dumbbell("1 Mb/s", [rtt]), parameter, time).value
 
 
 def _mean_steps(protocol: Any, network: Network) -> float | None:
@@ -262,7 +270,7 @@ def _on_curve(protocol: Any, gain: float) -> Protocol:
 def _at_mean_rtt(protocol: Any, network: Network) -> float | None:
     if network.n_links != 1:
         return None
-    value = critical_gain(protocol, _equal(float(network.rtts.mean())), "beta").value
+    value = _critical_of_one_flow(protocol, 1.0, "beta", "continuous")  # at any mean RTT: s d is all that counts
     return value if 0.0 < value < inf else None
 
 
@@ -280,7 +288,8 @@ _ALL = [
             "continuous", "alpha", "one link, equal RTTs", _published("THESIS Theorem 3"),
             lambda u: (QIRCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2),
     Theorem("qi-4", "THESIS Theorem 4", "Continuous QI-RCP is stable if 0 < alpha < pi d/(2 D).", SUFFICIENT,
-            "continuous", "alpha", _ANY_RTTS, _published("THESIS Theorem 4"), lambda u: (QIRCP(), _mix(u)), 5),
+            "continuous", "alpha", _ANY_RTTS, _published("THESIS Theorem 4", "THESIS Theorem 3"),
+            lambda u: (QIRCP(), _mix(u)), 5),
     Theorem("qi-5", "THESIS Theorem 5", "Discrete QI-RCP without delay is stable iff 0 < alpha < 2.", EXACT,
             "discrete", "alpha", "one link, RTTs of one interval", _one_interval,
             lambda u: (QIRCP(interval=_between(1e-3, 1.0, u[0])),
@@ -289,13 +298,13 @@ _ALL = [
             "0 < alpha/D < 2 sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", "one link, equal RTTs",
             _published("THESIS Theorem 7"), lambda u: (QIRCP(), _equal(_between(0.01, 3.0, u[0]))), 1),
     Theorem("qi-8", "THESIS Theorem 8", "Discrete QI-RCP is stable if 0 < alpha/d < 2 sin(pi/(2(2D - 1))).",
-            SUFFICIENT, "discrete", "alpha", _ANY_RTTS, _published("THESIS Theorem 8"),
+            SUFFICIENT, "discrete", "alpha", _ANY_RTTS, _published("THESIS Theorem 8", "THESIS Theorem 7"),
             lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
     Theorem("piqi-9", "THESIS Theorem 9", "Continuous PIQI-RCP with equal RTTs is stable iff 0 < alpha < pi/4.",
             EXACT, "continuous", "alpha", _LIMIT + ", equal RTTs", _short_intervals("THESIS Theorem 9"),
             lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 100.0, u[2]))), 3),
     Theorem("piqi-10", "THESIS Theorem 10", "Continuous PIQI-RCP is stable if 0 < alpha < pi d/(4 D).", SUFFICIENT,
-            "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10"),
+            "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10", "THESIS Theorem 9"),
             lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 10.0)), 5, None, (0.33, 0.1, 0.05, 0.02, 0.02)),
     Theorem("piqi-11", "THESIS Theorem 11", "The eigenvalues of undelayed discrete PIQI-RCP, and with them its "
             "critical alpha, depend neither on C nor on N.", EXACT, "discrete", "alpha",
@@ -306,7 +315,7 @@ _ALL = [
             _short_intervals("THESIS Theorem 12"),
             lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 4.0, u[2]))), 3),
     Theorem("piqi-13", "THESIS Theorem 13", "Discrete PIQI-RCP is stable if 0 < alpha/d < sin(pi/(2(2D - 1))).",
-            SUFFICIENT, "discrete", "alpha", _LIMIT, _short_intervals("THESIS Theorem 13"),
+            SUFFICIENT, "discrete", "alpha", _LIMIT, _short_intervals("THESIS Theorem 13", "THESIS Theorem 12"),
             lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 2.0)), 5, None, (0.33, 0.1, 0.05, 0.02, 0.02)),
     Theorem("xcp-1", "EVAL sec. 2, JETMAX sec. 2, THESIS II.E.1, of Katabi et al. 2002", "XCP with equal RTTs is "
             "stable if 0 < alpha < pi/(4 sqrt 2) and beta = sqrt(2) alpha^2.", SUFFICIENT, "continuous", "alpha",

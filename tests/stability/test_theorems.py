@@ -1,5 +1,7 @@
 """The theorem registry: its bounds on drawn loops, its refusals, and its searches."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, target
@@ -13,13 +15,42 @@ from ecc.stability import THEOREMS, search
 CONTRADICTED = {"piqi-9", "piqi-10", "piqi-12", "piqi-13", "mean-3"}
 
 
+def corners(theorem, most=32):
+    """Corners of a theorem's cube: all of them up to `most`, else those of all 0 and all 1 and others drawn."""
+    n = theorem.dimensions
+    if 2**n <= most:
+        return np.array(list(product((0.0, 1.0), repeat=n)))
+    drawn = np.random.default_rng(1).integers(0, 2, (most - 2, n)).astype(float)
+    return np.vstack([np.zeros(n), np.ones(n), drawn])
+
+
 @pytest.mark.parametrize("name", THEOREMS)
 def test_hypotheses_hold_all_over_the_space(name):
+    """Also on its edges: RTTs that are all equal, of one interval, a hundred of them; gains at the end of a range."""
     theorem = THEOREMS[name]
-    for seed in range(2):
-        protocol, network = theorem.draw(np.random.default_rng(seed).random(theorem.dimensions))
-        bound = theorem.bound(protocol, network)
+    for at in [*corners(theorem), *np.random.default_rng(0).random((2, theorem.dimensions))]:
+        bound = theorem.bound(*theorem.draw(at))
         assert bound is not None and 0.0 < bound < np.inf
+
+
+def test_theorems_on_any_rtts_cover_equal_ones():
+    equal = Network.dumbbell("1 Gb/s", [1.0, 1.0])
+    for protocol, names in ((QIRCP(), ("qi-4", "qi-3", "qi-8", "qi-7")),
+                            (PIQIRCP(), ("piqi-10", "piqi-9", "piqi-13", "piqi-12"))):  # fmt: skip
+        bounds = [THEOREMS[name].bound(protocol, equal) for name in names]
+        assert bounds[0::2] == bounds[1::2]
+    one_step = QIRCP(), Network.dumbbell("1 Gb/s", [0.01, 0.01])
+    assert THEOREMS["qi-8"].bound(*one_step) == pytest.approx(THEOREMS["qi-5"].bound(*one_step), rel=1e-15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(THEOREMS) - CONTRADICTED))
+def test_no_corner_contradicts_what_stands(name):
+    theorem = THEOREMS[name]
+    for at in corners(theorem, 4):
+        case = theorem.judge(*theorem.draw(at))
+        assert not case.contradicts
+        assert theorem.kind == "sufficient" or case.ratio <= 1.0 + 1e-7
 
 
 @pytest.mark.slow
