@@ -1,4 +1,4 @@
-"""The command line: `ecc crosscheck`, `ecc reproduce`, `ecc simulate`, `ecc stability`, `ecc claims`.
+"""The command line: `ecc crosscheck`, `ecc reproduce`, `ecc simulate`, `ecc sweep`, `ecc stability`, `ecc claims`.
 
 Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input,
 130 Ctrl-C. Results go to standard output, progress and errors to standard error.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ecc.claims.store import Store
     from ecc.models import Protocol
     from ecc.scenario import Scenario
+    from ecc.sweeps import ScenarioRuns
     from ecc.trajectory import Trajectory
 
 __all__ = ["main"]
@@ -42,6 +43,9 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+
+
+_MEASURED = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
 class Engine(StrEnum):
@@ -242,6 +246,82 @@ def simulate(
 
 
 @app.command()
+def sweep(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="What is run.")],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATH=VALUES",
+            help="An axis: protocol.alpha=0.1,0.4 or links.0.capacity='10 Mb/s,1 Gb/s' or seed=1:10:10"
+            " (first:last:count); flows.*.packet_size is that of every flow. Once for each axis.",
+        ),
+    ],
+    engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
+    sample: Annotated[str, typer.Option(help="Period of the samples: seconds, or with a unit.")] = "0.1",
+    measure: Annotated[
+        list[str] | None, typer.Option(help=f"What is measured; {', '.join(_MEASURED)} if not given.")
+    ] = None,
+    link: Annotated[int, typer.Option(help="Of measures of a link.")] = 0,
+    flow: Annotated[int, typer.Option(help="Of measures of a flow.")] = 0,
+    between: Annotated[
+        str | None, typer.Option(metavar="BEGIN:END", help="Seconds that are measured; the last half if not given.")
+    ] = None,
+    jobs: Jobs = 0,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keeps what is done; a later call goes on from there.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Run a scenario on a grid of its settings and print measures of each run."""
+    from concurrent.futures import ProcessPoolExecutor
+    from itertools import product
+    from multiprocessing import get_context
+
+    from ecc.claims.measures import get
+    from ecc.claims.report import json_text
+    from ecc.scenario import Scenario
+    from ecc.sweeps import ScenarioRuns
+    from ecc.sweeps import sweep as over
+
+    if out is not None and out.suffix not in _TABLES:
+        raise ValueError(f"out must end in {', '.join(_TABLES)}, got {str(out)!r}")
+    for name, path in (("out", out), ("store", store)):
+        if path is not None and not path.parent.is_dir():  # refused now rather than after the work
+            raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
+    axes = dict(_axis(text) for text in vary)
+    given = {"link": link, "flow": flow} | ({} if between is None else {"between": _span(between)})
+    runs = ScenarioRuns(
+        Scenario.from_toml(scenario).to_dict(), measure or _MEASURED, str(engine), _value(sample), given
+    )
+    for name in runs.measures:
+        get(name)
+    for point in product(*axes.values()):
+        runs.at(**dict(zip(axes, point, strict=True)))
+    if store is not None:
+        _claim(store, runs)
+    with _progress() as bar:
+        task = bar.add_task(f"{engine} runs", total=1.0)
+        pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
+        try:
+            found = over(runs, axes, pool, store, lambda share: bar.update(task, completed=share))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    rows = found.to_dataframe().reset_index()
+    if out is not None:
+        _TABLES[out.suffix](found, out)
+    if json:
+        print(json_text(rows.to_dict("records")))
+        return 0
+    titles = [f"{get(n).title} [{get(n).kind}]" if get(n).kind else get(n).title for n in runs.measures]
+    cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
+    _print(_table(f"{scenario.name}, {engine} runs", (*axes, *titles), cells))
+    if out is not None:
+        print(f"table: {out}")
+    return 0
+
+
+@app.command()
 def stability(
     protocol: Annotated[str, typer.Argument(help="Name of the protocol, or module:Class of your own.")],
     rtt: Annotated[list[str], typer.Option(help="Round-trip time of a flow; once for each flow.")],
@@ -315,6 +395,41 @@ def _value(text: str) -> float | str:
         return text
 
 
+def _axis(text: str) -> tuple[str, list[Any]]:
+    """PATH=VALUES as path and values: separated by commas, or first:last:count."""
+    path, sign, values = text.partition("=")
+    if not sign or not path or not values:
+        raise ValueError(f"--vary must be PATH=VALUES, got {text!r}")
+    ends = [_value(part) for part in values.split(":")]
+    if len(ends) == 3 and all(isinstance(end, float) for end in ends):
+        first, last, count = (float(end) for end in ends)
+        if count < 2 or count != int(count):
+            raise ValueError(f"--vary must have a whole count >= 2 in first:last:count, got {text!r}")
+        spaced = [first + (last - first) * k / (count - 1) for k in range(int(count))]
+    else:
+        spaced = [_value(part.strip()) for part in values.split(",")]  # type: ignore[misc]
+    return path, [int(v) if isinstance(v, float) and v.is_integer() else v for v in spaced]
+
+
+def _claim(store: Path, runs: ScenarioRuns) -> None:
+    """Write into a new store what it is of, or see that it is of these runs."""
+    from hashlib import sha256
+    from json import dumps
+
+    line = dumps(["runs", sha256(repr((__version__, runs)).encode()).hexdigest()]) + "\n"
+    if not store.exists():
+        store.write_text(line, encoding="utf-8")
+    elif not store.read_text(encoding="utf-8").startswith(line):
+        raise ValueError(f"store must be of this scenario, engine and measures, got {str(store)!r}, which is of others")
+
+
+def _span(text: str) -> tuple[float, float]:
+    ends = [_value(part) for part in text.split(":")]
+    if len(ends) != 2 or not all(isinstance(end, float) for end in ends) or not ends[0] < ends[1]:  # type: ignore[operator]
+        raise ValueError(f"between must be BEGIN:END in seconds, BEGIN < END, got {text!r}")
+    return float(ends[0]), float(ends[1])
+
+
 def _protocol(name: str, settings: Sequence[str]) -> Protocol:
     from ecc.network import from_table
     from ecc.scenario import protocol_class
@@ -371,6 +486,15 @@ def _write_netcdf(run: Trajectory, path: Path) -> None:
 
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".nc": _write_netcdf, ".csv": _write_csv, ".html": _write_figure,
+}  # fmt: skip
+
+
+def _write_rows(found: Any, path: Path) -> None:
+    found.to_dataframe().to_csv(path)
+
+
+_TABLES: dict[str, Callable[[Any, Path], None]] = {
+    ".nc": lambda found, path: found.to_netcdf(path), ".csv": _write_rows,
 }  # fmt: skip
 
 

@@ -152,10 +152,8 @@ class Scenario:
 
     # ---- TOML --------------------------------------------------------------------------------------------
 
-    def to_toml(self) -> str:
-        """Return the scenario as TOML text that `from_toml` reads back."""
-        import tomli_w
-
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scenario as the tables that `from_dict` reads back: those of its TOML."""
         data: dict[str, Any] = {"duration": self.duration, "seed": self.seed}
         if self.assignment is not None:
             data["assignment"] = list(self.assignment)
@@ -175,7 +173,13 @@ class Scenario:
                 "arrivals": [to_table(stream) for stream in self.workload.arrivals],
                 "on_off": [to_table(sources) for sources in self.workload.on_off],
             } | ({"tmix": [one.to_table() for one in self.workload.tmix]} if self.workload.tmix else {})
-        return tomli_w.dumps(data)
+        return data
+
+    def to_toml(self) -> str:
+        """Return the scenario as TOML text that `from_toml` reads back."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_dict())
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Scenario:
@@ -191,6 +195,17 @@ class Scenario:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"scenario is not valid TOML: {error}") from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
+        """Return the scenario that tables like those of its TOML describe.
+
+        Parameters
+            data : mapping with duration, protocol, links, flows and what else a scenario has.
+        Raises
+            ValueError: unknown keys or bad values, in one line.
+        """
         allowed = (
             "duration",
             "seed",

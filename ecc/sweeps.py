@@ -1,10 +1,13 @@
-"""Sweeps: one function over a grid of arguments, on any executor, resumable."""
+"""Sweeps: one function over a grid of arguments, on any executor, resumable; and a scenario as such a function."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +19,9 @@ from ecc.errors import EccError
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["sweep"]
+    from ecc.scenario import Scenario
+
+__all__ = ["ScenarioRuns", "sweep"]
 
 
 def sweep(
@@ -64,6 +69,79 @@ def sweep(
     if failures:
         raise EccError(f"the function failed at {len(failures)} of {len(points)} points, first at {failures[0]}")
     return _dataset(axes, points, done)
+
+
+@dataclass(frozen=True)
+class ScenarioRuns:
+    """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns measures of it.
+
+    Parameters
+        scenario : what `Scenario.to_dict` returns, or the tables of its TOML.
+        measures : names in `ecc.claims.measures`, such as "utilization" or "peak_queue".
+        engine : "packet" or "fluid". sample : s, or with a unit.
+        arguments : of every measure that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
+    Example
+        >>> runs = ScenarioRuns(tables, ["utilization"])  # doctest: +SKIP
+        >>> sweep(runs, {"protocol.alpha": [0.2, 0.4], "links.0.capacity": ["10 Mb/s", "1 Gb/s"]})  # doctest: +SKIP
+    """
+
+    scenario: Mapping[str, Any]
+    measures: Sequence[str]
+    engine: str = "packet"
+    sample: float | str = 0.1
+    arguments: Mapping[str, Any] | None = None
+
+    def at(self, **settings: Any) -> Scenario:
+        """Return the scenario with some settings.
+
+        Parameters
+            settings : path -> value, a path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
+        Raises
+            ValueError: a path that leads nowhere, and what the scenario refuses.
+        """
+        from ecc.scenario import Scenario
+
+        tables = deepcopy(dict(self.scenario))
+        for path, value in settings.items():
+            _put(tables, path, value)
+        return Scenario.from_dict(tables)
+
+    def __call__(self, **settings: Any) -> dict[str, float]:
+        """Run the scenario with some settings and return its measures.
+
+        Parameters
+            settings : as of `at`.
+        Raises
+            ValueError: a measure that is not known, or a setting that `at` refuses.
+        """
+        from ecc.claims.measures import get, taken
+
+        chosen = {name: get(name) for name in self.measures}
+        scenario = self.at(**settings)
+        run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample)
+        given = {"between": (0.5 * scenario.duration, scenario.duration), **(self.arguments or {})}
+        return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
+
+
+def _put(tables: Any, path: str, value: Any) -> None:
+    """Write a value where a dotted path leads; `*` is every entry of a list."""
+    *way, last = path.split(".")
+    places = [tables]
+    for step in way:
+        places = [inner for place in places for inner in _entries(place, step, path)]
+    for place in places:
+        if not isinstance(place, dict):
+            raise ValueError(f"path must end in a key of a table, got {path!r}")
+        place[last] = value
+
+
+def _entries(place: Any, step: str, path: str) -> list[Any]:
+    if isinstance(place, dict) and step in place:
+        return [place[step]]
+    if isinstance(place, list) and (step == "*" or (step.isdigit() and int(step) < len(place))):
+        return place if step == "*" else [place[int(step)]]
+    allowed = list(place) if isinstance(place, dict) else f"* or a number < {len(place)}" if place else "nothing"
+    raise ValueError(f"path must lead to a setting of the scenario, got {path!r}: {step!r} is not of {allowed}")
 
 
 def _outcomes(

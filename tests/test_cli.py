@@ -50,7 +50,7 @@ def test_help_version_and_nothing(capsys):
     listed = capsys.readouterr().out
     assert main(["--help"]) == 0
     assert capsys.readouterr().out.split() == listed.split()
-    assert all(command in listed for command in ("crosscheck", "simulate", "stability", "claims"))
+    assert all(command in listed for command in ("crosscheck", "simulate", "sweep", "stability", "claims"))
 
 
 def test_help_does_not_wait_for_heavy_imports():
@@ -82,6 +82,16 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gamma"], "--set must be NAME=VALUE, got 'gamma'"),
         (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gama=1"], "--set has no key 'gama'"),
         (["stability", "QI-RCP", "--rtt", "0.1", "--parameter", "mu"], "parameter must be one of alpha"),
+        (["sweep", "{scenario}", "--vary", "protocol.alpha"], "--vary must be PATH=VALUES, got 'protocol.alpha'"),
+        (["sweep", "{scenario}", "--vary", "protocol.alpa=1"], "protocol has no key 'alpa'"),
+        (
+            ["sweep", "{scenario}", "--vary", "links.7.capacity=1"],
+            "got 'links.7.capacity': '7' is not of * or a number < 1",
+        ),
+        (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--measure", "joy"], "measure must be one of rate, "),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
+        (["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"], "store must be of this scenario"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -269,6 +279,25 @@ def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
 
 
 # ---- stability -------------------------------------------------------------------------------------------
+
+
+def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, capsys):
+    arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--vary", "links.*.capacity=10 Mb/s,20 Mb/s"]
+    options = ["--measure", "utilization", "--measure", "rate", "--between", "1:2", "--jobs", "1", "--json"]
+    kept = ["--store", str(tmp_path / "runs.jsonl"), "--out", str(tmp_path / "table.nc")]
+    assert main([*arguments, *options, *kept]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["protocol.gamma"], row["links.*.capacity"]) for row in rows] == [
+        (0.5, "10 Mb/s"), (0.5, "20 Mb/s"), (0.9, "10 Mb/s"), (0.9, "20 Mb/s"),
+    ]  # fmt: skip
+    for row in rows:
+        gamma, capacity = row["protocol.gamma"], ecc.Link(row["links.*.capacity"], 0.0).capacity
+        assert row["utilization"] == pytest.approx(gamma, rel=0.01)
+        assert row["rate"] == pytest.approx(gamma * capacity / 2, rel=0.01)
+    assert xr.load_dataset(tmp_path / "table.nc")["rate"].shape == (2, 2)
+    assert main([*arguments, *options, *kept]) == 0
+    assert json.loads(capsys.readouterr().out) == rows
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 5
 
 
 def test_stability_gives_the_critical_gains_of_all_models(capsys):

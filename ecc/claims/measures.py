@@ -6,8 +6,9 @@ A measure takes a run, its scenario and its own arguments, and returns one numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ecc.scenario import Scenario
 from ecc.tmix import response_times
 from ecc.trajectory import Trajectory
 
-__all__ = ["MEASURES", "Quantity", "get", "measure", "scale", "series"]
+__all__ = ["MEASURES", "Quantity", "get", "measure", "scale", "series", "taken"]
 
 Span = Sequence[float] | None
 FloatArray = NDArray[np.float64]
@@ -66,6 +67,15 @@ def get(name: str) -> Quantity:
     if name not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {name!r}")
     return MEASURES[name]
+
+
+def taken(quantity: Quantity, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a measure takes.
+
+    Parameters
+        quantity : Quantity. arguments : name -> value.
+    """
+    return {name: value for name, value in arguments.items() if name in signature(quantity.function).parameters}
 
 
 def scale(quantity: Quantity, unit: str, scenario: Scenario) -> float:
