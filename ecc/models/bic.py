@@ -20,17 +20,11 @@ Windows grow until a queue overflows: there is no equilibrium, and M beside W is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecc.errors import LinearizationError
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol, check_choice
-from ecc.network import Network
+from ecc.models.base import Hook, check_choice
 
 LOW_WINDOW = 14.0  # packets
 SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
@@ -46,32 +40,24 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class BIC(Protocol):
+class BIC(books.WindowProtocol):
     """BIC.
 
     Parameters
         form : "paper" or "linux".
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
 
     form: str = "paper"
-    transport: str = "sack"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
+    transport: str = field(default="sack", kw_only=True)
 
-    rests = False
-    times = ()
-    header_bytes = (0, 0)
+    restless = "its windows grow until a queue overflows"
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))
-        books.check_parameters(self)
+        super().__post_init__()
 
     @property
     def rto_granularity(self) -> float:
@@ -79,36 +65,14 @@ class BIC(Protocol):
         return 0.2 if self.form == "linux" else 0.0
 
     def params(self) -> dict[str, float]:
-        return {"linux": float(self.form == "linux"), "initial": self.initial or 0.0}
+        return {"linux": float(self.form == "linux"), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
-
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        return NoRecord()
-
-    def flow_at(self, x: float, R: float, link: int) -> Any:
-        return FlowState()
-
-    # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
-
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is none: windows grow until a queue overflows."""
-        raise LinearizationError("BIC has no equilibrium: its windows grow until a queue overflows")
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"
 
 
 def increment(window: Any, top: Any, s: Any) -> Any:

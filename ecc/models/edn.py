@@ -35,7 +35,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, Protocol, check_choice
+from ecc.models.base import Equilibrium, Hook, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.network import Network
 from ecc.quantity import as_time
@@ -70,7 +69,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class EDN(Protocol):
+class EDN(books.WindowProtocol):
     """EDN.
 
     Parameters
@@ -78,10 +77,7 @@ class EDN(Protocol):
         B : float, s, >= A. Delay above which slow start ends (sec. 5: 3 ms).
         quantized : bool. Delays in 7 bits each, as in the prototype, or exact.
         unit : float, s, > 0. Of quantized delays.
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -90,20 +86,12 @@ class EDN(Protocol):
     B: Any = 0.003
     quantized: bool = True
     unit: Any = 0.001
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
-    combine = "sum"
-    times = ()
-    rests = False
-    header_bytes = (0, 0)  # the fragment offset of the IP header
 
     def __post_init__(self) -> None:
         for name in ("A", "B", "unit"):
             object.__setattr__(self, name, as_time(getattr(self, name), name, positive=True))
         check_limits(self, " s")
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -119,7 +107,7 @@ class EDN(Protocol):
 
     def params(self) -> dict[str, float]:
         unit = self.unit if self.quantized else 1.0
-        return {"unit": unit, **told_apart(self, unit)}
+        return {"unit": unit, **told_apart(self, unit), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -133,9 +121,6 @@ class EDN(Protocol):
         return FLOW_HOOKS
 
     # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """The point of equal windows, of all those at which the queue of one link delays by A: rates as 1/D."""
@@ -172,7 +157,6 @@ def check_limits(protocol: Any, unit: str) -> None:
     if protocol.B < protocol.A:
         raise ValueError(f"B must be >= A ({protocol.A:g}{unit}), got {protocol.B:g}{unit}")
     check_choice(protocol, "quantized", (True, False))
-    books.check_parameters(protocol)
 
 
 def told_apart(protocol: Any, unit: float) -> dict[str, float]:
@@ -181,7 +165,6 @@ def told_apart(protocol: Any, unit: float) -> dict[str, float]:
         "A": protocol.A / unit,
         "B": protocol.B / unit,
         "levels": LEVELS if protocol.quantized else 0.0,
-        "initial": protocol.initial or 0.0,
     }
 
 

@@ -14,8 +14,7 @@ what it is off (sec. III-A). A loss halves the window. There is no slow start: w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from ecc.allocation import proportional
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol, check_number
+from ecc.models.base import Equilibrium, Hook, check_number
 from ecc.network import Network
 
 
@@ -38,37 +37,26 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class FAST(Protocol):
+class FAST(books.WindowProtocol):
     """FAST TCP.
 
     Parameters
         alpha : float, > 0. Packets that a flow keeps in queues.
         gamma : float, in (0, 1]. Step.
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
 
     alpha: float = 200.0
     gamma: float = 0.5
-    transport: str = "sack"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
-    rests = False
-    times = ()
-    combine = "sum"
-    header_bytes = (0, 0)
+    transport: str = field(default="sack", kw_only=True)
 
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)
         if self.gamma > 1.0:
             raise ValueError(f"gamma must be <= 1, got {self.gamma!r}")
-        books.check_parameters(self)
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -83,32 +71,16 @@ class FAST(Protocol):
         return stepped(w, D - R, D, p.alpha * s, p.gamma)
 
     def params(self) -> dict[str, float]:
-        return {
-            "alpha": self.alpha,
-            "gamma": self.gamma,
-            "initial": self.initial or 0.0,
-        }
+        return {"alpha": self.alpha, "gamma": self.gamma, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        return NoRecord()
-
-    def flow_at(self, x: float, R: float, link: int) -> Any:
-        return FlowState()
-
     # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""

@@ -25,41 +25,22 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecc.errors import LinearizationError
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol
-from ecc.network import Network
+from ecc.models.base import Hook
 from ecc.quantity import Quantity, as_number, as_time
 
 
 @dataclass(frozen=True)
-class NewReno(Protocol):
+class NewReno(books.WindowProtocol):
     """NewReno, or, with selective ACKs, Sack.
 
     Parameters
-        transport : "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
 
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
-    rests = False
-    times = ()
-    combine = "sum"
-    header_bytes = (0, 0)
-
-    def __post_init__(self) -> None:
-        books.check_parameters(self)
+    restless = "its windows grow until a queue overflows"
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -74,39 +55,14 @@ class NewReno(Protocol):
         return w + w / s * ((1.0 - R) * (books.grown(w, s) - w) - R * (w - books.halved(w)))
 
     def params(self) -> dict[str, float]:
-        return {
-            "initial": self.initial or 0.0,
-            "deflates": float(self.transport == "newreno"),
-        }
+        return {"deflates": float(self.transport == "newreno"), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
-
-    FlowState = books.FlowState
-
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        return NoRecord()
-
-    def flow_at(self, x: float, R: float, link: int) -> Any:
-        return books.FlowState()
-
-    # ---- equilibrium and published results ---------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, 1.0
-
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is none: windows grow until a queue overflows."""
-        raise LinearizationError("NewReno has no equilibrium: its windows grow until a queue overflows")
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"
+    # ---- published results -------------------------------------------------------------------------------
 
     def mean_rate(self, loss: float, rtt: Quantity, packet_size: int = 1000, timeout: Quantity = 1.0) -> float:
         """Return the sending rate of a long flow that loses packets at random.

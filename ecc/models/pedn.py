@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from ecc.allocation import proportional
 from ecc.errors import LinearizationError
 from ecc.models import edn
-from ecc.models.base import Equilibrium, Hook, Protocol, check_number
+from ecc.models import window_books as books
+from ecc.models.base import Equilibrium, Hook, check_number
 from ecc.network import Network
 from ecc.quantity import as_count
 
@@ -47,7 +48,7 @@ class LinkState:
 
 
 @dataclass(frozen=True)
-class PEDN(Protocol):
+class PEDN(books.WindowProtocol):
     """PEDN.
 
     Parameters
@@ -55,10 +56,7 @@ class PEDN(Protocol):
         B : float, >= A. ... above which slow start ends (sec. 5.2: 3).
         quantized : bool. Counts in 7 bits each, as in the prototype, or exact.
         slots : int, in [1, 2^20]. Of the table at each router.
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -67,15 +65,6 @@ class PEDN(Protocol):
     B: float = 3.0
     quantized: bool = True
     slots: int = 1024
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
-    combine = "sum"
-    times = ()
-    rests = False
-    header_bytes = (0, 0)  # the fragment offset of the IP header
 
     def __post_init__(self) -> None:
         check_number(self, A=None, B=None)
@@ -83,6 +72,7 @@ class PEDN(Protocol):
         if not 1 <= self.slots <= 2**20:
             raise ValueError(f"slots must be from 1 to 2^20, got {self.slots}")
         edn.check_limits(self, " packets")
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -94,7 +84,7 @@ class PEDN(Protocol):
     source_law = staticmethod(edn.EDN.source_law)
 
     def params(self) -> dict[str, float]:
-        return {"slots": float(self.slots), **edn.told_apart(self, 1.0)}
+        return {"slots": float(self.slots), **edn.told_apart(self, 1.0), **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
@@ -112,9 +102,6 @@ class PEDN(Protocol):
         return edn.FLOW_HOOKS
 
     # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""

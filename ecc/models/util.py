@@ -16,18 +16,12 @@ cannot tell is where rho is just 0.8: that counts as more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecc.errors import LinearizationError
 from ecc.models import vcp
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Hook, check_number
 from ecc.models.newreno import flow_on_loss
-from ecc.network import Network
 
 
 @dataclass
@@ -39,7 +33,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class UTIL(Protocol):
+class UTIL(books.WindowProtocol):
     """UTIL.
 
     Parameters
@@ -47,10 +41,7 @@ class UTIL(Protocol):
         kappa_q : float, >= 0. Weight of the steady queue (VCP: 0.5).
         interval : float, s, > 0. Over which routers measure (VCP: 200 ms).
         sampling : float, s, > 0. Between samples of the queue (VCP: 10 ms).
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -59,19 +50,12 @@ class UTIL(Protocol):
     kappa_q: float = 0.5
     interval: float = 0.2
     sampling: float = 0.01
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
     combine = "max"
-    times = ()
-    rests = False
-    header_bytes = (0, 0)  # two bits of the IP header
+    restless = "any load of 0.8 to 1 of the target stays"
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, kappa_q=0.0, interval=None, sampling=None)
-        books.check_parameters(self)
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -90,7 +74,7 @@ class UTIL(Protocol):
             "kappa_q": self.kappa_q,
             "interval": self.interval,
             "sampling": self.sampling,
-            "initial": self.initial or 0.0,
+            **super().params(),
         }
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -104,19 +88,6 @@ class UTIL(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
-
-    # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
-
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is no single one: any windows rest that load the worst links with 0.8 to 1 of gamma C."""
-        raise LinearizationError("UTIL has no one equilibrium: any load of 0.8 to 1 of the target stays")
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "UTIL has no equilibrium to linearize at: any load of 0.8 to 1 of the target stays"
 
 
 source_law = UTIL.source_law

@@ -26,18 +26,12 @@ A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecc.errors import LinearizationError
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import Hook, check_choice, check_number
 from ecc.models.elementary import exp, log
 from ecc.models.newreno import flow_on_loss
-from ecc.network import Network
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
 BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0
@@ -72,7 +66,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class VCP(Protocol):
+class VCP(books.WindowProtocol):
     """VCP.
 
     Parameters
@@ -84,10 +78,7 @@ class VCP(Protocol):
         interval : float, s, > 0. t_rho, over which routers measure (200 ms).
         sampling : float, s, > 0. Between samples of the queue (10 ms).
         opening : "mi" or "slow_start" (EDN sec. 2): what a flow does until it first hears of more than a low load.
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -100,22 +91,15 @@ class VCP(Protocol):
     interval: float = 0.2
     sampling: float = 0.01
     opening: str = "mi"
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
     combine = "max"
-    times = ()
-    rests = False
-    header_bytes = (0, 0)  # two bits of the IP header
+    restless = "its windows swing between AI and MD"
 
     def __post_init__(self) -> None:
         check_number(self, xi=None, alpha=None, beta=None, gamma=None, kappa_q=0.0, interval=None, sampling=None)
         if not self.beta < 1.0:
             raise ValueError(f"beta must be < 1, got {self.beta:g}")
         check_choice(self, "opening", ("mi", "slow_start"))
-        books.check_parameters(self)
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -143,7 +127,7 @@ class VCP(Protocol):
             "interval": self.interval,
             "sampling": self.sampling,
             "doubles": float(self.opening == "slow_start"),
-            "initial": self.initial or 0.0,
+            **super().params(),
         }
 
     # ---- hooks -------------------------------------------------------------------------------------------
@@ -157,19 +141,6 @@ class VCP(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
-
-    # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
-
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is none: windows swing between AI and MD."""
-        raise LinearizationError("VCP has no equilibrium: its windows swing between AI and MD")
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "VCP has no equilibrium to linearize at: its windows swing between AI and MD"
 
 
 def region(rho: Any) -> Any:

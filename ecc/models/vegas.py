@@ -20,16 +20,10 @@ these points it is depends on how it got there, and a flow that joins a queue ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecc.errors import LinearizationError
 from ecc.models import window_books as books
-from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol, check_number
-from ecc.network import Network
+from ecc.models.base import Hook, check_number
 
 
 @dataclass
@@ -45,17 +39,14 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class Vegas(Protocol):
+class Vegas(books.WindowProtocol):
     """TCP Vegas.
 
     Parameters
         alpha : float, >= 0. Packets in queues below which the window grows (Brakmo and Peterson: 1 or 2).
         beta : float, >= alpha. ... above which it shrinks (3 or 4).
         gamma : float, >= 0. ... above which slow start ends (1).
-        transport : "newreno" or "sack": how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4.
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout.
+        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
     Raises
         ValueError, TypeError: a parameter out of range.
     """
@@ -63,21 +54,13 @@ class Vegas(Protocol):
     alpha: float = 1.0
     beta: float = 3.0
     gamma: float = 1.0
-    transport: str = "newreno"
-    initial: float | None = None
-    receiver_window: int = 0
-    min_rto: float = 1.0
-
-    rests = False
-    combine = "sum"
-    times = ()
-    header_bytes = (0, 0)
+    restless = "any window with alpha to beta packets queued stays"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=0.0, beta=0.0, gamma=0.0)
         if self.beta < self.alpha:
             raise ValueError(f"beta must be >= alpha ({self.alpha:g} packets), got {self.beta:g}")
-        books.check_parameters(self)
+        super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -92,36 +75,14 @@ class Vegas(Protocol):
         return moved(w, queued(w, D - R, D), s, p)
 
     def params(self) -> dict[str, float]:
-        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, "initial": self.initial or 0.0}
+        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, **super().params()}
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
     FlowState = FlowState
 
-    def link_hooks(self) -> dict[str, Hook]:
-        return {}
-
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
-
-    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        return NoRecord()
-
-    def flow_at(self, x: float, R: float, link: int) -> Any:
-        return FlowState()
-
-    # ---- equilibrium -------------------------------------------------------------------------------------
-
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        return 0.0, inf
-
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is no single one: any window that keeps alpha to beta packets queued stays."""
-        raise LinearizationError("Vegas has no one equilibrium: any window with alpha to beta packets queued stays")
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "Vegas has no equilibrium to linearize at: any window with alpha to beta packets queued stays"
 
 
 def queued(window: Any, base: Any, rtt: Any) -> Any:

@@ -8,9 +8,15 @@ the window at the start of a recovery and at its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, ClassVar
 
-from ecc.models.base import check_choice, check_number
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.network import Network
 from ecc.quantity import as_count
 
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
@@ -21,21 +27,61 @@ class FlowState:
     """A host's books for one flow."""
 
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
-    window: float = 0.0  # of a flow that is under way from the start [bytes]; 0: it opens
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
 
 
-def check_parameters(protocol: Any) -> None:
-    """Check the parameters that all of these protocols have.
+@dataclass(frozen=True, kw_only=True)
+class WindowProtocol(Protocol):
+    """Base of the protocols whose hosts set windows: their parameters, and what most of them leave as it is.
 
     Parameters
-        protocol : with transport, initial, receiver_window, min_rto.
+        transport : "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
+        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
+        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
+        min_rto : float, s, > 0. Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+    Raises
+        ValueError, TypeError: a parameter out of range.
     """
-    check_choice(protocol, "transport", ("newreno", "sack"))
-    if protocol.initial is not None:
-        check_number(protocol, initial=None)
-    check_number(protocol, min_rto=None)
-    object.__setattr__(protocol, "receiver_window", as_count(protocol.receiver_window, "receiver_window"))
+
+    transport: str = "newreno"
+    initial: float | None = None
+    receiver_window: int = 0
+    min_rto: float = 1.0
+
+    combine = "sum"
+    times = ()
+    rests = False
+    header_bytes = (0, 0)  # what some tell is in the IP header
+    restless: ClassVar[str] = ""
+    """Why there is no point of rest, if there is none."""
+    FlowState = FlowState
+
+    def __post_init__(self) -> None:
+        check_choice(self, "transport", ("newreno", "sack"))
+        if self.initial is not None:
+            check_number(self, initial=None)
+        check_number(self, min_rto=None)
+        object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
+
+    def params(self) -> dict[str, float]:
+        return {"initial": self.initial or 0.0}
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {}
+
+    def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
+        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its rest has queues")
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """There is none, unless a protocol says where."""
+        raise LinearizationError(f"{type(self).__name__} has no equilibrium: {self.restless}")
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return f"{type(self).__name__} has no equilibrium to linearize at: {self.restless}" if self.restless else None
 
 
 def grown(window: Any, s: Any) -> Any:
@@ -58,13 +104,9 @@ def initial_window(s: Any) -> Any:
 
 
 def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """Open with the initial window; a flow placed at an equilibrium has its window."""
+    """Open with the initial window."""
     s = 1.0 * env.packet_size
-    if flow.window > 0.0:
-        env.window = flow.window
-        flow.ssthresh = flow.window
-    else:
-        env.window = p.initial * s if p.initial > 0.0 else initial_window(s)
+    env.window = p.initial * s if p.initial > 0.0 else initial_window(s)
 
 
 def in_slow_start(flow: Any, env: Any) -> bool:

@@ -235,3 +235,9 @@ def test_newreno_as_fluid_fills_the_buffer_and_backs_off():
 def test_bic_has_no_fluid():
     with pytest.raises(ValueError, match="^BIC has no fluid model: it has no router_law and no source_law$"):
         ecc.fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), BIC(), 1.0))
+
+
+def test_packets_do_not_begin_at_rest_with_queues():
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), FAST(alpha=5.0), 1.0)
+    with pytest.raises(ValueError, match="^start must be 'empty' for packets of FAST: its rest has queues$"):
+        ecc.packet.simulate(scenario, start="equilibrium")
