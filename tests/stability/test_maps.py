@@ -15,17 +15,17 @@ from ecc.stability import critical_gain, maps, stability_map
 
 TWO = Network.dumbbell("1 Gb/s", [0.05, 0.12])
 CASES = {
-    "gain and filter": (PIQIRCP(), TWO, {"alpha": np.linspace(0.02, 4.0, 41), "tau1": np.linspace(0.005, 1.6, 37)}),
-    "two gains": (RCP(), TWO, {"alpha": np.linspace(0.02, 2.0, 31), "beta": np.linspace(0.0, 1.0, 33)}),
+    "gain and filter": (PIQIRCP(), TWO, {"alpha": np.linspace(0.02, 4.0, 15), "tau1": np.linspace(0.005, 1.6, 13)}),
+    "two gains": (RCP(), TWO, {"alpha": np.linspace(0.02, 2.0, 11), "beta": np.linspace(0.0, 1.0, 12)}),
     "delays that change": (
         QIRCP(),
         TWO,
-        {"interval": np.linspace(0.004, 0.06, 29), "alpha": np.linspace(0.1, 4.0, 31)},
+        {"interval": np.linspace(0.004, 0.06, 10), "alpha": np.linspace(0.1, 4.0, 11)},
     ),
     "two links": (
         PIQIRCP(),
         Network.parking_lot(["10 Mb/s", "8 Mb/s"], delay="20 ms"),
-        {"alpha": np.linspace(0.05, 3.0, 25), "tau2": np.linspace(0.0, 0.9, 21)},
+        {"alpha": np.linspace(0.05, 3.0, 9), "tau2": np.linspace(0.0, 0.9, 8)},
     ),
 }
 
@@ -50,14 +50,14 @@ def agrees(protocol, network, map_, time, points, seed=0):
     return unstable / points
 
 
-@pytest.mark.parametrize("time", ["continuous", "discrete", "hybrid"])
+@pytest.mark.parametrize("time", ["continuous", "discrete", pytest.param("hybrid", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
 def test_every_point_has_the_certified_verdict(name, time):
     protocol, network, grid = CASES[name]
     map_ = stability_map(protocol, network, grid, time=time)
     assert map_.dims == tuple(grid)
     assert np.isfinite(map_).all()
-    assert 0.0 < agrees(protocol, network, map_, time, 40) < 1.0
+    assert 0.0 < agrees(protocol, network, map_, time, 10) < 1.0
 
 
 @pytest.mark.slow
@@ -80,21 +80,21 @@ def test_closed_form_along_a_row():
 
 
 def test_the_boundary_is_that_of_critical_gain():
-    tau1 = np.linspace(0.01, 1.2, 7)
+    tau1 = np.linspace(0.01, 1.2, 4)
     edges = [critical_gain(PIQIRCP(tau1=value), TWO, "alpha", "discrete").value for value in tau1]
+    alpha = np.sort(np.outer(edges, [0.999, 1.001]).ravel())
+    map_ = stability_map(PIQIRCP(), TWO, {"alpha": alpha, "tau1": tau1}, time="discrete")
     for value, edge in zip(tau1, edges, strict=True):
-        alpha = edge * np.array([0.999, 1.001])
-        map_ = stability_map(PIQIRCP(), TWO, {"alpha": alpha, "tau1": tau1}, time="discrete")
-        assert (map_.sel(tau1=value) < 1.0).values.tolist() == [True, False]
+        assert (map_.sel(tau1=value) < 1.0).values.tolist() == (alpha < edge).tolist()
 
 
 def test_a_double_root_inside_the_map():
     """x' = -k x(t - 1): two real roots meet at k = 1/e and leave as a pair."""
-    k = np.linspace(0.9, 1.1, 201) * np.exp(-1.0)
+    k = np.linspace(0.9, 1.1, 101) * np.exp(-1.0)
     map_ = stability_map(QIRCP(), Network.dumbbell("1 Gb/s", [1.0]), {"alpha": k}, time="continuous")
     assert float(map_.min()) == pytest.approx(-1.0, abs=1e-6)
-    assert int(np.argmin(map_.values)) == 100
-    agrees(QIRCP(), Network.dumbbell("1 Gb/s", [1.0]), map_[::7], "continuous", 29)
+    assert int(np.argmin(map_.values)) == 50
+    agrees(QIRCP(), Network.dumbbell("1 Gb/s", [1.0]), map_[::7], "continuous", 15)
 
 
 def test_one_point_and_descending_grids():
@@ -113,7 +113,7 @@ def test_neutral_reductions_are_solved_point_by_point():
 
 
 def test_what_does_not_separate_is_tabulated_with_the_same_result(monkeypatch):
-    grid = {"alpha": np.linspace(0.1, 3.0, 30), "tau1": np.linspace(0.1, 1.0, 20)}
+    grid = {"alpha": np.linspace(0.1, 3.0, 12), "tau1": np.linspace(0.1, 1.0, 8)}
     separated = stability_map(PIQIRCP(), TWO, grid, time="discrete")
     monkeypatch.setattr(maps, "_MOST_FUNCTIONS", 1)
     np.testing.assert_allclose(stability_map(PIQIRCP(), TWO, grid, time="discrete"), separated, rtol=1e-11)
@@ -146,7 +146,7 @@ def test_bad_grids_are_refused_in_one_line(grid, message):
 
 
 def test_workers_must_be_some_and_do_not_change_the_result():
-    grid = {"alpha": np.linspace(0.1, 3.0, 60), "tau1": np.linspace(0.1, 1.0, 50)}
+    grid = {"alpha": np.linspace(0.1, 3.0, 16), "tau1": np.linspace(0.1, 1.0, 12)}
     with pytest.raises(ValueError, match="workers must be >= 1, got 0"):
         stability_map(PIQIRCP(), TWO, grid, workers=0)
     one, three = (stability_map(PIQIRCP(), TWO, grid, time="discrete", workers=n) for n in (1, 3))
@@ -156,6 +156,6 @@ def test_workers_must_be_some_and_do_not_change_the_result():
 def test_a_root_that_overtakes_between_the_seeds_is_not_missed(monkeypatch):
     """With no more than one pair of starts carried, the count must still ask for what is missing."""
     monkeypatch.setattr(fields, "_CARRIED", 2)
-    grid = {"alpha": np.linspace(0.05, 4.0, 9), "tau1": np.linspace(0.005, 1.6, 9)}
+    grid = {"alpha": np.linspace(0.05, 4.0, 7), "tau1": np.linspace(0.005, 1.6, 7)}
     map_ = stability_map(PIQIRCP(), TWO, grid, time="discrete")
-    agrees(PIQIRCP(), TWO, map_, "discrete", 60)
+    agrees(PIQIRCP(), TWO, map_, "discrete", 10)

@@ -18,7 +18,7 @@ FAST = Network.dumbbell("1 Gb/s", rtts=[0.04, 0.04])
 def test_packets_lose_stability_where_the_hybrid_model_does():
     hybrid = critical_gain(ROOMY, FAST, "alpha", "hybrid")
     period = 2 * pi / hybrid.frequency * ROOMY.interval
-    found = measured_boundary(ROOMY, FAST, "alpha", 0.9 * hybrid.value, 1.1 * hybrid.value, period)
+    found = measured_boundary(ROOMY, FAST, "alpha", 0.96 * hybrid.value, 1.04 * hybrid.value, period)
     assert found.value == pytest.approx(hybrid.value, rel=0.005)
 
 
