@@ -10,6 +10,7 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
     heterogeneous,
     integral_loops,
     queues_and_rates,
+    replays,
     router_work,
     slips,
     stationary_rates,

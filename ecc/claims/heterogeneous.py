@@ -40,8 +40,14 @@ def _hybrid(protocol: Protocol, rtt: float) -> float:
     return critical_gain(protocol, _net([rtt]), "alpha", "hybrid").value
 
 
-def _growth(system: DelaySystem, periods: float = 120.0) -> float:
-    """Growth rate of the linear loop in the solver of delay equations [1/s], by the last two thirds of its envelope."""
+def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
+    """Return the growth rate of a linear loop in the solver of delay equations, by the last two thirds of its envelope.
+
+    Parameters
+        system : DelaySystem. periods : float, of its dominant root.
+    Returns
+        growth : 1/s.
+    """
     matrices, delays = system.matrices, [float(tau) for tau in system.delays if tau > 0.0]
     now = sum((a for a, tau in zip(matrices, system.delays, strict=True) if tau == 0.0), np.zeros((system.size,) * 2))
     lagged = [a for a, tau in zip(matrices, system.delays, strict=True) if tau > 0.0]
@@ -96,7 +102,8 @@ def open_regions(claim: Claim) -> Finding:
             )  # fmt: skip
             if name == "RCP":
                 measures.append(
-                    Measure(f"the same loop in the solver of delay equations, {label}: growth", _growth(system), "1/s",
+                    Measure(f"the same loop in the solver of delay equations, {label}: growth",
+                            free_queue_growth(system), "1/s",
                             note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s")
                 )  # fmt: skip
             for engine in ("fluid", "packet"):
