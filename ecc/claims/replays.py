@@ -88,8 +88,8 @@ def _free_queue(measures: list[Measure]) -> bool:
             holds &= agrees and (growth > 0.0) == (lost.value < beta)
             measures.append(
                 Measure(
-                    f"{name}, beta = {beta:g}, {label}: packets, and growth of the free-queue loop", packets.status, "1/s",
-                    "stable", f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
+                    f"{name}, beta = {beta:g}, {label}: packets; growth of the free-queue loop",
+                    packets.status, "1/s", "stable", f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
                     f"beta proven in [{lost.certified[0]:.10g}, {lost.certified[1]:.10g}]; packets keep the queue >= 0",
                     growth, met=agrees,
                 )
