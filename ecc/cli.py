@@ -157,24 +157,25 @@ def _examine(
 ) -> int:
     """Check claims with progress, write the report, print the verdicts, and return the exit code."""
     from ecc.claims.crosscheck import describe, examine
-    from ecc.claims.report import as_json, write_report
+    from ecc.claims.report import Report, as_json, write_report
 
     out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the work
     with _progress() as bar:
         task = bar.add_task("claims", total=len(selected))
 
-        def report(claim: Claim, finding: Finding | None) -> None:
+        def tell(claim: Claim, finding: Finding | None) -> None:
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
         def step(done: int, count: int) -> None:
             bar.update(task, completed=done, total=count, description=f"jobs {done}/{count}")
 
-        outcome = examine(selected, jobs or os.cpu_count() or 1, report, store, quick, step)
+        outcome = examine(selected, jobs or os.cpu_count() or 1, tell, store, quick, step)
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
-    page, data = write_report(outcome.findings, out, line, outcome.interrupted, outcome.failures, quick)
+    report = Report(outcome.findings, line, outcome.interrupted, quick, outcome.failures)
+    page, data = write_report(report, out)
     if json:
-        print(as_json(outcome.findings, line, outcome.interrupted, outcome.failures, quick))
+        print(as_json(report))
     else:
         _print(_verdicts(outcome.findings))
     print(f"report: {page}\nresults: {data}", file=sys.stderr if json else sys.stdout)

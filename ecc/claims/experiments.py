@@ -34,7 +34,7 @@ expectation then says `at` which value or values it holds, if not at all of them
 measure over the first option, or the one it names as `over_option`. With `against`, another value of the sweep, what is
 judged is the ratio of the measure to what it is there. A curve with `argument`, `values` and `x` draws it over
 the values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not
-comparable").
+comparable"), `cause` says why a refuted claim cannot come out. A variation makes only those runs again that it changes.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ from ecc import fluid, packet, plot
 from ecc.claims import measures, setups
 from ecc.claims.content import code_digest, digest, function_digest
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
+from ecc.claims.wording import count
 from ecc.errors import EccError
 from ecc.models import all_protocols
 from ecc.scenario import Scenario
 
-__all__ = ["Job", "judge", "perform", "plan"]
+__all__ = ["Job", "judge", "perform", "plan", "protocol_of"]
 
 SEEDS, FEW_SEEDS, QUICK_SEEDS = 10, 3, 2
 """Seeds of the runs, of those that vary an assumption, and of quick runs."""
@@ -94,9 +95,11 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
     base = dict(entry.get("options", {})) | (dict(entry.get("quick", {})) if quick else {})
     seeds = int(entry.get("seeds", SEEDS))
     jobs = []
-    for version, changes, count in _versions(entry, min(seeds, QUICK_SEEDS) if quick else seeds, quick):
+    for version, changes, drawn_seeds in _versions(entry, min(seeds, QUICK_SEEDS) if quick else seeds, quick):
         options = base | dict(changes.get("options", {}))
         for label in entry["runs"]:
+            if version and not _changes(changes, label):
+                continue
             for point in _points(entry):
                 wanted = [e for e in _expectations(claim) if _applies(e, label, point)]
                 drawn = [] if version else _drawn(entry)
@@ -111,7 +114,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                     "measures": [_spec_of(e) for e in [*wanted, *drawn]],
                 }
                 for engine in _engines(entry, label, version):
-                    for seed in range(1, 1 + (count if engine == "packet" else 1)):
+                    for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
                         shown = engine == "packet" and seed == 1 and not version and _draws(entry, point)
                         jobs.append(_job(entry, (version, label, _value_of(point), engine, seed), spec | {
                             "engine": engine, "seed": seed, "series": shown,
@@ -123,6 +126,11 @@ def _versions(entry: Mapping[str, Any], seeds: int, quick: bool) -> Iterator[tup
     yield "", {}, seeds
     for change in entry.get("vary", []):
         yield change["name"], change, 1 if quick else min(seeds, FEW_SEEDS)
+
+
+def _changes(changes: Mapping[str, Any], label: str) -> bool:
+    """Whether a version changes a run; one that stays as it is is not made again."""
+    return "options" in changes or "sample" in changes or label in changes.get("runs", {})
 
 
 def _points(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -240,7 +248,7 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     if spec.get("histogram_from") is not None and spec["engine"] == "packet":
         options["histogram_from"] = spec["histogram_from"]
     simulate = packet.simulate if spec["engine"] == "packet" else fluid.simulate
-    scenario = Scenario(protocol=_protocol(spec["protocol"]), seed=spec["seed"], **parts)
+    scenario = Scenario(protocol=protocol_of(spec["protocol"]), seed=spec["seed"], **parts)
     try:
         run = simulate(scenario, sample=spec["sample"], **options)
     except (EccError, ValueError) as error:
@@ -256,13 +264,17 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": values, "series": series, "seconds": perf_counter() - begin}
 
 
-def _protocol(table: Mapping[str, Any]) -> Any:
-    """A protocol from its table, or the mapping of flows and links to protocols that a scenario takes."""
+def protocol_of(table: Mapping[str, Any]) -> Any:
+    """Return a protocol from its table, or the mapping of flows and links to protocols that a scenario takes.
+
+    Parameters
+        table : of a run, as the ledger has it.
+    """
     if "protocol" in table:
         return all_protocols()[table["protocol"]](**{k: v for k, v in table.items() if k != "protocol"})
     whole: dict[str, Any] = {}
     for side, choices in table.items():
-        whole[side] = {int(key) if key.isdecimal() else key: _protocol(choice) for key, choice in choices.items()}
+        whole[side] = {int(key) if key.isdecimal() else key: protocol_of(choice) for key, choice in choices.items()}
     return whole
 
 
@@ -303,12 +315,15 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     entry = claim.experiment
     by_role = dict(zip((job.role for job in jobs), results, strict=True))
     expectations = _expectations(claim)
-    met, rows = [], []
+    met, rows, seeds = [], [], 0
+    in_a_seed = False  # whether something that is missed on average is met in one seed alone
     for expectation in expectations:
         estimate = _estimate(claim, by_role, expectation, "")
         other = _other(claim, by_role, expectation, "")
         met.append(_is_met(expectation, estimate, other))
         rows.append(_row(claim, by_role, expectation, estimate, other, met[-1]))
+        seeds = max(seeds, len(estimate.values))
+        in_a_seed |= not met[-1] and any(_is_met(expectation, *pair) for pair in _seed_by_seed(estimate, other))
     versions: dict[str, list[bool]] = {}
     for change in entry.get("vary", []):
         name = change["name"]
@@ -316,12 +331,19 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
             _is_met(e, _estimate(claim, by_role, e, name), _other(claim, by_role, e, name)) for e in expectations
         ]
         rows.append(_version_row(name, met, versions[name], rows))
-    verdict, reason = _verdict(entry, met, versions, rows)
+    few = 1 if quick else min(seeds, FEW_SEEDS)
+    verdict, reason = _verdict(entry, met, versions, rows, few if few < seeds else 0)
+    if verdict is Verdict.REFUTED:
+        reason += _survival(met, versions, seeds, in_a_seed)
     assumptions = list(entry.get("assumptions", []))
     if "missing" in entry:
         assumptions.append(f"Not stated: {entry['missing']}")
     if quick:
-        assumptions.append(f"Quick run: {QUICK_SEEDS} seeds at most, and shorter where the claim has a short form.")
+        reason += f" Quick: {count(seeds, 'seed')}{', 1 for variations' if versions else ''}."
+        assumptions.append(
+            f"Quick run: {QUICK_SEEDS} seeds at most, and shorter where the claim has a short form. So few say little "
+            "of chance: which of two runs is above the other may change with more."
+        )
     seconds = sum(float(result["seconds"]) for result in results)
     return Finding(claim, verdict, reason, rows, _pictures(claim, by_role), assumptions, seconds)
 
@@ -330,6 +352,9 @@ def _find(
     claim: Claim, by_role: Mapping[Any, Any], item: Mapping[str, Any], version: str, label: str, engine: str
 ) -> Estimate | None:
     """The values of a measure over the seeds of a run; None where the engine did not run it."""
+    change = next((c for c in claim.experiment.get("vary", []) if c["name"] == version), None)
+    if change is not None and not _changes(change, label):
+        version = ""
     wanted, values = _spec_of(item), []
     point = item.get("at")
     for (v, name, value, e, _), result in by_role.items():
@@ -380,6 +405,15 @@ def _is_met(expectation: Mapping[str, Any], estimate: Estimate, other: Estimate 
     return abs(mean - reported) <= room
 
 
+def _seed_by_seed(estimate: Estimate, other: Estimate | None) -> Iterator[tuple[Estimate, Estimate | None]]:
+    """The values of each seed alone."""
+    for k, value in enumerate(estimate.values):
+        if other is None:
+            yield Estimate((value,)), None
+        elif k < len(other.values):
+            yield Estimate((value,)), Estimate((other.values[k],))
+
+
 def _row(
     claim: Claim,
     by_role: Mapping[Any, Any],
@@ -388,8 +422,8 @@ def _row(
     other: Estimate | None,
     met: bool,
 ) -> Measure:
-    count = len(estimate.values)
-    notes = [f"{count} seeds"] if count > 1 else []
+    seeds = len(estimate.values)
+    notes = [f"{seeds} seeds"] if seeds > 1 else []
     if other is not None:
         word = "below" if "below" in expectation else "above"
         factor = f"{expectation['times']:g} times as much, " if "times" in expectation else ""
@@ -407,7 +441,7 @@ def _row(
         _name(claim, expectation), _rounded(estimate.mean), expectation.get("unit", ""),
         expectation.get("as", expectation.get("reported")), "; ".join(notes),
         None if fluid_run is None else _rounded(fluid_run.mean),
-        float(f"{estimate.half:.2g}") if count > 1 else None, met,
+        float(f"{estimate.half:.2g}") if seeds > 1 else None, met,
     )  # fmt: skip
 
 
@@ -419,22 +453,42 @@ def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequ
 
 
 def _verdict(
-    entry: Mapping[str, Any], met: Sequence[bool], versions: Mapping[str, Sequence[bool]], rows: Sequence[Measure]
+    entry: Mapping[str, Any],
+    met: Sequence[bool],
+    versions: Mapping[str, Sequence[bool]],
+    rows: Sequence[Measure],
+    few: int,
 ) -> tuple[Verdict, str]:
+    """The verdict and its reason; `few` seeds are behind variations, 0 if as many as behind the rest."""
     missed = [row for row, ok in zip(rows, met, strict=False) if not ok]
     whole = [name for name, now in versions.items() if all(now)]
     broken = [name for name, now in versions.items() if not all(now)]
-    count = f"{len(met) - len(missed)} of {len(met)} expectations are met"
+    said = f"{len(met) - len(missed)} of {len(met)} expectations are met"
+    behind = f" ({count(few, 'seed')})" if few else ""
     if not missed:
         if broken:
-            return Verdict.CONDITIONAL, f"{count}, but not with {', nor with '.join(broken)}."
-        return Verdict.CONFIRMED, f"{count}{', whatever is assumed' if versions else ''}."
+            return Verdict.CONDITIONAL, f"{said}, but not with {', nor with '.join(broken)}{behind}."
+        return Verdict.CONFIRMED, f"{said}{', whatever is assumed' if versions else ''}."
     words = "; ".join(_miss(row) for row in missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     if whole:
-        return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}; else {words}."
+        return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}{behind}; else {words}."
     if "missing" in entry:
-        return Verdict.NOT_COMPARABLE, f"{count} ({words}), and the paper leaves open {entry['missing']}."
-    return Verdict.REFUTED, f"{count}; {words}."
+        return Verdict.NOT_COMPARABLE, f"{said} ({words}), and the paper leaves open {entry['missing']}."
+    cause = f"{entry['cause']} " if "cause" in entry else ""
+    return Verdict.REFUTED, f"{cause}{said}; {words}."
+
+
+def _survival(met: Sequence[bool], versions: Mapping[str, Sequence[bool]], seeds: int, in_a_seed: bool) -> str:
+    """Whether what refutes a claim stands in every seed and with every variation."""
+    mends = [name for name, now in versions.items() if any(new and not old for new, old in zip(now, met, strict=True))]
+    always = [f"each of {seeds} seeds"] if seeds > 1 and not in_a_seed else []
+    always += [f"each of {count(len(versions), 'variation')}"] if versions and not mends else []
+    parts = [f"So it is with {' and '.join(always)}."] if always else []
+    if seeds > 1 and in_a_seed:
+        parts.append("Single seeds meet what their mean does not.")
+    if mends:
+        parts.append(f"Part of it is met with {', or with '.join(mends)}.")
+    return "".join(f" {part}" for part in parts)
 
 
 def _miss(row: Measure) -> str:

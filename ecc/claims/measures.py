@@ -198,12 +198,15 @@ def evening(
 @measure("rate over the fair share of those active")
 def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
     """Mean rate of a flow over the mean of capacity / flows under way, transfers too: all are taken to use the link."""
-    time = run.data["time"].to_numpy()
-    inside = _inside(time, between)
-    starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
-    active = [((starts < t) & (t <= ends)).sum() for t in time[inside]]
-    fair = scenario.network.links[link].capacity / np.maximum(active, 1)
-    return float(run.rate.to_numpy()[inside, flow].mean() / fair.mean())
+    return rate(run, scenario, flow, between) / float(_fair_share(run, scenario, link, between).mean())
+
+
+@measure("highest fair share of those active", "bit/s")
+def highest_fair_share(
+    run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1
+) -> float:
+    """Largest capacity / flows under way, transfers too, averaged over `over` samples: what is fair, whoever asks."""
+    return float(_smooth(_fair_share(run, scenario, link, between), over).max())
 
 
 @measure("share of the time that it follows the link")
@@ -222,6 +225,15 @@ def settling(
     Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not settle.
     """
     return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
+
+
+@measure("mean time to settle of those who join", "s")
+def joining(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
+    """Mean of `settling` over the flows of the network but the first, each from its start to that of the next."""
+    starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
+    ends = [start for start, _ in starts[1:]] + [until]
+    times = [settling(run, scenario, k, start, None, close, end) for (start, k), end in zip(starts, ends, strict=True)]
+    return float(np.mean(times))
 
 
 # ---- links -----------------------------------------------------------------------------------------------
@@ -491,6 +503,13 @@ def _settling(
     if not len(outside):
         return 0.0
     return float(times[outside[-1]]) - after if outside[-1] + 1 < len(x) else float("inf")
+
+
+def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
+    """Capacity of a link over the flows under way, transfers too, at each sample: all are taken to use it."""
+    starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
+    active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
+    return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
 
 
 def _offered(run: Trajectory, link: int, between: Span) -> FloatArray:

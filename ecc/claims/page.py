@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from gzip import compress
 from html import escape
@@ -20,7 +21,7 @@ from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture
 from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, count, evidence, number, tally, typeset
 from ecc.plot.look import thinned
 
-__all__ = ["page"]
+__all__ = ["Report", "page"]
 
 FIGURES = 9_500_000
 """Bytes that all figures may take together; Plotly's script takes 4.7 million."""
@@ -30,16 +31,32 @@ _LABELS = {
 }  # fmt: skip
 
 
-def page(findings: Sequence[Finding], command: str, partial: bool, quick: bool, failures: Mapping[str, str]) -> str:
+@dataclass(frozen=True)
+class Report:
+    """What a report tells.
+
+    `findings` in the order of the page; `command`, what was run; `partial`: it was interrupted; `quick`: it was a quick
+    run; `failures`: claim id -> error in one line, of checks that ended without a finding.
+    """
+
+    findings: Sequence[Finding]
+    command: str = "ecc crosscheck"
+    partial: bool = False
+    quick: bool = False
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def page(report: Report) -> str:
     """Return the report as HTML.
 
     Parameters
-        findings : in the order of the page. command, partial, quick, failures : as in `report.write_report`.
+        report : Report.
     Raises
         ValueError: a figure without a caption.
     """
     from plotly.offline import get_plotlyjs
 
+    findings = report.findings
     template = Template(resources.files("ecc.claims").joinpath("page.html").read_text(encoding="utf-8"))
     pictures = sum(len(finding.pictures) for finding in findings)
     numbers, room = iter(range(1, 1 + pictures)), FIGURES // max(1, pictures)
@@ -52,11 +69,11 @@ def page(findings: Sequence[Finding], command: str, partial: bool, quick: bool, 
         title=TITLE,
         introduction=INTRODUCTION,
         summary=_summary(findings),
-        alerts=_alerts(partial, quick, failures),
+        alerts=_alerts(report),
         filter=_filter(findings),
         claims=_claims(findings),
         papers=_papers(findings),
-        facts=_facts(findings, command),
+        facts=_facts(report),
         articles="\n".join(articles),
         plotly=get_plotlyjs(),
     )
@@ -105,17 +122,17 @@ def _protocols(findings: Sequence[Finding]) -> list[str]:
     return sorted({protocol for finding in findings for protocol in finding.claim.protocols}, key=str.lower)
 
 
-def _alerts(partial: bool, quick: bool, failures: Mapping[str, str]) -> str:
+def _alerts(report: Report) -> str:
     parts = []
-    if partial:
+    if report.partial:
         parts.append('<p class="alert">Partial report: the run was interrupted before every claim was checked.</p>')
-    if quick:
+    if report.quick:
         parts.append(
             '<p class="alert">Quick report: fewer seeds, and shorter runs where a claim has a short form. '
             "Verdicts may differ from those of a full run.</p>"
         )
-    if failures:
-        items = "".join(f"<li><b>{escape(key)}</b>: {escape(error)}</li>" for key, error in failures.items())
+    if report.failures:
+        items = "".join(f"<li><b>{escape(key)}</b>: {escape(error)}</li>" for key, error in report.failures.items())
         parts.append(f'<div class="alert">These checks ended in an error and gave no verdict:<ul>{items}</ul></div>')
     return "\n".join(parts)
 
@@ -156,12 +173,12 @@ def _papers(findings: Sequence[Finding]) -> str:
     return "".join(f"<dt>{key}</dt><dd>{escape(text)}</dd>" for key, text in PAPERS.items() if key in cited)
 
 
-def _facts(findings: Sequence[Finding], command: str) -> str:
+def _facts(report: Report) -> str:
     facts = [
-        f"Command <code>{escape(command)}</code>",
+        f"Command <code>{escape(report.command)}</code>",
         f"ecc {escape(__version__)}",
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"{sum(finding.seconds for finding in findings):.0f} s of computing",
+        f"{sum(finding.seconds for finding in report.findings):.0f} s of computing",
         '<a href="report.md">Markdown</a>',
         '<a href="results.json">JSON</a>',
     ]

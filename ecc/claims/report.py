@@ -11,39 +11,27 @@ from typing import Any
 
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measure
-from ecc.claims.page import page
+from ecc.claims.page import Report, page
 from ecc.claims.wording import INTRODUCTION, TITLE, again, count, evidence, number, tally
 
-__all__ = ["as_json", "as_markdown", "json_text", "number", "write_report"]
+__all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "write_report"]
 
 
-def write_report(
-    findings: Sequence[Finding],
-    directory: str | Path,
-    command: str = "ecc crosscheck",
-    partial: bool = False,
-    failures: Mapping[str, str] | None = None,
-    quick: bool = False,
-) -> tuple[Path, Path]:
-    """Write the findings as a page that opens without a network, as Markdown and as JSON; return page and JSON.
+def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
+    """Write a report as a page that opens without a network, as Markdown and as JSON; return page and JSON.
 
     Parameters
-        findings : sequence of Finding, in the order of the page.
+        report : Report: all three say so if it is partial or quick, and which checks failed.
         directory : str or Path; made if it is missing, files of the same names replaced.
-        command : str, what was run.
-        partial : bool, the run was interrupted: all three say so.
-        failures : claim id -> error in one line, of checks that ended without a finding.
-        quick : bool, it was a quick run: all three say so.
     Returns
         (directory/report.html, directory/results.json); directory/report.md stands beside them.
     Raises
         ValueError: a figure without a caption. OSError: the files cannot be written.
     """
-    failures = failures or {}
     texts = {
-        "report.html": page(findings, command, partial, quick, failures),
-        "report.md": as_markdown(findings, command, partial, failures, quick),
-        "results.json": as_json(findings, command, partial, failures, quick) + "\n",
+        "report.html": page(report),
+        "report.md": as_markdown(report),
+        "results.json": as_json(report) + "\n",
     }
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,28 +43,20 @@ def write_report(
 # ---- JSON ------------------------------------------------------------------------------------------------
 
 
-def as_json(
-    findings: Sequence[Finding],
-    command: str = "ecc crosscheck",
-    partial: bool = False,
-    failures: Mapping[str, str] | None = None,
-    quick: bool = False,
-) -> str:
-    """Return the findings as JSON text; figures by title and caption only, infinities and NaN as strings.
+def as_json(report: Report) -> str:
+    """Return a report as JSON text; figures by title and caption only, infinities and NaN as strings.
 
     Parameters
-        findings : sequence of Finding. command : str, what was run. partial : bool, the run was interrupted.
-        failures : claim id -> error in one line, of checks that ended without a finding.
-        quick : bool, it was a quick run.
+        report : Report.
     """
     results = []
-    for finding in findings:
+    for finding in report.findings:
         plain = finding.to_dict()
         plain["pictures"] = [{"title": p.title, "caption": p.caption} for p in finding.pictures]
         results.append(plain)
     whole = {
-        "ecc": __version__, "command": command, "partial": partial, "quick": quick, "failures": dict(failures or {}),
-        "findings": results,
+        "ecc": __version__, "command": report.command, "partial": report.partial, "quick": report.quick,
+        "failures": dict(report.failures), "findings": results,
     }  # fmt: skip
     return json_text(whole)
 
@@ -103,25 +83,18 @@ def _plain(value: Any) -> Any:
 # ---- Markdown --------------------------------------------------------------------------------------------
 
 
-def as_markdown(
-    findings: Sequence[Finding],
-    command: str = "ecc crosscheck",
-    partial: bool = False,
-    failures: Mapping[str, str] | None = None,
-    quick: bool = False,
-) -> str:
-    """Return the findings as Markdown: a table of verdicts, then each claim with its measures; figures by title only.
+def as_markdown(report: Report) -> str:
+    """Return a report as Markdown: a table of verdicts, then each claim with its measures; figures by title only.
 
     Parameters
-        findings : sequence of Finding. command : str, what was run. partial : bool, the run was interrupted.
-        failures : claim id -> error in one line, of checks that ended without a finding.
-        quick : bool, it was a quick run.
+        report : Report.
     """
+    findings = report.findings
     lines = [f"# {TITLE}", "", INTRODUCTION, "", f"{count(len(findings), 'claim')}: {tally(findings)}.", ""]
-    lines += ["Partial: the run was interrupted before every claim was checked.", ""] if partial else []
-    lines += ["Quick: fewer seeds, and shorter runs where a claim has a short form.", ""] if quick else []
-    lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in (failures or {}).items()]
-    lines += ["", f"`{command}`, ecc {__version__}", ""]
+    lines += ["Partial: the run was interrupted before every claim was checked.", ""] if report.partial else []
+    lines += ["Quick: fewer seeds, and shorter runs where a claim has a short form.", ""] if report.quick else []
+    lines += [f"- {_text(key)} failed: {_text(error)}" for key, error in report.failures.items()]
+    lines += ["", f"`{report.command}`, ecc {__version__}", ""]
     lines += [f"- {key}: {_text(text)}" for key, text in PAPERS.items()]
     for section, title in SECTIONS.items():
         group = [finding for finding in findings if finding.claim.section == section]

@@ -219,11 +219,12 @@ def jetmax_topology(
     phase: float | None = None,
     access_delays: Sequence[float] | None = None,
     last_first: bool = False,
+    spikes: bool | None = None,
     **options: Any,
 ) -> Parts:
     """T1 to T5, T3 with its delay spikes; flows start up to `spread` seconds late, as the seed draws.
 
-    `last_first` turns the order of the starts about.
+    `last_first` turns the order of the starts about; `spikes` says whether ACKs are held up as in T3.
     """
     bare = getattr(Network, name)(**options)
     starts = np.array([flow.start for flow in bare.flows])
@@ -239,7 +240,7 @@ def jetmax_topology(
     return {
         "network": Network(links, flows, bare._rtts if access_delays is None else None),
         "duration": DURATIONS[name] if duration is None else duration,
-        "impairments": [DelaySpikes(acks_of="all")] if name == "T3" else [],
+        "impairments": [DelaySpikes(acks_of="all")] if (name == "T3" if spikes is None else spikes) else [],
         "phases": "random" if phase is None else [phase] * bare.n_links,
     }
 

@@ -3,7 +3,8 @@
 A router counts the bytes that arrive, averages the RTTs that their headers carry, turns the count into an arrival rate
 at every tick of its clock, and stamps the smallest fair rate of the path into data. The moving average of
 RTTs by packet, the least fair rate and the probe that opens a flow are those of RCP's own router and host (Dukkipati
-et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used).
+et al., IWQoS 2005, and the ns-2 code of its authors, which THESIS and JETMAX used). A later version of that
+code averages the RTTs of an interval first (`average_interval`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ __all__ = ["FlowState", "Header", "LinkState"]
 NO_LINK = -1
 PROBE_INTERVAL = 1.0  # s between the probes that a host sends until the first feedback
 PROBE_SIZE = 40  # bytes, of a probe
+AVERAGES = ("packet", "interval")  # how a router averages RTTs
 
 
 @dataclass
@@ -42,6 +44,8 @@ class LinkState:
     max_rtt: float = 0.0  # largest RTT of the last interval that had samples [s]
     arrived: float = 0.0  # since the last tick [bytes]
     rtt_peak: float = 0.0  # largest RTT since the last tick [s]
+    rtt_bytes: float = 0.0  # sum of RTT times size since the last tick [s bytes]; averages by interval only
+    with_rtt: float = 0.0  # size of the packets in that sum [bytes]
     packet_size: float = 0.0  # of the last packet [bytes]
     opened: float = 0.0  # when the running interval began [s]
     ticks: int = 0  # intervals closed; 0 until the first tick opens the books
@@ -86,6 +90,29 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
             link.mean_rtt = header.rtt
         link.mean_rtt = p.rtt_rest * link.mean_rtt + p.rtt_gain * header.rtt
         link.rtt_peak = max(link.rtt_peak, header.rtt)
+
+
+def link_on_arrival_sum(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count a packet, and add up the RTT it carries."""
+    link.arrived += env.packet_size
+    link.packet_size = env.packet_size
+    if env.kind == 0 and header.rtt > 0.0:
+        link.rtt_bytes += header.rtt * env.packet_size
+        link.with_rtt += env.packet_size
+        link.rtt_peak = max(link.rtt_peak, header.rtt)
+
+
+def average_interval(link: Any, env: Any) -> None:
+    """Move the mean RTT d to that of the interval: by T/d of the way up, and the slower down the shorter that is."""
+    if link.with_rtt > 0.0:
+        seen = link.rtt_bytes / link.with_rtt
+        d = link.mean_rtt if link.mean_rtt > 0.0 else seen
+        gain = (env.now - link.opened) / d
+        if seen < d:
+            gain *= link.R / env.capacity * seen / d
+        link.mean_rtt = d + min(gain, 1.0) * (seen - d)
+        link.rtt_bytes = 0.0
+        link.with_rtt = 0.0
 
 
 def stamp(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -160,21 +187,22 @@ def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.rate = flow.x
 
 
-def link_hooks(on_interval: Hook, stamping: str) -> dict[str, Hook]:
+def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dict[str, Hook]:
     """These books at a link, and what a protocol does with them at the end of an interval.
 
     stamping "departure": as the authors' ns-2 code does. "arrival": before the queue, as in Linux, where netfilter has
     the packet before the queue of the device (EVAL sec. 3.5): what it says is older by the wait.
     """
+    count = link_on_arrival if average == "packet" else link_on_arrival_sum
 
     def count_and_stamp(link: Any, header: Any, p: Any, env: Any) -> None:
-        link_on_arrival(link, header, p, env)
+        count(link, header, p, env)
         stamp(link, header, p, env)
 
     hooks = {"on_start": link_on_start, "on_interval": on_interval}
     if stamping == "arrival":
         return hooks | {"on_arrival": count_and_stamp}
-    return hooks | {"on_arrival": link_on_arrival, "on_departure": stamp}
+    return hooks | {"on_arrival": count, "on_departure": stamp}
 
 
 def halve(flow: Any, header: Any, p: Any, env: Any) -> None:

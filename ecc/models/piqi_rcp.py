@@ -11,6 +11,8 @@ rate it hears by an exponentially weighted average with a term in its last chang
     T  control interval [s]   x  sending rate [bit/s]       d  mean RTT [s]; D_i^<-  router back to source
 
 Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which asks for omega T << tau1 and not just T << D.
+
+`capped=True` also keeps x_i from exceeding R(n - D_i^<-): no equation of THESIS has it, but its ns-2 runs behave so.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ class PIQIRCP(Protocol):
         initial : float, > 0. Share of capacity announced before the first measurement.
         floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
         rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
+        rtt_average : "packet" (that average) or "interval": the means of intervals, averaged over about an RTT.
+        capped : whether a host never sends more than the fair rate it heard last.
         loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
         stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
         transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
@@ -61,6 +65,8 @@ class PIQIRCP(Protocol):
     initial: float = 0.05
     floor: float = 1.0
     rtt_gain: float = 0.02
+    rtt_average: str = "packet"
+    capped: bool = False
     loss: str = "keep"
     stamping: str = "departure"
     transport: str | None = None
@@ -76,6 +82,8 @@ class PIQIRCP(Protocol):
                 check_number(self, **{name: None})
         check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "update", ("interval", "ack", "rtt"))
+        check_choice(self, "rtt_average", books.AVERAGES)
+        check_choice(self, "capped", (True, False))
         check_choice(self, "loss", ("keep", "halve"))
         check_choice(self, "stamping", ("departure", "arrival"))
 
@@ -88,8 +96,9 @@ class PIQIRCP(Protocol):
 
     @staticmethod
     def source_law(x: Any, R: Any, R_prev: Any, p: Any) -> Any:
-        """THESIS (4.19)."""
-        return x - p.tau1 * (x - R) + p.tau2 * (R - R_prev)
+        """THESIS (4.19); with `capped` at most R."""
+        moved = x - p.tau1 * (x - R) + p.tau2 * (R - R_prev)
+        return min(moved, R) if p.capped > 0.0 else moved
 
     def params(self) -> dict[str, float]:
         return {
@@ -103,6 +112,7 @@ class PIQIRCP(Protocol):
             "floor": self.floor,
             "rtt_gain": self.rtt_gain,
             "rtt_rest": 1.0 - self.rtt_gain,
+            "capped": float(self.capped),
         }
 
     @property
@@ -122,7 +132,9 @@ class PIQIRCP(Protocol):
     flow_at = staticmethod(books.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(on_interval, self.stamping)
+        return books.link_hooks(
+            on_interval if self.rtt_average == "packet" else on_interval_mean, self.stamping, self.rtt_average
+        )
 
     def flow_hooks(self) -> dict[str, Hook]:
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
@@ -158,6 +170,12 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     if books.close_interval(link, env):
         R = router_law(link.R, link.y, link.y_prev, env.capacity, link.mean_rtt, T, p)
         books.announce(link, R, link.mean_rtt, p, env)
+
+
+def on_interval_mean(link: Any, header: Any, p: Any, env: Any) -> None:
+    """The same, of RTTs averaged by interval."""
+    books.average_interval(link, env)
+    on_interval(link, header, p, env)
 
 
 def approach(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -34,16 +34,16 @@ def claim(**changes):
     return Claim("some", "a paper", ("RCP",), "it holds", "numbers", "simulations", ENTRY | changes)
 
 
-def judged(results, **changes):
+def judged(results, quick=False, **changes):
     """The finding on made-up results: one value for each role (version, run, seed) and measure."""
     about = claim(**changes)
-    jobs = experiments.plan(about)
+    jobs = experiments.plan(about, quick)
     rows = []
     for job in jobs:
         version, label, _, _, seed = job.role
         values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
         rows.append({"values": values, "series": None, "seconds": 0.5})
-    return experiments.judge(about, jobs, rows)
+    return experiments.judge(about, jobs, rows, quick)
 
 
 def holds(version, label, seed, measure):
@@ -65,6 +65,51 @@ def test_refuted_names_the_miss():
     found = judged(lambda *role: 3.0 if role[3] == "rate" else holds(*role))
     assert found.verdict is Verdict.REFUTED
     assert found.reason.startswith("1 of 2 expectations are met; QI-RCP: sending rate of flow 1, 4 to 6 s is 3 Mb/s")
+
+
+def test_refuted_says_whether_seeds_and_variations_change_it():
+    shorter = {"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}
+
+    def misses(version, label, seed, measure):
+        return 3.0 if measure == "rate" else 20.0 if label == "QI-RCP" else 10.0
+
+    found = judged(misses, vary=[shorter], cause="It cannot be.")
+    assert found.reason.startswith("It cannot be. 0 of 2 expectations are met; QI-RCP: sending rate")
+    assert found.reason.endswith(" So it is with each of 2 seeds and each of 1 variation.")
+
+    def partly(version, label, seed, measure):
+        if measure == "rate":
+            return 4.7 if version or seed == 1 else 1.0
+        return misses(version, label, seed, measure)
+
+    found = judged(partly, vary=[shorter])
+    assert found.verdict is Verdict.REFUTED
+    assert found.reason.endswith(" Single seeds meet what their mean does not. Part of it is met with shorter RTTs.")
+
+
+def test_a_variation_makes_only_the_runs_again_that_it_changes():
+    def values(version, label, seed, measure):
+        if measure == "rate":
+            return 4.7
+        return 5.0 if version else 10.0 if label == "RCP" else 20.0
+
+    faster = {"name": "QI-RCP at alpha = 1", "runs": {"QI-RCP": {"alpha": 1.0}}}
+    jobs = experiments.plan(claim(vary=[faster], seeds=10))
+    assert [sum(job.role[:2] == role for job in jobs) for role in (("", "RCP"), (faster["name"], "RCP"))] == [10, 0]
+    assert sum(job.role[:2] == (faster["name"], "QI-RCP") for job in jobs) == 3
+    found = judged(values, vary=[faster], seeds=10)
+    assert found.verdict is Verdict.CONDITIONAL  # the queue of QI-RCP is held against that of RCP as it is
+    assert found.reason.startswith(
+        "All expectations are met with QI-RCP at alpha = 1 (3 seeds); else QI-RCP: peak queue"
+    )
+
+
+def test_a_quick_finding_says_how_few_seeds_are_behind_it():
+    shorter = {"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}
+    assert judged(holds, quick=True, vary=[shorter], seeds=10).reason.endswith(" Quick: 2 seeds, 1 for variations.")
+    found = judged(holds, quick=True, seeds=10)
+    assert found.reason == "2 of 2 expectations are met. Quick: 2 seeds."
+    assert "which of two runs is above the other may change" in found.assumptions[-1]
 
 
 def test_an_ordering_must_be_beyond_chance():
@@ -179,7 +224,7 @@ def test_entries_name_what_there_is(about):
             continue
         spec = job.arguments[0]
         parts = build(spec["setup"], spec["options"], 1)
-        scenario = Scenario(protocol=experiments._protocol(spec["protocol"]), **parts)
+        scenario = Scenario(protocol=experiments.protocol_of(spec["protocol"]), **parts)
         for item in spec["measures"]:
             measure = measures.get(item["measure"])
             inspect.signature(measure.function).bind(None, None, **item["arguments"])

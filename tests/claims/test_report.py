@@ -19,7 +19,7 @@ import pytest
 
 from ecc.claims import page as page_module
 from ecc.claims.ledger import Finding, Measure, Picture, Verdict, claims
-from ecc.claims.report import as_json, as_markdown, number, write_report
+from ecc.claims.report import Report, as_json, as_markdown, number, write_report
 from ecc.plot import boundary_figure, trajectory_figure
 
 
@@ -47,13 +47,13 @@ def page(tmp_path_factory):
         ],
         seconds=1.25,
     )
-    path, data = write_report(
+    report = Report(
         [found, finding("piqi-9", Verdict.NOT_COMPARABLE)],
-        tmp_path_factory.mktemp("report") / "new" / "folder",
         command="ecc crosscheck 'a<b'",
         partial=True,
         failures={"qi-3": "ValueError: a < b"},
     )
+    path, data = write_report(report, tmp_path_factory.mktemp("report") / "new" / "folder")
     return path.read_text(encoding="utf-8"), json.loads(data.read_text(encoding="utf-8"))
 
 
@@ -121,7 +121,7 @@ def test_partial_runs_and_failed_checks_are_said(page):
 
 
 def test_a_quick_run_says_so_everywhere(tmp_path):
-    path, data = write_report([finding()], tmp_path, quick=True)
+    path, data = write_report(Report([finding()], quick=True), tmp_path)
     assert "Quick report: fewer seeds" in path.read_text(encoding="utf-8")
     assert json.loads(data.read_text(encoding="utf-8"))["quick"]
     assert "\nQuick: fewer seeds" in (tmp_path / "report.md").read_text(encoding="utf-8")
@@ -143,7 +143,7 @@ def test_figures_have_numbers_and_captions_and_no_title_of_their_own(page):
     assert "<b>Figure 1. Boundaries.</b>" in page[0]
     assert "title" not in figures(page[0])[0]["layout"]
     with pytest.raises(ValueError, match="caption must not be empty, got ' ' .*of qi-7"):
-        write_report([finding(pictures=[Picture("A", " ", {"data": [], "layout": {}})])], "unused")
+        write_report(Report([finding(pictures=[Picture("A", " ", {"data": [], "layout": {}})])]), "unused")
 
 
 def test_json_has_the_findings_and_only_standard_numbers(page):
@@ -157,18 +157,18 @@ def test_json_has_the_findings_and_only_standard_numbers(page):
 
 
 def test_json_takes_numpy_scalars():
-    text = as_json([finding(measures=[Measure("n", np.int64(3)), Measure("x", np.float64("nan"))])])
+    text = as_json(Report([finding(measures=[Measure("n", np.int64(3)), Measure("x", np.float64("nan"))])]))
     assert [measure["value"] for measure in json.loads(text)["findings"][0]["measures"]] == [3, "nan"]
 
 
 def test_a_report_of_nothing_is_a_page(tmp_path):
-    path, _ = write_report([], tmp_path)
+    path, _ = write_report(Report([]), tmp_path)
     assert "No claim was checked." in path.read_text(encoding="utf-8")
 
 
 def test_markdown_has_every_claim_and_what_misses_first():
     measures = [Measure("a|b", 1.0, "s", 2.0), Measure("queue", 3.0, "packets", 4, "10 seeds", 3.5, 0.25, False)]
-    text = as_markdown([finding(measures=measures, assumptions=["x_i * y"], reason="no *")], "ecc crosscheck")
+    text = as_markdown(Report([finding(measures=measures, assumptions=["x_i * y"], reason="no *")]))
     assert "1 claim: 1 refuted." in text
     assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | refuted |" in text
     assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
@@ -190,18 +190,18 @@ def test_a_full_report_stays_below_fifteen_megabytes(tmp_path):
     keys = list(claims())
     pictures = [long_run(1.0)] * (300 // len(keys))  # more than the ledger draws, as noisy as can be
     findings = [finding(key, pictures=pictures + pictures[: k < 300 % len(keys)]) for k, key in enumerate(keys)]
-    path, _ = write_report(findings, tmp_path)
+    path, _ = write_report(Report(findings), tmp_path)
     assert path.read_text(encoding="utf-8").count('<div class="plot"') == 300
     assert path.stat().st_size < 15_000_000
 
 
 def test_figures_are_thinned_for_want_of_room_and_only_then(tmp_path, monkeypatch):
     picture = long_run(1.0)
-    path, _ = write_report([finding(pictures=[picture])], tmp_path)
+    path, _ = write_report(Report([finding(pictures=[picture])]), tmp_path)
     assert figures(path.read_text(encoding="utf-8"))[0]["data"] == list(picture.figure["data"])
     bare = path.stat().st_size - len(picture.figure["data"])
     monkeypatch.setattr(page_module, "FIGURES", 120_000)
-    path, _ = write_report([finding(pictures=[picture] * 3)], tmp_path)
+    path, _ = write_report(Report([finding(pictures=[picture] * 3)]), tmp_path)
     small = figures(path.read_text(encoding="utf-8"))
     assert len(small) == 3 and path.stat().st_size < bare
     for new, old in zip(small[0]["data"], picture.figure["data"], strict=True):
@@ -293,7 +293,7 @@ def test_figures_are_drawn_links_work_and_the_console_is_silent(tmp_path, width)
         finding(key, Verdict.REFUTED if k % 3 else Verdict.CONFIRMED, pictures=[picture] * (k < 12))
         for k, key in enumerate(claims())
     ]
-    path, _ = write_report(findings, tmp_path)
+    path, _ = write_report(Report(findings), tmp_path)
     found = probed(path.read_text(encoding="utf-8"), tmp_path, width)
     assert found["troubles"] == []
     assert found["drawn"] == 12 > found["drawnAtFirst"]

@@ -22,6 +22,41 @@ def test_laws_by_hand():
     assert PIQIRCP.source_law(x=1.0, R=3.0, R_prev=2.0, p=piqi) == pytest.approx(1.0 + 0.01 * 2.0 + 0.1)
 
 
+def test_a_capped_source_never_sends_more_than_it_heard():
+    for capped, sent in ((False, 3.295), (True, 3.0)):
+        p = PIQIRCP(capped=capped).namespace()
+        assert PIQIRCP.source_law(x=3.5, R=3.0, R_prev=5.0, p=p) == pytest.approx(sent)
+        assert PIQIRCP.source_law(x=1.0, R=3.0, R_prev=3.0, p=p) == pytest.approx(1.02)
+    with pytest.raises(LinearizationError, match="slope in x is 0.99 or 0"):
+        ecc.linearize(PIQIRCP(capped=True), Network.dumbbell("10 Mb/s", rtts=[0.1, 0.2]), time="discrete")
+
+
+def test_rtts_averaged_by_interval_follow_longer_ones_sooner():
+    """By T/d of the way up, and down by (R/C) (seen/d) of that."""
+    hooks, p = PIQIRCP(rtt_average="interval").link_hooks(), PIQIRCP().namespace()
+    for rtts, mean in (((0.3, 0.3), 0.1 + 0.1 * 0.2), ((0.04, 0.06), 0.1 - 0.1 * 0.5 * 0.5 * 0.05)):
+        link = books.link_at(R=5e6, y=1e7, mean_rtt=0.1, max_rtt=0.1)
+        env = SimpleNamespace(now=0.01, kind=0, packet_size=1000, capacity=1e7)
+        for rtt in rtts:
+            hooks["on_arrival"](link, books.Header(rtt=rtt), p, env)
+        hooks["on_interval"](link, None, p, env)
+        assert link.mean_rtt == pytest.approx(mean)
+        assert (link.rtt_bytes, link.with_rtt, link.max_rtt) == (0.0, 0.0, max(rtts))
+    fresh = books.LinkState(R=5e6)
+    hooks["on_arrival"](fresh, books.Header(rtt=0.2), p, env)
+    hooks["on_interval"](fresh, None, p, env)
+    assert fresh.mean_rtt == 0.2
+
+
+def test_a_flash_crowd_finds_a_shorter_queue_where_sources_are_capped():
+    network = Network.dumbbell("20 Mb/s", rtts=[0.1] * 6, starts=[0.0] + [5.0] * 5)
+    peaks = [
+        ecc.packet.simulate(ecc.Scenario(network, protocol, 10.0)).queue_max.to_numpy().max()
+        for protocol in (PIQIRCP(), PIQIRCP(capped=True), PIQIRCP(capped=True, rtt_average="interval"))
+    ]
+    assert peaks[0] > 1.3 * peaks[1] > 1.3 * peaks[2]
+
+
 def test_fixed_assignment_moves_the_equilibrium():
     net = Network.parking_lot(["970 Mb/s", "800 Mb/s"])
     point = QIRCP(gamma=1.0).equilibrium(net, np.array([0, 0, 1]))
@@ -56,6 +91,8 @@ def test_published_bounds():
         (lambda: QIRCP(interval=float("inf")), "interval must be > 0, got inf"),
         (lambda: PIQIRCP(tau1=2.0), "tau1 must be > 0 and < 2, got 2.0"),
         (lambda: PIQIRCP(alpha2=-0.1), "alpha2 must be > 0, got -0.1"),
+        (lambda: PIQIRCP(rtt_average="mean"), "rtt_average must be one of 'packet', 'interval', got 'mean'"),
+        (lambda: PIQIRCP(capped=2), "capped must be one of True, False, got 2"),
         (lambda: PIQIRCP(update="packet"), "update must be one of 'interval', 'ack', 'rtt', got 'packet'"),
     ],
 )
