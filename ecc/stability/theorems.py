@@ -251,11 +251,18 @@ def _critical_of_one_flow(protocol: Protocol, rtt: float, parameter: str, time: 
     return critical_gain(protocol, Network.dumbbell("1 Mb/s", [rtt]), parameter, time).value
 
 
-def _mean_steps(protocol: Any, network: Network) -> float | None:
-    if network.n_links != 1:
-        return None
-    mean = float(np.mean([max(1, ceil(rtt / protocol.interval - 1e-9)) for rtt in network.rtts]))
-    return 2.0 * mean * sin(pi / (2.0 * (2.0 * mean - 1.0)))
+def _mean_steps(protocol: Any, network: Network) -> float:
+    return float(np.mean([max(1, ceil(rtt / protocol.interval - 1e-9)) for rtt in network.rtts]))
+
+
+def _integral_at_mean(protocol: Any, network: Network) -> float | None:
+    d = _mean_steps(protocol, network)
+    return 2.0 * d * sin(pi / (2.0 * (2.0 * d - 1.0))) if network.n_links == 1 else None
+
+
+def _averaging_at_mean(protocol: Any, network: Network) -> float | None:
+    d = _mean_steps(protocol, network)
+    return d / (2.0 * d - 1.0) if network.n_links == 1 and protocol.tau1 + protocol.tau2 <= 1.0 + 1e-12 else None
 
 
 def _on_one_link(value: float) -> Callable[[Protocol, Network], float | None]:
@@ -302,10 +309,10 @@ _ALL = [
             lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
     Theorem("piqi-9", "THESIS Theorem 9", "Continuous PIQI-RCP with equal RTTs is stable iff 0 < alpha < pi/4.",
             EXACT, "continuous", "alpha", _LIMIT + ", equal RTTs", _short_intervals("THESIS Theorem 9"),
-            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 100.0, u[2]))), 3),
+            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 100.0, u[2]))), 3, None, (0.0, 0.0, 0.0)),
     Theorem("piqi-10", "THESIS Theorem 10", "Continuous PIQI-RCP is stable if 0 < alpha < pi d/(4 D).", SUFFICIENT,
             "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10", "THESIS Theorem 9"),
-            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 10.0)), 5, None, (0.33, 0.1, 0.05, 0.02, 0.02)),
+            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 10.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
     Theorem("piqi-11", "THESIS Theorem 11", "The eigenvalues of undelayed discrete PIQI-RCP, and with them its "
             "critical alpha, depend neither on C nor on N.", EXACT, "discrete", "alpha",
             "one link, RTTs of one interval", _reference,
@@ -313,10 +320,10 @@ _ALL = [
     Theorem("piqi-12", "THESIS Theorem 12", "Discrete PIQI-RCP with equal delays is stable iff "
             "0 < alpha/D < sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", _LIMIT + ", equal RTTs",
             _short_intervals("THESIS Theorem 12"),
-            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 4.0, u[2]))), 3),
+            lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 4.0, u[2]))), 3, None, (0.0, 0.0, 0.0)),
     Theorem("piqi-13", "THESIS Theorem 13", "Discrete PIQI-RCP is stable if 0 < alpha/d < sin(pi/(2(2D - 1))).",
             SUFFICIENT, "discrete", "alpha", _LIMIT, _short_intervals("THESIS Theorem 13", "THESIS Theorem 12"),
-            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 2.0)), 5, None, (0.33, 0.1, 0.05, 0.02, 0.02)),
+            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 2.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
     Theorem("xcp-1", "EVAL sec. 2, JETMAX sec. 2, THESIS II.E.1, of Katabi et al. 2002", "XCP with equal RTTs is "
             "stable if 0 < alpha < pi/(4 sqrt 2) and beta = sqrt(2) alpha^2.", SUFFICIENT, "continuous", "alpha",
             "one link, equal RTTs, a queue that may be negative", _published("EVAL sec. 2"),
@@ -343,11 +350,16 @@ _ALL = [
             _on_one_link(pi / 2.0), lambda u: (QIRCP(), _mix(u, 0.002, 1.0)), 4),
     Theorem("mean-2", "derived: docs/heterogeneous_regions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
             "2 sin(pi/(2(2d - 1))), with the mean delay d on both sides.", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
-            _mean_steps, lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
+            _integral_at_mean, lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
     Theorem("mean-3", "refuted: docs/heterogeneous_regions.md", "RCP (and XCP) with a free queue is stable for every "
             "mix of RTTs if it is where all are equal to their mean.", SUFFICIENT, "continuous", "beta",
             "one link, any RTTs, a queue that may be negative", _at_mean_rtt, _rcp_on_boundary, 5, None,
             (0.35, 0.0, 1.0, 1.0, 1.0)),
+    Theorem("mean-4", "derived: docs/heterogeneous_regions.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
+            "0 < alpha < d/(2d - 1), with the mean delay d: so for every mix if alpha <= 1/2.", SUFFICIENT, "discrete",
+            "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
+            lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * float(u[1])),
+                       _mix(u[2:], 0.01, 0.3)), 6, None, (0.0, 0.0, 0.3, 0.0, 0.0, 0.0)),
 ]  # fmt: skip
 THEOREMS: Mapping[str, Theorem] = {theorem.id: theorem for theorem in _ALL}
 """Theorems by id, those of the ledger under its ids."""

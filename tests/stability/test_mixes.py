@@ -68,6 +68,16 @@ def test_mixes_bear_what_is_safe_for_all(rtts):
     assert linearize(RCP(alpha=0.2875, beta=0.9936 * equal), net(rtts)).is_stable
 
 
+def test_half_is_the_largest_alpha_that_every_mix_bears():
+    """The boundary of an average that is ever slower tends to D/(2D - 1): no bound in d alone is larger."""
+    for steps in (1, 3, 40):
+        edge = steps / (2 * steps - 1)
+        exact = [critical_gain(PIQIRCP(tau1=tau1, tau2=0.0), net([0.01 * steps]), "alpha", "discrete").value
+                 for tau1 in (1e-2, 1e-4)]  # fmt: skip
+        assert exact[1] == pytest.approx(edge, rel=2e-3)
+        assert edge * (1 - 1e-9) <= exact[1] <= exact[0] * (1 + 1e-9)
+
+
 def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
     found = worst_mix(RCP(alpha=0.2875), 0.1, "beta")
     assert found.value / found.equal == pytest.approx(0.99363, abs=1e-5)
