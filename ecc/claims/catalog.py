@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ecc.claims import (  # noqa: F401  (they register their checks)
     convergence,
     delays_and_bottlenecks,
+    empty_queues,
     heterogeneous,
     integral_loops,
     queues_and_rates,

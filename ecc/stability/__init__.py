@@ -2,6 +2,7 @@
 
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.cycles import RelayCycle, relay_cycle
+from ecc.stability.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.gains import critical_gain
 from ecc.stability.maps import stability_map
 from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
@@ -21,6 +22,9 @@ __all__ = [
     "bears_all_mixes",
     "bottleneck_assignment",
     "critical_gain",
+    "empty_queue_bound",
+    "empty_queue_boundary",
+    "empty_queue_growth",
     "judge",
     "measured_boundary",
     "pushed_run",

@@ -1,0 +1,225 @@
+"""RCP and XCP where they rest: at an empty queue, where their loop switches.
+
+With time over the mean RTT d, r the deviation of the announced rate (RCP; of what sources were told in all, XCP) over
+its equilibrium, x that of the arrivals, q the queue over C d, and equal or unlike RTTs D_i of mean 1, both are
+
+    r'(t) = -alpha x(t) - beta q(t),   x(t) = mean r(t - D_i),   q' = x where q > 0 or x > 0, else 0
+
+to first order, also of the delay in the queue. Free queues, q' = x everywhere, give s^2 + (alpha s + beta) mean
+exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a motion is one, so rays move among rays, and
+from a history the norm grows or falls by a number per time. Let X be the answer to a unit step of r where q = 0
+throughout: X' = -alpha mean X(t - D_i), X(0) = 1, X = 0 before.
+
+Theorem. If X dies out and beta G < 1, every motion of the switched loop dies out exponentially, where
+
+    alpha G = max over v > 0 of [integral of max(0, X(u + v) - X(u)) over u > 0] + integral of max(0, X - 1).
+
+Proof. r = h - beta X * q, h a motion without queue. On (s, t), where the queue is busy since s, q(t) is the integral of
+x, that is, as alpha times the integral of mean X(u - D_i) is X(0) - X,
+
+    q(t) = int h_x - (beta/alpha) [int_0^s q(z) (X(s - z) - X(t - z)) dz + int_s^t q(z) (1 - X(t - z)) dz]
+         <= int h_x + beta G sup q,
+
+so q is bounded; and from busy periods that begin late, lim sup q <= beta G lim sup q: q dies out, and r. A busy period
+without end is a bounded motion of the free queue, almost periodic of mean 0 (0 is no root) and >= 0: it dies out too.
+Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform: exponential.
+
+G = 0 if and only if X falls all the time; it does where alpha mean exp(z D_i) <= z for a z > 0 (X' >= -z X is kept,
+since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large.
+"""
+
+from __future__ import annotations
+
+from math import e, inf, pi
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+
+from ecc.closed_loop import linearize
+from ecc.models.rcp import RCP
+from ecc.network import Network
+
+__all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
+
+Real = NDArray[np.float64]
+
+_QUIET = 1e-12  # size from which on the step response is left out ...
+_LEFT_OUT = 1e-10  # ... and what is added for it, so that bounds err to the safe side
+
+
+def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 200) -> float:
+    """Return the beta below which RCP, or XCP, is proven stable at its empty queue: 1/G of the module's text.
+
+    Parameters
+        alpha : float, > 0. rtts : shape (n_flows,), > 0, in any unit: RTTs of flows of equal rates.
+        steps : int, even. Steps a mean RTT, at least, of the quadrature.
+    Returns
+        float : inf where no beta is too large; 0 where the loop without queue is not stable.
+    Raises
+        ValueError: alpha or an RTT that is not > 0.
+    Notes: the theorem is proven; the quadrature is extrapolated, to about 1e-4 of the value.
+    Example
+        >>> empty_queue_bound(0.36), round(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
+        (inf, 226)
+    """
+    delays = np.asarray(rtts, dtype=float)
+    if not alpha > 0.0:
+        raise ValueError(f"alpha must be > 0, got {alpha!r}")
+    if delays.ndim != 1 or not len(delays) or not np.all((delays > 0.0) & np.isfinite(delays)):
+        raise ValueError(f"rtts must be > 0, at least one, got {rtts!r}")
+    delays = delays / delays.mean()
+    longest = float(delays.max())
+    falls = minimize_scalar(
+        lambda z: alpha * float(np.mean(np.exp(z * delays))) / z, bounds=(1e-3 / longest, e), method="bounded",
+        options={"xatol": 1e-10},
+    )  # fmt: skip
+    if falls.fun <= 1.0 or alpha * float(np.mean(np.exp(delays))) <= 1.0:
+        return inf
+    loop = linearize(RCP(alpha=alpha, queue_term=False), Network.dumbbell(1e9, delays.tolist()))
+    if not loop.is_stable:
+        return 0.0
+    fine = max(steps, int(np.ceil(2.0 / delays.min())))
+    coarse, area = (_growth_area(alpha, delays, h) for h in (2.0 / fine, 1.0 / fine))
+    return 3.0 * alpha / (4.0 * area - coarse)
+
+
+def _growth_area(alpha: float, delays: Real, h: float) -> float:
+    """alpha G on a grid of h."""
+    answer = _answer(alpha, delays, h)
+
+    def rise(v: int) -> float:
+        return float(np.maximum(answer[v:] - answer[:-v], 0.0).sum())
+
+    apart = max(1, int(0.05 / h))
+    last = min(len(answer), int(12.0 / h))
+    best = max(range(apart, last, apart), key=rise)
+    most = max(rise(v) for v in range(best - apart + 1, min(best + apart, last)))
+    return (most + float(np.maximum(answer - 1.0, 0.0).sum())) * h + _LEFT_OUT
+
+
+def _answer(alpha: float, delays: Real, h: float) -> Real:
+    """X on a grid of h, until it has died out: 1 - alpha mean int_0^(t - D_i) X, in blocks of the least delay."""
+    block = max(1, int(delays.min() / h + 1e-9))
+    quiet = int(np.ceil(2.0 * delays.max() / h)) + block
+    answer, area = np.ones(1), np.zeros(1)
+    while len(answer) <= quiet or np.abs(answer[-quiet:]).max() > _QUIET:
+        k = len(answer) + np.arange(block)
+        known = max(0, k[0] - 1 - int(np.ceil(delays.max() / h)))
+        grid = np.arange(known, len(area))
+        past = np.mean([np.interp(k - d / h, grid, area[known:], left=0.0) for d in delays], axis=0)
+        new = 1.0 - alpha * past
+        steps = 0.5 * h * (np.append(answer[-1], new[:-1]) + new)
+        answer, area = np.append(answer, new), np.append(area, area[-1] + np.cumsum(steps))
+    return answer
+
+
+def empty_queue_growth(
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    steps: int = 40,
+    span: float = 300.0,
+    seed: int = 0,
+    history: ArrayLike | None = None,
+    queue: ArrayLike | None = None,
+) -> Real:
+    """Return the rate at which motions of the switched loop with equal RTTs grow, from one history each.
+
+    Parameters
+        alpha, beta : arrays that broadcast to shape (m,), > 0 and >= 0.
+        steps : int, of a mean RTT. span : float, mean RTTs; growth is taken from 0.4 of it on.
+        seed : int, of random histories (Brownian, from a random level) and queues (half of them empty).
+        history : shape (steps + 1, m), r over the RTT before the start; queue : shape (m,), >= 0; in their place.
+    Returns
+        shape (m,), growth per mean RTT: between the first and the last busy period, by the peaks of the queue; of the
+        norm of the state where the queue does not return.
+    Raises
+        ValueError: a gain, history or queue out of range.
+    Notes: trapezoidal, with the exact reflection of an x that is linear in a step: of second order.
+    Example
+        >>> empty_queue_growth([0.4, 1.0], [1.0, 1.2]).round(3).tolist()  # a free queue is unstable at either
+        [-0.569, 0.035]
+    """
+    a, b = (np.atleast_1d(z).astype(float) for z in np.broadcast_arrays(alpha, beta))
+    m, h, n = len(a), 1.0 / steps, int(steps)
+    if not (np.all(a > 0.0) and np.all(b >= 0.0)):
+        raise ValueError(f"alpha must be > 0 and beta >= 0, got {a.min():g} and {b.min():g} at least")
+    rng = np.random.default_rng(seed)
+    random = np.cumsum(rng.standard_normal((n + 1, m)), axis=0) * np.sqrt(h) + rng.standard_normal(m)
+    some = np.abs(rng.standard_normal(m)) * rng.integers(0, 2, m)
+    ring = np.array(random if history is None else history, dtype=float)
+    q = np.array(some if queue is None else queue, dtype=float)
+    if ring.shape != (n + 1, m) or q.shape != (m,) or not np.all(q >= 0.0):
+        raise ValueError(f"history and queue must have shapes ({n + 1}, {m}) and ({m},), queue >= 0")
+    scale, peak, since = np.zeros(m), np.zeros(m), np.zeros(m)
+    seen = np.full((2, 2, m), np.nan)  # first and last busy period: when it began, log of its peak
+    norms = np.zeros((2, m))
+    x, r = ring[0].copy(), ring[n].copy()
+    total = n * int(np.ceil(span))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for k in range(total):
+            then, x = x, ring[(k + 1) % (n + 1)].copy()
+            free = q + 0.5 * h * (then + x)
+            rises = (then < 0.0) & (x > 0.0)
+            full = np.where(rises, 0.5 * h * x * x / (x - then), np.where(x <= 0.0, 0.0, -inf))
+            begins = rises & (full >= free)
+            if begins.any():  # the busy period before is over
+                if k > 0.4 * total:
+                    ended = begins & (peak > 0.0)
+                    note = np.stack([since, np.log(peak) + scale])
+                    seen[0] = np.where(ended & np.isnan(seen[0]), note, seen[0])
+                    seen[1] = np.where(ended, note, seen[1])
+                since = np.where(begins, (k - then / (x - then)) * h, since)
+                peak = np.where(begins, 0.0, peak)
+            following = np.maximum(free, full)
+            r = r - h * (0.5 * a * (then + x) + 0.5 * b * (q + following))
+            q = following
+            peak = np.maximum(peak, q)
+            ring[k % (n + 1)] = r
+            if (k + 1) % n == 0:
+                size = np.sqrt(np.mean(ring * ring, axis=0) + q * q)
+                norms[int(k >= total // 2 + n)] = np.log(size) + scale
+                scale += np.log(size)
+                ring, q, r, x, peak = ring / size, q / size, r / size, x / size, peak / size
+        half = (total - 1) // n * n + n - (total // 2 // n * n + n)
+        by_norm = (norms[1] - norms[0]) / (half * h)
+        by_peak = (seen[1, 1] - seen[0, 1]) / (seen[1, 0] - seen[0, 0])
+    found: Real = np.where(np.isfinite(by_peak), by_peak, by_norm)
+    return found
+
+
+def empty_queue_boundary(alpha: ArrayLike, steps: int = 40, span: float = 400.0, seed: int = 0) -> Real:
+    """Return the beta at which motions of the switched loop with equal RTTs begin to grow.
+
+    Parameters
+        alpha : shape (m,), > 0. steps, span, seed : as in `empty_queue_growth`; steps is even.
+    Returns
+        shape (m,) : inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
+    Raises
+        ValueError: a gain that is not > 0.
+    Notes: numerical evidence, above `empty_queue_bound`, which is proven: bisection between it and a beta that grows,
+        from random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
+    Example
+        >>> empty_queue_boundary([0.36, 1.0]).round(3).tolist()
+        [inf, 0.951]
+    """
+    a = np.atleast_1d(np.asarray(alpha, dtype=float))
+    found = np.where(a < pi / 2.0, inf, 0.0)
+    bounds = np.array([empty_queue_bound(value) for value in a.tolist()])
+    busy = np.isfinite(bounds) & (a < pi / 2.0)
+    if not busy.any():
+        return found
+    at, low, high = a[busy], bounds[busy], 2.0 * bounds[busy]
+    half = steps // 2
+    while np.any(calm := ~(empty_queue_growth(at, high, half, span, seed) > 0.0)):
+        low, high = np.where(calm, high, low), np.where(calm, 2.0 * high, high)
+    while np.any(high > 1.01 * low):
+        middle = np.sqrt(low * high)
+        grows = empty_queue_growth(at, middle, half, span, seed) > 0.0
+        low, high = np.where(grows, low, middle), np.where(grows, middle, high)
+    values = []
+    for n in (half, steps):
+        below, above = (empty_queue_growth(at, beta, n, span, seed) for beta in (low, high))
+        values.append(low - below * (high - low) / (above - below))
+    found[busy] = (4.0 * values[1] - values[0]) / 3.0
+    return found

@@ -1,0 +1,127 @@
+"""The switched loop of RCP and XCP at an empty queue: proofs, growth, and runs of other engines."""
+
+from math import e, inf, pi
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import lambertw
+
+from ecc.closed_loop import linearize
+from ecc.fluid import solve_dde
+from ecc.models import RCP
+from ecc.network import Network
+from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_growth, pushed_run
+
+
+def test_no_beta_is_too_large_where_the_answer_falls():
+    assert empty_queue_bound(1.0 / e * (1 - 1e-9)) == inf
+    assert empty_queue_bound(1.0 / e * (1 + 1e-2)) < inf
+    # two RTTs: alpha mean exp(z D) <= z has a solution up to the alpha that touches
+    z = np.linspace(0.01, 5.0, 100_000)
+    touching = float(np.max(z / np.mean(np.exp(np.outer([0.5, 1.5], z)), axis=0)))
+    assert empty_queue_bound(touching * (1 - 1e-6), [1.0, 3.0]) == inf
+    assert empty_queue_bound(touching * (1 + 1e-2), [1.0, 3.0]) < inf
+    assert empty_queue_bound(pi / 2 * (1 + 1e-9)) == 0.0
+
+
+def test_bound_is_the_gain_of_the_step_response():
+    """G with X in closed form: sum of (-alpha)^k (t - k)^k/k! over k <= t."""
+    alpha, h = 0.6, 0.01
+    t = np.arange(0.0, 18.0, h)
+    answer, term = np.zeros_like(t), np.ones_like(t)
+    for k in range(18):
+        answer += np.where(t >= k, term, 0.0)
+        term = (-alpha) ** (k + 1) * np.maximum(t - k - 1, 0.0) ** (k + 1) / float(np.prod(np.arange(1.0, k + 2)))
+    rises = [np.maximum(answer[v:] - answer[:-v], 0.0).sum() * h for v in range(1, 600)]
+    assert empty_queue_bound(alpha) == pytest.approx(alpha / max(rises), rel=1e-3)
+    assert empty_queue_bound(alpha, [7.0, 7.0]) == pytest.approx(empty_queue_bound(alpha), rel=1e-12)
+
+
+def test_growth_without_return_is_that_of_one_mode():
+    n = 40
+    falling = -np.ones((n + 1, 1))  # the queue stays empty: s + alpha exp(-s) = 0
+    alone = empty_queue_growth(0.3, 5.0, n, 60.0, history=falling, queue=[0.0])
+    assert alone[0] == pytest.approx(lambertw(-0.3).real, abs=1e-4)
+    full = np.full((n + 1, 1), -0.03)  # the queue stays busy: the slowest root of the free queue
+    busy = empty_queue_growth(0.3, 0.01, n, 60.0, history=full, queue=[1.0])
+    free = linearize(RCP(alpha=0.3, beta=0.01), Network.dumbbell("1 Gb/s", [1.0])).spectral_abscissa
+    assert busy[0] == pytest.approx(free, abs=1e-5)
+
+
+def test_motions_scale():
+    history = np.random.default_rng(3).standard_normal((21, 4))
+    one, ten = (
+        empty_queue_growth([0.6, 0.9, 1.1, 1.5], 0.8, 20, 80.0, history=c * history, queue=c * np.ones(4))
+        for c in (1.0, 10.0)
+    )
+    assert one == pytest.approx(ten, abs=1e-9)
+    assert (one > 0.0).tolist() == [False, False, True, True]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.4, 1.4), st.floats(0.05, 0.95), st.integers(0, 99))
+def test_what_is_proven_stable_dies_out(alpha, share, seed):
+    beta = share * min(empty_queue_bound(alpha), 20.0)
+    assert empty_queue_growth(alpha, np.full(20, beta), 20, 60.0, seed).max() < 0.0
+
+
+def test_neither_region_holds_the_other():
+    net = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
+    assert not linearize(RCP(alpha=1.0, beta=0.7), net).is_stable and empty_queue_bound(1.0) > 0.7
+    assert linearize(RCP(alpha=1.5, beta=0.15), net).certify().stable is True
+    assert empty_queue_growth(1.5, 0.15)[0] == pytest.approx(0.00175, abs=1e-5)
+    calm = pushed_run(RCP(alpha=1.0, beta=0.7), net, 5.0, 60.0, "fluid", push=3e-4, floor=1e-6, rtol=1e-8).verdict
+    assert calm.growth_rate == pytest.approx(empty_queue_growth(1.0, 0.7)[0], rel=0.02)
+
+
+@pytest.mark.slow
+def test_runs_grow_where_only_the_switched_loop_does():
+    net = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
+    loud, calm = (
+        pushed_run(RCP(alpha=1.5, beta=b), net, 4.2, 100.0, "fluid", push=1e-4, floor=1e-6, rtol=1e-8).verdict
+        for b in (0.15, 0.135)
+    )
+    assert loud.status == "unstable" and calm.status == "stable"
+    assert loud.growth_rate == pytest.approx(empty_queue_growth(1.5, 0.15)[0], rel=0.06)
+
+
+@pytest.mark.slow
+def test_boundary():
+    found = empty_queue_boundary([0.36, 0.5, 1.0, 1.6])
+    assert found.tolist() == pytest.approx([inf, 25.854, 0.95113, 0.0], rel=1e-3)
+    assert empty_queue_boundary([1.0], steps=80, seed=5)[0] == pytest.approx(found[2], rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rtts", [(0.2, 1.8), (0.9, 1.1), (0.05, 0.05, 2.9)])
+def test_bound_for_mixes_holds_in_the_solver_of_delay_equations(rtts):
+    alpha = 0.8
+    beta = 0.95 * empty_queue_bound(alpha, rtts)
+
+    def slope(t, y, past):
+        x, queue = past[:, 0].mean(), max(y[1], 0.0)
+        return [-alpha * x - beta * queue, x if queue > 0.0 or x > 0.0 else 0.0]
+
+    run = solve_dde(
+        slope, (0.0, 120.0), [1.0, 0.0], delays=rtts, t_eval=np.linspace(0, 120, 1201), rtol=1e-6, jit=False
+    )
+    assert run.success
+    size = np.abs(run.y[0])
+    assert size[-300:].max() < 0.5 * size[300:600].max()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: empty_queue_bound(0.0), "alpha must be > 0, got 0.0"),
+        (lambda: empty_queue_bound(0.4, [1.0, 0.0]), "rtts must be > 0, at least one"),
+        (lambda: empty_queue_growth(0.4, -1.0), "alpha must be > 0 and beta >= 0, got 0.4 and -1 at least"),
+        (lambda: empty_queue_growth(0.4, 1.0, history=[[1.0]]), r"history and queue must have shapes \(41, 1\)"),
+        (lambda: empty_queue_boundary([0.0]), "alpha must be > 0, got 0.0"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
