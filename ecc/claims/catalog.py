@@ -16,6 +16,7 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
     slips,
     stationary_rates,
     theorem_search,
+    varying_delays,
 )
 from ecc.claims.ledger import CHECKS, Check, Claim, claims
 

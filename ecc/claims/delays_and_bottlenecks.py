@@ -22,6 +22,7 @@ from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, critical_gain, water_filled
 from ecc.stability.assignment import BottleneckAssignment
+from ecc.stability.varying import absolute_radius, growth_of_rates
 
 # ---- XCP -------------------------------------------------------------------------------------------------
 
@@ -126,8 +127,8 @@ def _loop(beta: float, flows: int, capacity: float = 100e6) -> tuple[float, floa
 
 def _contraction(beta: float, flows: int, capacity: float = 100e6) -> float:
     """Spectral radius of |A|: below 1 the loop contracts in a weighted largest norm, however delays vary."""
-    own, gain, _, _ = _loop(beta, flows, capacity)
-    return float(np.abs(np.linalg.eigvals(np.abs(own * np.eye(flows) - gain))).max())
+    link = bottleneck_assignment(Network.dumbbell(capacity, [0.1] * flows), [0] * flows)
+    return absolute_radius(EMKC(beta=beta), link)
 
 
 def _harmless_loss(beta: float, flows: int) -> float:
@@ -143,22 +144,6 @@ def _harmless_loss(beta: float, flows: int) -> float:
     return high
 
 
-def _growth(own: float, gain: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
-    """Growth of the loop in a step, for delays that repeat: spectral radius of the product over a period."""
-    period, flows = back.shape
-    depth = BACK + AHEAD + 1
-    whole = np.eye(flows * depth)
-    for n in range(period):
-        step = np.zeros_like(whole)
-        step[flows:, :-flows] = np.eye(flows * (depth - 1))
-        for i in range(flows):
-            lag = back[n, i] + ahead[(n - back[n, i]) % period]
-            step[i, (lag[i] - 1) * flows + i] += own
-            step[i, (lag - 1) * flows + np.arange(flows)] -= gain
-        whole = step @ whole
-    return float(np.abs(np.linalg.eigvals(whole)).max() ** (1.0 / period))
-
-
 def _in_order(delays: NDArray[np.int64]) -> bool:
     """Whether nothing overtakes: n - delay never falls."""
     return bool(np.all(np.roll(delays, -1, axis=0) <= delays + 1))
@@ -171,7 +156,8 @@ def _worst_pattern(
     rng = np.random.default_rng(seed)
     back = np.tile(rng.integers(1, BACK + 1, flows), (PERIOD, 1))
     ahead = np.tile(rng.integers(0, AHEAD + 1, flows), (PERIOD, 1))
-    growth = _growth(own, gain, back, ahead)
+    jacobian = own * np.eye(flows) - gain
+    growth = growth_of_rates(jacobian, ahead, back).value
     for _ in range(1500):
         b, a = back.copy(), ahead.copy()
         for _ in range(rng.integers(1, 4)):
@@ -181,7 +167,7 @@ def _worst_pattern(
             else:
                 a[at] = rng.integers(0, AHEAD + 1)
         if _in_order(b) and _in_order(a):
-            found = _growth(own, gain, b, a)
+            found = growth_of_rates(jacobian, a, b).value
             if found >= growth:
                 growth, back, ahead = found, b, a
     return growth, back, ahead
@@ -228,7 +214,7 @@ def emkc_1(claim: Claim) -> Finding:
         chance[b] = max(_random_growth(own, gain, 3, seed) for seed in (1, 2, 3))
         worst[b] = max((_worst_pattern(own, gain, 3, seed) for seed in range(1, 5)), key=lambda found: found[0])
     shown = max(BETAS, key=lambda b: (worst[b][0] > 1.0 and b == 0.5, worst[b][0]))
-    grows = _grows_in_the_laws(shown, *worst[shown])
+    grows = grows_in_the_laws(shown, *worst[shown])
     varying = max(found[0] for found in worst.values())
     unstable = [b for b in BETAS if worst[b][0] > 1.0]
     figure = plot.boundary_figure(
@@ -281,8 +267,12 @@ def emkc_1(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-def _grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
-    """Growth in a step of a deviation of 1e-10 in a run of the laws, fitted over the second half of six decades."""
+def grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahead: NDArray[np.int64]) -> float:
+    """Return the growth in a step of a deviation of 1e-10 in the laws, fitted over the second half of six decades.
+
+    Parameters
+        beta : of EMKC, three flows. growth : expected. back, ahead : shape (period, 3), steps.
+    """
     _, _, protocol, network = _loop(beta, 3)
     rest = protocol.equilibrium(network).rates
     start = rest * (1.0 + 1e-10 * np.array([1.0, -0.7, 0.4]))

@@ -8,6 +8,7 @@ from ecc.stability.maps import stability_map
 from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.theorems import THEOREMS, Theorem, search
+from ecc.stability.varying import absolute_radius, bears_delays, growth_of_rates, growth_under_delays, worst_sequence
 from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
@@ -19,12 +20,16 @@ __all__ = [
     "RunVerdict",
     "Theorem",
     "WorstMix",
+    "absolute_radius",
     "bears_all_mixes",
+    "bears_delays",
     "bottleneck_assignment",
     "critical_gain",
     "empty_queue_bound",
     "empty_queue_boundary",
     "empty_queue_growth",
+    "growth_of_rates",
+    "growth_under_delays",
     "judge",
     "measured_boundary",
     "pushed_run",
@@ -33,4 +38,5 @@ __all__ = [
     "stability_map",
     "water_filled",
     "worst_mix",
+    "worst_sequence",
 ]

@@ -11,6 +11,7 @@ from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, JetMax
 from ecc.network import Flow, Link, Network
+from ecc.stability.varying import growth_of_rates
 
 TWO = Network([Link("10 Mb/s"), Link("40 Mb/s")], [Flow([0, 1]), Flow([0]), Flow([1])])
 
@@ -73,7 +74,7 @@ def test_growth_under_constant_delays_is_the_spectral_radius(beta):
         tuple(0.1 * (b + a) for b, a in zip(back[0], ahead[0], strict=True)),
     )
     radius = linearize(protocol, network, "discrete").spectral_radius
-    assert delays_and_bottlenecks._growth(own, gain, back, ahead) == pytest.approx(radius, abs=1e-9)
+    assert growth_of_rates(own * np.eye(3) - gain, ahead, back).value == pytest.approx(radius, abs=1e-9)
 
 
 def test_delays_in_order():

@@ -1,0 +1,255 @@
+"""Checks on delays that vary: which loops bear every sequence, and how much variation the others bear."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ecc import packet, plot
+from ecc.claims.delays_and_bottlenecks import BETAS, grows_in_the_laws
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.recurrences import random_network
+from ecc.closed_loop import linearize
+from ecc.fluid import simulate
+from ecc.impairments import DelaySpikes
+from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, JetMax
+from ecc.models.base import Protocol
+from ecc.network import Flow, Link, Network
+from ecc.scenario import Scenario
+from ecc.stability import bottleneck_assignment, water_filled
+from ecc.stability.varying import (
+    absolute_radius,
+    batched_delays,
+    bears_delays,
+    growth_of_rates,
+    growth_under_delays,
+    held_delays,
+    worst_delays,
+    worst_sequence,
+)
+
+RTT, STEP = 0.1, 0.01
+"""What routers take for the RTT, and their control interval [s]: ten steps."""
+LOOPS: dict[str, Protocol] = {
+    "QI-RCP": QIRCP(),
+    "RCP-1": RCP(queue_term=False),
+    "PIQI-RCP": PIQIRCP(),
+    "XCP's gains, free queue": RCP(beta=0.226),
+    "RCP, free queue": RCP(),
+}
+MOST = 45
+"""Steps up to which ranges of delays are looked at."""
+
+
+def _jacobian(protocol: Protocol, flows: int, capacity: float = 100e6) -> tuple[np.ndarray, float]:
+    """The Jacobian of a link, and the spectral radius of its absolute values."""
+    found = bottleneck_assignment(Network.dumbbell(capacity, [0.1] * flows), [0] * flows)
+    return found.jacobian(protocol), absolute_radius(protocol, found)
+
+
+def _loss(flows: int, patterns: bool) -> float:
+    """Stationary loss of EMKC, to 1e-6, beyond which delays of `worst_delays`, or any at all, are borne."""
+    low, high = 0.01, 0.9
+    while high - low > 1e-6:
+        loss = 0.5 * (low + high)
+        jacobian, radius = _jacobian(EMKC(), flows, flows * EMKC().alpha / EMKC().beta * (1.0 - loss) / loss)
+        size = growth_of_rates(jacobian, *worst_delays(flows)).value if patterns else radius
+        low, high = (low, loss) if size < 1.0 else (loss, high)
+    return high
+
+
+def _batched(beta: float, hold: float) -> float:
+    """Swing of rates in packets, as a share of their mean: last 200 of 300 s, ACKs held for `hold` or not."""
+    network = Network([Link("30 Mb/s", 0.4)], [Flow([0], start=0.1 * k) for k in range(3)])
+    spikes = [DelaySpikes(every=(375, 375), delay=(hold, hold), between=0.0, acks_of=[k]) for k in range(3)]
+    scenario = Scenario(network, EMKC(alpha=2e4, beta=beta), 300.0, impairments=spikes if hold else [])
+    rates = packet.simulate(scenario, sample=0.1).rate.to_numpy()[1000:]
+    return float((rates.std(axis=0) / rates.mean(axis=0)).max())
+
+
+@check("open-varying", cost=6, main=False)
+def open_varying(claim: Claim) -> Finding:
+    """The radius of absolute values decides; delays in order that reach it, proven and replayed."""
+    growths, bounds = [], []
+    for beta in BETAS:
+        jacobian, radius = _jacobian(EMKC(beta=beta), 3)
+        growths.append(growth_of_rates(jacobian, *batched_delays(3), prove=True))
+        bounds.append(radius)
+    proven = [beta for beta, growth in zip(BETAS, growths, strict=True) if growth.proven]
+    forward, backward = batched_delays(3)
+    law = grows_in_the_laws(0.5, growths[0].value, backward, forward)
+    exact = {flows: (_loss(flows, False), _loss(flows, True)) for flows in (3, 4, 7)}
+    rng = np.random.default_rng(1)
+    off = 0.0
+    for tau in (0.3, 0.6, 1.5, 1.9):
+        for _ in range(25):
+            found = water_filled(random_network(rng, 6, 20, 3), rng.uniform(1.0, 100.0, 6))
+            off = max(off, abs(absolute_radius(JetMax(tau=tau), found) - abs(1.0 - tau)))
+    steep = {s: _jacobian(MKC(steepness=s, beta=0.2), 4)[1] for s in (1.0, 1.99, 2.01, 3.0)}
+    swings = {(beta, hold): _batched(beta, hold) for beta in (0.5, 1.5) for hold in (0.0, 0.3)}
+    flows = np.array([3, 4, 5, 6, 8, 10, 15, 20, 50, 100])
+    figures = [
+        plot.boundary_figure(
+            BETAS, {"batches of three steps, in order": [g.value for g in growths],
+                    "spectral radius of |A|, sixth root": np.array(bounds) ** (1.0 / 6.0)},
+            {"stable below": 1.0}, x_title="β", y_title="growth in a step", log_x=False,
+            title="EMKC, three flows, feedback in batches",
+        ),
+        plot.boundary_figure(
+            flows, {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
+            points={"delays that reach it": (list(exact), [found for _, found in exact.values()], None)},
+            x_title="flows", y_title="stationary loss", title="EMKC bears all delays only beyond this loss",
+        ),
+    ]  # fmt: skip
+    jetmax = off < 1e-9
+    return Finding(
+        claim,
+        Verdict.REFUTED if not jetmax else Verdict.CONDITIONAL if proven else Verdict.CONFIRMED,
+        "A loop bears every varying delay exactly if the spectral radius of its Jacobian's absolute values is below 1. "
+        f"For JetMax it is |1 - tau| under any consistent assignment (100 networks, within {off:.0e}): its theorem "
+        "holds. For EMKC with three flows or more it asks for a stationary loss above (N - 2)/(2(N - 1)), whatever "
+        "beta; at JETMAX's gains, with a loss of 1.2 %, three flows, 4 steps forward, whose feedback comes in batches "
+        f"of 3 steps, one flow a step after the other, grow by {growths[0].value - 1.0:.2%} a step, "
+        f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s asks for s < N/(N - 2).",
+        [
+            *(Measure(f"EMKC, three flows, beta = {b:g}: growth in a step under batches", g.value,
+                      note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
+              for b, g, r in zip(BETAS, growths, bounds, strict=True)),
+            Measure("the same at beta = 0.5 in the laws themselves", law, note=f"linear {growths[0].value:.5f}"),
+            *(Measure(f"EMKC, {n} flows: loss beyond which all delays are borne", any_, reported=0.0,
+                      note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; delays that are not borne are known "
+                      f"up to {known:.6f}")
+              for n, (any_, known) in exact.items()),
+            *(Measure(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
+                      note="below 1 exactly if the exponent is below N/(N - 2) = 2")
+              for s, radius in steep.items()),
+            Measure("JetMax, 100 networks: largest distance of that radius from |1 - tau|", off),
+            *(Measure(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: swing of a rate",
+                      swing, note="standard deviation over mean from 100 to 300 s; three flows on 30 Mb/s, RTT 0.8 s")
+              for (b, hold), swing in swings.items()),
+        ],
+        [
+            Picture.of(figures[0], "EMKC, three flows, feedback in batches",
+                       "Growth of a deviation in a control interval, 100 Mb/s, alpha = 0.2 Mb/s."),
+            Picture.of(figures[1], "EMKC bears all delays only beyond this loss",
+                       "Stationary loss above which no sequence of delays is harmful, over the number of flows."),
+        ],
+        ["Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
+         "flows'. Batches keep packets in order; the delays that reach the bound for more than three flows do not.",
+         "In packets ACKs wait for the 375th after the last release, so that the batches of flows drift in phase."],
+    )  # fmt: skip
+
+
+def _constant(protocol: Protocol, delay: int) -> bool:
+    """Whether the loop is proven stable under a constant delay of so many steps."""
+    network = Network.dumbbell("1 Gb/s", [delay * STEP])
+    return bool(linearize(protocol, network, "discrete", mean_rtt=[RTT]).certify().stable)
+
+
+def _largest(holds: np.ndarray) -> int:
+    """How many of the first all hold."""
+    return int(np.argmin(holds)) if not holds.all() else len(holds)
+
+
+def _held_packets(alpha: float, rtt: float, hold: float) -> float:
+    """Largest deviation of arrivals from gamma C in packets, last third of 60 s, ACKs held for `hold` or not."""
+    spikes = [DelaySpikes(every=(4750, 4750), delay=(hold, hold), between=0.0, acks_of="all")] if hold else []
+    scenario = Scenario(Network.dumbbell("100 Mb/s", [rtt]), QIRCP(alpha=alpha), 60.0, impairments=spikes)
+    run = packet.simulate(scenario, sample=0.1, start="equilibrium", perturb=0.02)
+    return float(np.abs(run.arrival.to_numpy()[-200:, 0] / 95e6 - 1.0).max())
+
+
+def _held_fluid(longest: int, periods: int = 48) -> float:
+    """Growth in a step of QI-RCP's laws whose steps are held, over the second half of the run."""
+    delays = held_delays(longest)
+    protocol = QIRCP(alpha=QIRCP().alpha * longest / 10.0)  # the recurrence takes the longest delay for the RTT
+    scenario = Scenario(Network.dumbbell("100 Mb/s", [RTT]), protocol, periods * len(delays) * STEP)
+    back = np.array(delays)[:, None, None]
+    run = simulate(scenario, sample=STEP, time="discrete", start="equilibrium", perturb=1e-6, delays=(0, back))
+    size = np.abs(run.rate.to_numpy()[:, 0] / 95e6 - 1.0).reshape(periods, -1).max(axis=1)
+    half = periods // 2
+    return float((size[-1] / size[half]) ** (1.0 / (len(delays) * (periods - 1 - half))))
+
+
+@check("open-jitter", cost=15, main=False)
+def open_jitter(claim: Claim) -> Finding:
+    """Ranges of RTTs proven safe, the least in which a sequence is proven unstable, and constant RTTs beside them."""
+    measures, curves, costs = [], {}, {}
+    tops = np.arange(2, MOST + 1)
+    for name, protocol in LOOPS.items():
+        constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MOST + 1)]))
+        if constant < 10:
+            measures.append(
+                Measure(f"{name}: constant RTTs borne", constant, "steps", note="not even its own RTT of 10")
+            )
+            continue
+        safe = _largest(np.array([bears_delays(protocol, RTT, 1, top) for top in range(1, constant + 2)]))
+        around = _largest(np.array([bears_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)]))
+        found = {int(top): worst_sequence(protocol, RTT, 1, int(top)) for top in tops}
+        unsafe = next(
+            top for top in range(safe + 1, MOST + 1) if growth_under_delays(protocol, RTT, found[top][1], True).proven
+        )
+        curves[name] = [found[int(top)][0] for top in tops]
+        costs[name] = constant - safe
+        measures += [
+            Measure(f"{name}: RTTs that vary from 1 step up to this are borne", safe, "steps",
+                    note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth {found[unsafe][0]:.6f} a "
+                    f"step; constant RTTs are borne up to {constant}"),
+            Measure(f"{name}: variation around 10 steps that is borne", around, "steps", note="proven, of at most 9"),
+        ]  # fmt: skip
+    edge = held_delays(31)
+    proof = growth_under_delays(QIRCP(), RTT, edge, prove=True)
+    stable_at = _constant(QIRCP(), 31)
+    replay = _held_fluid(31)
+    measures.append(
+        Measure("QI-RCP, a step held up to 31 steps: growth", proof.value,
+                note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
+                f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}")
+    )  # fmt: skip
+    many = 100
+    sharp = _onset_of_holding(many)
+    measures.append(
+        Measure(f"first order, RTTs from 1 to {many} steps: least alpha D/d at which holding is unstable", sharp,
+                reported=1.5, note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708")
+    )  # fmt: skip
+    packets = {
+        (alpha, rtt, hold): _held_packets(alpha, rtt, hold)
+        for alpha, rtt, hold in ((0.6, 0.1, 0.4), (1.2, 0.1, 0.0), (1.2, 0.3, 0.0), (1.2, 0.5, 0.0), (1.2, 0.1, 0.4))
+    }
+    measures += [
+        Measure(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
+                f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
+                note="largest of arrivals over 100 ms, last third of 60 s from a push of 2 %")
+        for (alpha, rtt, hold), value in packets.items()
+    ]  # fmt: skip
+    figure = plot.boundary_figure(
+        tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth in a step", log_x=False,
+        title="The worst sequence of RTTs found",
+    )  # fmt: skip
+    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measures if "up to this" in m.name]
+    kept = [name for name, cost in costs.items() if cost == 0]
+    lost = [name for name, cost in costs.items() if cost > 0]
+    return Finding(
+        claim,
+        Verdict.CONDITIONAL if lost and len(lost) < len(costs) else Verdict.REFUTED if lost else Verdict.CONFIRMED,
+        f"With d = 10 steps, at default gains, RTTs that vary in any way between 1 step and {', '.join(borne)} are "
+        f"proven harmless. {' and '.join(kept) or 'None'} thereby bear all that they bear when it is constant; loops "
+        "of first order (QI-RCP, RCP-1) ask for alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
+        "default beta = 1 does not bear even its own RTT with a free queue.",
+        measures,
+        [Picture.of(figure, "The worst sequence of RTTs found",
+                    "Largest growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
+        ["d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, in steps "
+         "of d/10. The queue of RCP and XCP may be negative.",
+         "In packets routers measure d with the waits of ACKs."],
+    )  # fmt: skip
+
+
+def _onset_of_holding(longest: int) -> float:
+    """Least alpha D/d, to 1e-4, at which a first order loop is unstable if its steps are held for up to D steps."""
+    low, high = 1.4, 1.6
+    while high - low > 1e-4:
+        gain = 0.5 * (low + high)
+        protocol = QIRCP(alpha=gain, interval=RTT / longest)
+        grows = growth_under_delays(protocol, RTT, held_delays(longest)).value > 1.0
+        low, high = (low, gain) if grows else (gain, high)
+    return high

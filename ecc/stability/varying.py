@@ -1,0 +1,366 @@
+"""Delays that vary: loops under the worst sequence of delays there is.
+
+**Flows that step from their own rate** (MKC, EMKC, JetMax): x_i[n] = sum_j A_ij x_j[n - d_ij(n)], A the Jacobian
+without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. Every bounded sequence of delays is
+borne if and only if the spectral radius of |A|, entry by entry, is below 1 (`absolute_radius`).
+*If*: the largest |x_i|/v_i, v > 0 with |A| v < v, shrinks by a factor in every longest delay (Chazan, Miranker 1969).
+*Only if*, one link, A = a I - k 11': for a <= k all entries are <= 0 and constant odd delays do. For a > k let d_ii be
+even and all other d_ij odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are
+such: every time of the link is dedicated to a flow, whose own packets arrive an odd delay apart from the others', and a
+flow heeds the last time that is dedicated to it and has the right parity.
+A consistent assignment makes A block triangular, and |A| with it: the radius of a network is the largest of its links.
+
+**Routers that integrate** (QI-RCP, PIQI-RCP, RCP): R moves by what y = source(h) tells, h[n] = R[n - D(n)], the
+router's d fixed. Many flows, each with delays of its own, hear means of such h: their joint spectral radius is that of
+one flow.
+*First order*, R[n] = R[n - 1] - (a/d) h[n]: any delays up to D are borne if a D/d < 3/2. Joined by lines R solves
+x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is heard u after t0
+is at most M min(1, (a/d)(D - u)), and the next peak, which comes before t0 + D, is at most M (a D/d - 1/2), or M/2 if
+a D < d. Delays that hold a peak for D and stay at D for another 2 D/3 reach 3/2 (Myshkis, Yorke; `held_delays`).
+*Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
+sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is heard at most J times on either side,
+with weight J). The loop bears them if that factor times the largest gain from w to the steps of R is below 1
+(`bears_delays`, by ball arithmetic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ecc.closed_loop import linearize, linearize_laws, steps_of
+from ecc.errors import LinearizationError
+from ecc.models.base import Protocol
+from ecc.network import Network
+from ecc.stability.assignment import BottleneckAssignment
+
+__all__ = [
+    "Growth",
+    "absolute_radius",
+    "batched_delays",
+    "bears_delays",
+    "growth_of_rates",
+    "growth_under_delays",
+    "held_delays",
+    "worst_delays",
+    "worst_sequence",
+]
+
+_CAPACITY = 1e9  # bit/s; integral loops do not depend on it
+_PRECISION = 256  # bits
+_SQUARINGS = 24
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Growth in a step, in the mean over a period: `value`; `proven`: True if it is proven to exceed 1."""
+
+    value: float
+    proven: bool
+
+
+# ---- flows that step from their own rate -------------------------------------------------------------------
+
+
+def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> float:
+    """Return the spectral radius of |A|: below 1 no bounded delays, however they vary, make the loop unstable.
+
+    Implements the first part of the module's text; JETMAX sec. 2 and Theorem 2 claim it for every loop that is stable
+    without delays.
+
+    Parameters
+        protocol : Protocol without memory in routers. assignment : of a network.
+    Returns
+        float. On one link, and so in a network with a consistent assignment, >= 1 says that some delays do.
+    Raises
+        ValueError, LinearizationError: as BottleneckAssignment.jacobian.
+    Example
+        >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1] * 3)
+        >>> round(absolute_radius(EMKC(), bottleneck_assignment(net, [0] * 3)), 4)
+        1.1588
+    """
+    return float(np.abs(np.linalg.eigvals(np.abs(assignment.jacobian(protocol)))).max())
+
+
+def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return delays under which a link of MKC's kind with a > k decays no faster than |A|.
+
+    Parameters
+        flows : int, >= 2.
+    Returns
+        forward, backward : shape (2 flows, flows), steps, repeating: 0 or 1, and 1 to 2 flows.
+    Raises
+        ValueError: fewer than 2 flows.
+    """
+    if flows < 2:
+        raise ValueError(f"flows must be >= 2, got {flows!r}")
+    period = 2 * flows
+    time = np.arange(period)
+    own = np.where(flows % 2, 0, time // flows % 2)  # forward delay of the flow to which a time is dedicated
+    dedicated = time % flows
+    forward = np.tile(1 - own[:, None], (1, flows))
+    forward[time, dedicated] = own
+    backward = np.zeros((period, flows), dtype=np.int64)
+    for back in range(period, 0, -1):
+        then = (time - back) % period
+        right = (back - own[then]) % 2 == 0
+        backward[time[right], dedicated[then[right]]] = back
+    return forward, backward
+
+
+def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return delays in order: 4 steps forward; feedback in batches of 3 steps, a third of the flows after the other.
+
+    Parameters
+        flows : int, >= 1.
+    Returns
+        forward, backward : shape (6, flows), steps, repeating: 4, and 1 to 3. With flows in three equal groups a
+            deviation grows if 1 - beta p + beta y p'(y)/3 > 1: EMKC is unstable while its loss is below 1/4.
+    """
+    time, flow = np.arange(6)[:, None], np.arange(flows)
+    return np.full((6, flows), 4), (time - flow - 1) % 3 + 1
+
+
+def growth_of_rates(jacobian: ArrayLike, forward: ArrayLike, backward: ArrayLike, prove: bool = False) -> Growth:
+    """Return the growth of a deviation of rates on one link under delays that repeat.
+
+    Parameters
+        jacobian : shape (n, n), without delays. forward, backward : shape (period, n), steps, >= 0 and >= 1.
+        prove : prove by ball arithmetic that it exceeds 1, the Jacobian taken as the exact binary numbers that it is.
+    Returns
+        Growth.
+    Raises
+        ImportError: python-flint is not installed and a proof is asked for.
+    """
+    a, ahead, back = np.asarray(jacobian, dtype=float), np.asarray(forward), np.asarray(backward)
+    period, flows = back.shape
+    depth = int(ahead.max() + back.max())
+    steps = []
+    for n in range(period):
+        step = np.zeros((flows * depth, flows * depth))
+        step[flows:, :-flows] = np.eye(flows * (depth - 1))
+        for i in range(flows):
+            lag = back[n, i] + ahead[(n - back[n, i]) % period]
+            step[i, (lag - 1) * flows + np.arange(flows)] += a[i]
+        steps.append(step)
+    return _growth(steps, prove)
+
+
+def _growth(steps: Sequence[NDArray[np.float64]], prove: bool) -> Growth:
+    """The growth of a product of matrices, the first acting first."""
+    whole = reduce(lambda done, step: step @ done, steps)
+    value = float(np.abs(np.linalg.eigvals(whole)).max() ** (1.0 / len(steps)))
+    return Growth(value, prove and value > 1.0 and _exceeds_one(steps))
+
+
+def _exceeds_one(steps: Sequence[NDArray[np.float64]]) -> bool:
+    """Whether a power of the product has a trace larger than its size, which takes an eigenvalue beyond 1."""
+    from flint import arb_mat, ctx
+
+    before = ctx.prec
+    ctx.prec = _PRECISION
+    try:
+        power = reduce(lambda done, step: step * done, [arb_mat(step.tolist()) for step in steps])
+        for _ in range(_SQUARINGS):
+            if abs(power.trace()) > power.nrows():
+                return True
+            power = power * power
+        return False
+    finally:
+        ctx.prec = before
+
+
+# ---- routers that integrate --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """R' = R + y Y + before Y_prev + q Q, Q = Q_prev + Y, where Y = x Y_prev + h H + old H_prev, H = R[n - D]."""
+
+    y: float
+    before: float
+    q: float  # times T
+    x: float
+    h: float
+    old: float
+    d: int  # steps
+
+    @property
+    def first_order(self) -> bool:
+        return self.before == self.q == self.x == self.old == 0.0
+
+    def step(self, delay: int, longest: int) -> NDArray[np.float64]:
+        """State: R of the last steps, h and y of the last one, and q where it counts."""
+        R, h, y, q = 0, longest, longest + 1, longest + 2
+        step = np.zeros((longest + (3 if self.q else 2),) * 2)
+        step[1:longest, : longest - 1] = np.eye(longest - 1)
+        step[h, delay - 1] = 1.0
+        step[y] = self.h * step[h]
+        step[y, [h, y]] += self.old, self.x
+        step[R] = self.y * step[y]
+        step[R, [R, y]] += 1.0, self.before
+        if self.q:
+            step[q] = step[y]
+            step[q, q] += 1.0
+            step[R] += self.q * step[q]
+        return step
+
+    def gains(self, z: Any, delay: int, one: Any) -> tuple[Any, Any]:
+        """Numerator and denominator of the gain from w to the steps of R at 1/z, for numbers of any kind."""
+        slope = one - z
+        controller, order = self.y + self.before * z, slope
+        if self.q:
+            controller, order = controller * slope + self.q, slope * slope
+        controller = controller * (self.h + self.old * z)
+        return slope * controller, order * (one - self.x * z) - controller * z**delay
+
+
+def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
+    T = float(protocol.params()["interval"])
+    laws = linearize_laws(protocol, Network.dumbbell(_CAPACITY, [mean_rtt]), T, discrete=True)
+    if laws.by_flow or not laws.remembers or "discrete" not in protocol.times:
+        raise ValueError(f"protocol must have routers that integrate one rate, got {type(protocol).__name__}")
+    router = {name: float(slope[0]) for name, slope in laws.router.items()}
+    source = {name: float(slope[0]) for name, slope in laws.source.items()}
+    if router["R"] != 1.0:
+        raise LinearizationError(f"the router must integrate, but keeps {router['R']:g} of its rate")
+    return _Loop(
+        router["y"], router["y_prev"], router["q"] * T, source["x"], source["R"], source["R_prev"],
+        steps_of(mean_rtt, T),
+    )  # fmt: skip
+
+
+def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[int], prove: bool = False) -> Growth:
+    """Return the growth of a deviation on one link under RTTs that repeat, their backward part varying.
+
+    Parameters
+        protocol : Protocol with a router that integrates. mean_rtt : float, s, what it takes for the RTT.
+        delays : steps, >= 1, of successive intervals. prove : as in growth_of_rates.
+    Returns
+        Growth.
+    Raises
+        ValueError: another kind of protocol, or a delay below 1. ImportError: as growth_of_rates.
+    """
+    if min(delays) < 1:
+        raise ValueError(f"delays must be >= 1 step, got {min(delays)!r}")
+    loop, longest = _loop(protocol, mean_rtt), max(2, *delays)
+    return _growth([loop.step(delay, longest) for delay in delays], prove)
+
+
+def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
+    """Return delays that hold one step for as long as they may, then stay at the longest for two thirds as long.
+
+    Parameters
+        longest, least : ints, steps. Range of the delays.
+    """
+    width = longest - least + 1
+    return tuple(range(least, longest + 1)) + (longest,) * round(2.0 * width / 3.0)
+
+
+def worst_sequence(
+    protocol: Protocol, mean_rtt: float, least: int, longest: int, periods: int = 40
+) -> tuple[float, tuple[int, ...]]:
+    """Return the largest growth found over sequences of delays in a range, and the sequence that repeats.
+
+    Parameters
+        protocol, mean_rtt : as in growth_under_delays. least, longest : ints, steps, 1 <= least <= longest.
+        periods : int. Lengths tried of each kind of sequence.
+    Returns
+        growth : in a step. delays : of a period. A lower bound of the joint spectral radius, not the radius.
+    Raises
+        ValueError: as growth_under_delays, or a range that is none.
+    Notes: tried are constant delays, delays that rise by a step and fall at once (batches), the same kept at the
+        longest for a while (`held_delays`), two delays in turn, and an adversary that plays the largest R in reach
+        while R falls and the smallest while it rises, cut where R turns.
+    """
+    if not 1 <= least <= longest:
+        raise ValueError(f"delays must be >= 1 step and least <= longest, got {least!r} and {longest!r}")
+    loop, memory = _loop(protocol, mean_rtt), max(2, longest)
+    steps = {delay: loop.step(delay, memory) for delay in range(least, longest + 1)}
+    rising = tuple(range(least, longest + 1))
+    stays = sorted({round(share) for share in np.geomspace(1.0, 8.0 * longest, periods)})
+    tried = [(delay,) for delay in rising] + [rising] + [rising + (longest,) * stay for stay in stays]
+    tried += [(least,) * stay + (longest,) * stay for stay in stays]
+    tried += _played(steps, memory, least, longest)
+    found = [(_growth([steps[delay] for delay in delays], False).value, delays) for delays in dict.fromkeys(tried)]
+    return max(found, key=lambda pair: pair[0])
+
+
+def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, longest: int) -> list[tuple[int, ...]]:
+    """What the adversary plays between the last turns of R from maxima to maxima."""
+    state = np.zeros(len(steps[least]))
+    state[:memory] = np.cos(np.arange(memory) / longest)
+    played: list[int] = []
+    turns: list[int] = []
+    falls = True
+    for n in range(60 * longest):
+        window = state[least - 1 : longest]
+        delay = least + int(np.argmax(window) if falls else np.argmin(window))
+        played.append(delay)
+        moved = steps[delay] @ state
+        if falls and moved[0] > moved[1]:
+            turns.append(n)
+        falls = bool(moved[0] < moved[1]) if moved[0] != moved[1] else falls
+        state = moved / max(1e-300, float(np.abs(moved).max()))
+    last = turns[-4:]
+    return [tuple(played[a:b]) for k, a in enumerate(last) for b in last[k + 1 :]]
+
+
+def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
+    """Return whether RTTs that vary within a range in any way are proven harmless on one link with any flows.
+
+    Implements the second part of the module's text: 3/2 for loops of first order, else small gain in ball arithmetic.
+
+    Parameters
+        protocol : Protocol with a router that integrates. mean_rtt : float, s, what it takes for the RTT.
+        least, longest : ints, steps, 1 <= least <= longest. Range of every flow's RTT; its backward part varies.
+    Returns
+        bool : False where it is not so, or not proven.
+    Raises
+        ValueError: as worst_sequence. ImportError: python-flint is not installed.
+    Example
+        >>> bears_delays(QIRCP(alpha=0.5), 0.1, 1, 29), bears_delays(QIRCP(alpha=0.5), 0.1, 1, 40)
+        (True, False)
+    """
+    if not 1 <= least <= longest:
+        raise ValueError(f"delays must be >= 1 step and least <= longest, got {least!r} and {longest!r}")
+    loop = _loop(protocol, mean_rtt)
+    if loop.first_order and -loop.y * loop.h * longest < 1.5:
+        return True
+    omega = np.concatenate([np.geomspace(1e-4, 0.05, 400), np.linspace(0.05, np.pi, 4000)])
+    z = np.exp(-1j * omega)
+
+    def product(delay: int) -> float:
+        numerator, denominator = loop.gains(z, delay, 1.0)
+        return float(np.abs(numerator / denominator).max() * np.hypot(longest - delay, delay - least))
+
+    center = min(range(least, longest + 1), key=product)
+    if product(center) >= 1.0:
+        return False
+    T = float(protocol.params()["interval"])
+    at_rest = linearize(protocol, Network.dumbbell(_CAPACITY, [center * T]), "discrete", mean_rtt=[loop.d * T])
+    return bool(at_rest.certify().stable) and _small_gain(loop, center, (longest - center) ** 2 + (center - least) ** 2)
+
+
+def _small_gain(loop: _Loop, delay: int, square: int) -> bool:
+    """Whether the squared gain from w to the steps of R is below 1/square on the whole circle: proven on its arcs."""
+    from flint import acb, arb
+
+    one = acb(1)
+    todo = [(0.0, float(np.pi) + 1e-9)]
+    while todo:
+        low, high = todo.pop()
+        angle = arb(0.5 * (low + high), 0.5 * (high - low) * (1.0 + 1e-12))
+        numerator, denominator = loop.gains(acb(angle.cos(), -angle.sin()), delay, one)
+        if abs(numerator) ** 2 * square < abs(denominator) ** 2:
+            continue
+        if high - low < 2.0**-30:
+            return False
+        middle = 0.5 * (low + high)
+        todo += [(low, middle), (middle, high)]
+    return True
