@@ -43,10 +43,10 @@ class Trajectory:
 
     `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`
     as attributes of this object (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a transfer: start,
-    finish, size, completion_time, delivered, lost, retransmitted (of packets also min_rtt, the least that an ACK took,
-    and idle_rtt, without queues and transmission), and protocol where there are several. `stats` holds counts and costs
-    of the run, among them `stopped`: why it ended. Where they were asked for: `trace`, a DataFrame of
-    the first events (time [s], event, entity: index of the flow or link, value), and `queues`, how long queues were how
+    finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt, the least that an
+    ACK took, and idle_rtt, without queues and transmission), and protocol where there are several. `stats` holds counts
+    and costs of the run, among them `stopped`: why it ended. Where they were asked for: `trace`, a DataFrame of the
+    first events (time [s], event, entity: index of the flow or link, value), and `queues`, how long queues were how
     long, for `queue_quantiles`.
     """
 

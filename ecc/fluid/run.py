@@ -45,8 +45,8 @@ def simulate(
     have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows).
 
     Parameters
-        scenario : Scenario without a workload of transfers, of one protocol; in continuous time, and where ACKs clock
-            no windows, with flows of ConstantRate beside it and random losses.
+        scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses and,
+            where ACKs clock no windows, with flows of ConstantRate beside it.
         sample : float, s, > 0. Averages are taken over it, and it labels its end.
         time : "continuous" or "discrete".
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
@@ -70,7 +70,8 @@ def simulate(
     Raises
         ValueError: what a fluid does not have, an unknown time or start, a value out of range.
         LinearizationError: no equilibrium.
-    Notes: equal flows are computed once. The fluid that a buffer drops is not sent again.
+    Notes: equal flows are computed once, unless losses at random part their windows. The fluid that a buffer drops is
+        not sent again.
     Example
         >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.12])
         >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), 20.0))
@@ -120,12 +121,15 @@ def simulate(
         raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
     if delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
+    if windows and any(one.acks_of is not None for one in scenario.impairments if isinstance(one, RandomLoss)):
+        raise ValueError("acks_of must be None for windows as fluid: the next ACK says what a lost one would have")
     if steady.any() or scenario.impairments:
-        if windows or time == "discrete":
-            raise ValueError("flows of ConstantRate and losses belong to rates and time='continuous'")
+        if time == "discrete" or (windows and steady.any()):
+            raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {start!r}")
-    fluid = FluidNetwork.of(scenario, rates is not None or delays is not None, steady)
+    apart = rates is not None or delays is not None or (windows and bool(scenario.impairments))
+    fluid = FluidNetwork.of(scenario, apart, steady)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -149,7 +153,7 @@ def simulate(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
     if windows:
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, clocking == "self")
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, clocking == "self", scenario.seed)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
     if time == "continuous" and protocol.stepping is not None:
         ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
@@ -220,14 +224,13 @@ def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, secon
         "arrival": outcome.arrival,
         "drops": outcome.drops / 8.0 / packet,
     }
-    packets = fluid.spread(8.0 * fluid.packet_size)
     flows = {
         "start": begin,
         "finish": finish,
         "size": np.where(sized, size, np.nan),
         "completion_time": finish - begin,
         "delivered": fluid.spread(outcome.delivered) / 8.0,
-        "lost": fluid.spread(outcome.lost) / packets,
+        "lost": fluid.spread(outcome.lost) / 8.0,
         "retransmitted": np.zeros(len(begin)),
     }
     stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}

@@ -3,7 +3,8 @@
 For a flow with window w, and a link l of capacity C_l, as cumulative curves of time:
 
     sent(t) = acknowledged(t) + lost(t) + w(t)                       never less than before, lost as far as known
-    w'      = [source_law(w, R, D, ...) - w]/D                       from the first ACK on
+    w'      = [source_law(w, m, R, D, ...) - w]/D                    from the first ACK on
+    w, m   <- loss_law(w, m, ...), memory_law(w, m, ...)             at a loss; w stays for the RTT that follows
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
     out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
 
@@ -14,7 +15,13 @@ was lost beside it, and the feedback R: that of each link's `router_law`, with t
 part of it, the share lost of what came with it, and the arrivals averaged over the control interval before it left. R
 is their sum, the least or the most.
 
-The law is that of congestion avoidance: there is no slow start, and losses change windows only as a law says. Curves
+Random losses take their share of what a link has sent. A flow with a `loss_law` meets a loss whenever it finds that
+queues refused a packet's worth: ACKs clock in as much as has left, so that what a full queue refuses is what windows
+have grown by, each its own part. Of what was lost at random it meets a Poisson process, of one in a packet's worth,
+drawn from the scenario's seed. Then its window jumps and, for an RTT, the recovery, stays, while what else was lost of
+the old window is found out and not heeded. There are no timeouts and no lost retransmissions. `m`, which a flow
+remembers of losses, is 0 before the first.
+The law is that of congestion avoidance: there is no slow start, and losses change windows only as laws say. Curves
 are kept on a grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a jump
 sends comes back with the ACKs, RTT after RTT, as it should. The first window is spread over an RTT.
 """
@@ -30,7 +37,7 @@ from numpy.typing import NDArray
 
 from ecc.fluid.compiled import call, compiled, entry, unpacker
 from ecc.fluid.laws import CompiledLaws
-from ecc.fluid.model import FluidNetwork
+from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.window_books import initial_window
@@ -39,10 +46,10 @@ __all__ = ["WINDOW_ARGUMENTS", "at", "entered", "run_windows"]
 
 FloatArray = NDArray[np.float64]
 
-WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "loss", "C", "T", "w", "D", "s", "result")
+WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "result")
 """What laws of window protocols find in their record, and where they leave their result."""
 
-_R, _Y, _Q, _Q_FLOW, _LOSS, _C, _T, _W, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
+_R, _Y, _Q, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
 _STEPS = 200  # in the shortest RTT
 _SLICE = 20_000  # steps between two reports of progress
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
@@ -71,11 +78,11 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 
 @entry
 def _advance(
-    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, source: int, addresses: Any,
-    record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any, wire: Any,
-    start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, buffer: Any, window: Any, into: Any,
-    out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any,
-    clocked: int,
+    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, source: int, loss: int, remember: int,
+    addresses: Any, record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any,
+    wire: Any, kept: Any, start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, buffer: Any,
+    window: Any, memory: Any, until: Any, heeded: Any, strayed: Any, draws: Any, losses: Any, into: Any, out: Any,
+    arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -85,16 +92,18 @@ def _advance(
             # what is acknowledged now, back along its path
             a, b = first[g], first[g + 1]
             u = min(i - backward[b - 1] / h, i - 1.0)
-            R, missing, acknowledged = 0.0, 0.0, 0.0
+            R, overflowed, chanced, acknowledged = 0.0, 0.0, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
                 link = links[c]
                 e = entered(into[link], out[link], u, hints[_BACK], c)
+                came = at(arrived[c], e)
                 if c == b - 1:
-                    acknowledged = at(arrived[c], e)
-                missing += at(lost[c], e)
+                    acknowledged = kept[c] * came
+                overflowed += at(lost[c], e)
+                chanced += (1.0 - kept[c]) * came
                 refused = at(lost[c], e) - at(lost[c], e - 1.0)
-                taken = at(arrived[c], e) - at(arrived[c], e - 1.0)
-                record[_LOSS] = refused / (refused + taken) if refused > 0.0 else 0.0
+                taken = came - at(arrived[c], e - 1.0)
+                record[_LOSS] = 1.0 - kept[c] * (taken / (refused + taken) if refused > 0.0 else 1.0)
                 record[_Q] = at(into[link], e) - at(out[link], e)
                 if own != 0:
                     record[_Q_FLOW] = at(arrived[c], e) - at(
@@ -121,14 +130,30 @@ def _advance(
                 sent[g, i] = sent[g, i - 1]
                 continue
             if (u - zero) * h >= start[g]:
-                record[_W], record[_R], record[_D] = window[g], R, D
-                status = call(source, (pointer, pointer, params, pointer))
-                if status != 0:
-                    return status
-                window[g] += h / D * (record[_RESULT] - window[g])
+                record[_W], record[_M], record[_R], record[_D] = window[g], memory[g], R, D
+                more, strays = overflowed - heeded[g], chanced - strayed[g]
+                if loss != 0 and t < until[g]:
+                    heeded[g], strayed[g] = overflowed, chanced
+                elif loss != 0 and (more >= packet[g] or strays >= packet[g] * draws[g, losses[g]] > 0.0):
+                    status = call(loss, (pointer, pointer, params, pointer))
+                    if status != 0:
+                        return status
+                    window[g], until[g] = record[_RESULT], t + D
+                    heeded[g], strayed[g] = overflowed, chanced
+                    losses[g] += 1
+                    if remember != 0:
+                        status = call(remember, (pointer, pointer, params, pointer))
+                        if status != 0:
+                            return status
+                        memory[g] = record[_RESULT]
+                else:
+                    status = call(source, (pointer, pointer, params, pointer))
+                    if status != 0:
+                        return status
+                    window[g] += h / D * (record[_RESULT] - window[g])
             spread = min(1.0, max(0.0, (t - start[g]) / rtt[g]))
             if clocked != 0:
-                allowed = acknowledged + missing + spread * window[g]
+                allowed = acknowledged + overflowed + chanced + spread * window[g]
             else:
                 allowed = sent[g, i - 1] + (h * window[g] / D if t >= start[g] else 0.0)
             sent[g, i] = min(max(sent[g, i - 1], allowed), size[g])
@@ -143,7 +168,7 @@ def _advance(
                 else:
                     u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
                     before = links[c - 1]
-                    comes = at(arrived[c - 1], entered(into[before], out[before], u, hints[_ON], c - 1))
+                    comes = kept[c - 1] * at(arrived[c - 1], entered(into[before], out[before], u, hints[_ON], c - 1))
                 arrived[c, i] = max(comes - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
                 offered[links[c]] += members[g] * (arrived[c, i] - arrived[c, i - 1])
         for link in range(len(capacity)):
@@ -163,7 +188,7 @@ def _advance(
             c = first[g + 1] - 1
             link = links[c]
             u = i - wire[g] / h
-            received[g, i] = at(arrived[c], entered(into[link], out[link], u, hints[_RECEIVED], c))
+            received[g, i] = kept[c] * at(arrived[c], entered(into[link], out[link], u, hints[_RECEIVED], c))
     return 0
 
 
@@ -175,6 +200,7 @@ def run_windows(
     factor: float,
     progress: Callable[[float], None],
     clocked: bool = True,
+    seed: int = 0,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -182,7 +208,7 @@ def run_windows(
         protocol : Protocol whose source law asks for `w`. fluid : FluidNetwork. samples : s, equally far apart.
         point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
-        clocked : whether ACKs clock flows; else they send at the rate w/D.
+        clocked : whether ACKs clock flows; else they send at the rate w/D. seed : of the losses.
     Returns
         Outcome.
     """
@@ -194,6 +220,8 @@ def run_windows(
     links = np.concatenate(fluid.routes).astype(np.int64)
     first = np.cumsum([0, *map(len, fluid.routes)])
     forward, backward = np.concatenate(fluid.forward), np.concatenate(fluid.backward)
+    reaches = [np.array([*fluid.reaches[g], fluid.survives[g]]) for g in range(G)]
+    kept = np.concatenate([r[1:] / np.maximum(r[:-1], LEAST) for r in reaches])  # of what a queue sends, on its wire
     packet = 8.0 * fluid.packet_size
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
@@ -223,11 +251,15 @@ def run_windows(
                 out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
             received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
     record, params = np.zeros(len(WINDOW_ARGUMENTS)), laws.params
+    most = int(n * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
+    draws = np.random.default_rng(seed).exponential(size=(G, most))
     state = (
         record, float(protocol.params().get("interval", h)), first, links, fluid.members, forward, backward,
-        fluid.wire, start, fluid.stop, fluid.size, fluid.rtt, packet, fluid.capacity, fluid.buffer, window, into, out,
-        arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64), np.zeros(L), int(clocked),
+        fluid.wire, kept, start, fluid.stop, fluid.size, fluid.rtt, packet, fluid.capacity, fluid.buffer, window,
+        *np.zeros((4, G)), draws, np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received,
+        np.zeros((4, len(links)), np.int64), np.zeros(L), int(clocked),
     )  # fmt: skip
+    called = laws.router, laws.source, laws.loss, laws.memory
     how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
     addresses = np.array([record.ctypes.data, params.ctypes.data])
     stopped = "completed"
@@ -235,7 +267,7 @@ def run_windows(
     try:
         while i < n and stopped == "completed":
             following = min(i + _SLICE, n)
-            if _advance(i, following, h, how, own, zero - 1, laws.router, laws.source, addresses, *state) != 0:
+            if _advance(i, following, h, how, own, zero - 1, *called, addresses, *state) != 0:
                 stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
             else:
                 i = following
@@ -252,7 +284,8 @@ def run_windows(
     def mean(curve: FloatArray) -> FloatArray:
         return np.asarray(np.diff(curve[:, at]).T / width)
 
-    dropped = np.array([lost[a:b, at[-1]].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
+    taken = lost[:, at[-1]] + (1.0 - kept) * arrived[:, at[-1]]
+    dropped = np.array([taken[a:b].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
     return Outcome(
         time=samples[: len(at) - 1],
         rate=mean(sent),

@@ -25,16 +25,18 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    d         RTT by which the router scales its step (mean or maximum)       router, ann.  s
    D         the flow's own RTT                                              source        s
    T         control interval                                                all           s
-   w         the flow's own window                                           source        bit
+   w         the flow's own window                                           source, loss  bit
+   m         what it remembers of its last loss                              source, loss  bit
    s         size of the flow's packets, with windows                        router, src.  bit
    q_flow    what the flow itself has in the queue, with windows             router        bit
-   loss      share lost of what came to the queue, with windows              router        --
+   loss      share lost of what came to the queue and its wire, with windows router        --
    p         the parameters, by attribute                                    all           --
    ========  ==============================================================  ============  =====
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
    of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.windows`).
+   Where losses make windows jump, a `loss_law` returns the window behind one, and a `memory_law` what is remembered.
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant exponent, no arrays.
@@ -138,6 +140,8 @@ class Protocol(ABC):
     router_law: ClassVar[Callable[..., float]]
     announce_law: ClassVar[Callable[..., float] | None] = None
     source_law: ClassVar[Callable[..., float]]
+    loss_law: ClassVar[Callable[..., float] | None] = None
+    memory_law: ClassVar[Callable[..., float] | None] = None
     asks: ClassVar[frozenset[str]] = frozenset()
     """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
     opening_size: ClassVar[int] = 0

@@ -15,7 +15,10 @@ where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at mos
 packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
 rounded, sticks there. In recovery Linux comes down by a packet every other ACK (rate halving).
 
-Windows grow until a queue overflows: there is no equilibrium, and M beside W is more state than a fluid model has.
+Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, and a loss
+is the same jump of W and M (`ecc.fluid.windows`). These are not averaged over losses, as Misra, Gong, Towsley average
+W: M' = p W/(s D) (M behind a loss - M) would make M a mean of windows, below which W is drawn down to 14 s and above
+which max probing runs away from M = W, where the means alone would be at rest.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any
 
 from ecc.models import window_books as books
 from ecc.models.base import Hook, check_choice
+from ecc.models.newreno import NewReno
 
 LOW_WINDOW = 14.0  # packets
 SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
@@ -64,6 +68,25 @@ class BIC(books.WindowProtocol):
         """Linux never waits less than 0.2 s longer than an RTT."""
         return 0.2 if self.form == "linux" else 0.0
 
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    router_law = staticmethod(NewReno.router_law)
+
+    @staticmethod
+    def source_law(w: Any, m: Any, s: Any, p: Any) -> Any:
+        """Sec. III, an RTT without a loss."""
+        return w + gained(w, m, s, p)
+
+    @staticmethod
+    def loss_law(w: Any, s: Any, p: Any) -> Any:
+        """Sec. III, W behind a loss."""
+        return max(below(w, s, p), 2.0 * s)
+
+    @staticmethod
+    def memory_law(w: Any, m: Any, p: Any) -> Any:
+        """Sec. III, M behind a loss."""
+        return noted(w, m, p)
+
     def params(self) -> dict[str, float]:
         return {"linux": float(self.form == "linux"), **super().params()}
 
@@ -73,6 +96,29 @@ class BIC(books.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+
+
+def gained(window: Any, top: Any, s: Any, p: Any) -> Any:
+    """What the window gains in an RTT, in either form."""
+    if p.linux > 0.0:
+        return window / (linux_acks(window // s, top // s) + 1.0)
+    return increment(window, top, s)
+
+
+def share_kept(p: Any) -> Any:
+    """At a loss."""
+    return LINUX_KEPT if p.linux > 0.0 else 1.0 - BETA
+
+
+def below(window: Any, s: Any, p: Any) -> Any:
+    """The window behind a loss."""
+    found = share_kept(p) * window if window >= LOW_WINDOW * s else books.halved(window)
+    return found // s * s if p.linux > 0.0 else found
+
+
+def noted(window: Any, top: Any, p: Any) -> Any:
+    """Where the next search ends."""
+    return 0.5 * (1.0 + share_kept(p)) * window if window < top else window
 
 
 def increment(window: Any, top: Any, s: Any) -> Any:
@@ -132,15 +178,11 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Note where it was lost, and go on below."""
     s = 1.0 * env.packet_size
     window = books.on_the_way(env)
-    kept = LINUX_KEPT if p.linux > 0.0 else 1.0 - BETA
-    below = kept * window if window >= LOW_WINDOW * s else books.halved(window)
-    if p.linux > 0.0:
-        below = below // s * s
     if env.kind == 0:
-        flow.top = 0.5 * (1.0 + kept) * window if window < flow.top else window
-        books.cut(flow, below, env)
+        flow.top = noted(window, flow.top, p)
+        books.cut(flow, below(window, s, p), env)
         if p.linux > 0.0:
             env.window = window
     else:
         flow.top = 0.0
-        books.time_out(flow, below, env)
+        books.time_out(flow, below(window, s, p), env)

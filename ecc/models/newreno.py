@@ -5,18 +5,16 @@
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
 
-    W  window [bytes in hooks, bit in laws]   s  packet         F  data on the way, when the loss is seen
-    D  RTT, with queues [s]                   p  loss on the path
+    W  window [bytes in hooks, bit in laws]   s  packet   F  data on the way, when the loss is seen
+    p  loss on the path
 
-As fluid (Misra, Gong, Towsley 2000, eq. (7)), each lost packet halving the window, of W/s packets in an RTT:
+As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.windows`), as in Misra, Gong, Towsley
+2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at rest where W = s sqrt(2/p), is
+8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2, where a queue overflows.
 
-    W' = [(1 - p) s - p W W/(2 s)]/D              so W = s sqrt(2 (1 - p)/p) where p does not change
-
-At a queue that overflows all flows lose a packet within an RTT; as fluid this leaves W exp(-1/2), and not W/2.
-
-Queues at drop-tail links overflow, so that p is no smooth function of the load: there is no equilibrium to linearize
-at. Packets that are lost at random, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p))
-(Mathis et al. 1997, eq. (3)); timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
+Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. Packets that are lost
+evenly, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p)) (Mathis et al. 1997, eq. (3));
+timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
 """
 
 from __future__ import annotations
@@ -46,13 +44,13 @@ class NewReno(books.WindowProtocol):
 
     @staticmethod
     def router_law(loss: Any) -> Any:
-        """What a link loses; the losses of a path add up."""
+        """What a link loses; hosts are told by the gaps alone."""
         return loss
 
     @staticmethod
-    def source_law(w: Any, R: Any, s: Any) -> Any:
-        """RFC 5681 (3), (4), for the w/s packets of an RTT."""
-        return w + w / s * ((1.0 - R) * (books.grown(w, s) - w) - R * (w - books.halved(w)))
+    def source_law(w: Any, s: Any) -> Any:
+        """RFC 5681 (3), for the w/s packets of an RTT."""
+        return w + w / s * (books.grown(w, s) - w)
 
     def params(self) -> dict[str, float]:
         return {"deflates": float(self.transport == "newreno"), **super().params()}

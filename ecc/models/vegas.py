@@ -25,6 +25,8 @@ from typing import Any
 from ecc.models import window_books as books
 from ecc.models.base import Hook, check_number
 
+KEPT = 0.75  # share of the window, at a loss
+
 
 @dataclass
 class FlowState(books.FlowState):
@@ -73,6 +75,11 @@ class Vegas(books.WindowProtocol):
     def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
         """Brakmo and Peterson sec. 3.2, with the RTT of empty queues known."""
         return moved(w, queued(w, D - R, D), s, p)
+
+    @staticmethod
+    def loss_law(w: Any, s: Any) -> Any:
+        """Sec. 3.1."""
+        return max(KEPT * w, 2.0 * s)
 
     def params(self) -> dict[str, float]:
         return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, **super().params()}
@@ -135,6 +142,6 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """A quarter less at a loss; slow start to half the window after a timeout."""
     flow.adds = 0.0
     if env.kind == 0:
-        books.cut(flow, 0.75 * books.on_the_way(env), env)
+        books.cut(flow, KEPT * books.on_the_way(env), env)
     else:
         books.time_out(flow, books.halved(books.on_the_way(env)), env)

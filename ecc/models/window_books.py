@@ -7,6 +7,7 @@ the window at the start of a recovery and at its end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -28,6 +29,11 @@ class FlowState:
 
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
+
+
+def behind_a_loss(w: Any, s: Any) -> Any:
+    """RFC 5681 (4), as fluid."""
+    return max(halved(w), 2.0 * s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,7 @@ class WindowProtocol(Protocol):
     restless: ClassVar[str] = ""
     """Why there is no point of rest, if there is none."""
     FlowState = FlowState
+    loss_law: ClassVar[Callable[..., float] | None] = staticmethod(behind_a_loss)
 
     def __post_init__(self) -> None:
         check_choice(self, "transport", ("newreno", "sack"))

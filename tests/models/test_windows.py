@@ -215,26 +215,56 @@ def test_vegas_stops_at_alpha_packets_as_fluid():
     assert 2000.0 <= float(run.queue[-1, 0]) <= 3000.0
 
 
-def test_newreno_loses_as_much_as_it_gains_at_the_window_of_misra():
-    s, p = 8000.0, 0.01
-    w = s * np.sqrt(2.0 * (1.0 - p) / p)
-    assert NewReno.source_law(w, p, s) == pytest.approx(w, rel=1e-12)
-    assert NewReno.source_law(w, 0.0, s) == pytest.approx(w + s, rel=1e-12)
-
-
-def test_newreno_as_fluid_fills_the_buffer_and_backs_off():
-    """Where its queue overflows, each flow loses one packet in an RTT: exp(-1/2) of the window is left."""
+def test_newreno_as_fluid_fills_the_buffer_and_halves():
+    """A packet more an RTT, each flow, until they lose it: from two bandwidth-delay products to one and a bit."""
     network = Network.dumbbell("10 Mb/s", rtts=[0.1] * 4, buffer=125_000)
-    run = ecc.fluid.simulate(Scenario(network, NewReno(), 60.0), sample=0.1)
-    queue = run.queue[300:, 0].to_numpy()
+    run = ecc.fluid.simulate(Scenario(network, NewReno(), 60.0), sample=0.01)
+    queue = run.queue[3000:, 0].to_numpy()
     assert queue.max() == pytest.approx(125_000.0, rel=1e-6)
-    assert 0.6 < (queue.min() + 125_000.0) / 250_000.0 < 0.72
-    assert run.goodput[300:].sum("flow").to_numpy() == pytest.approx(10e6, rel=1e-6)
+    assert queue.min() < 8000.0  # half of eight packets at most, which are sent until the loss is known
+    cycle = ecc.measures.limit_cycle(0.01 * np.arange(len(queue)), queue)
+    assert cycle.period == pytest.approx(250_000 / 8000 * 0.15, rel=0.1)  # 31 RTTs of 150 ms on the average
+    assert run.goodput[3000:].sum("flow").to_numpy() == pytest.approx(10e6, rel=1e-6)
 
 
-def test_bic_has_no_fluid():
-    with pytest.raises(ValueError, match="^BIC has no fluid model: it has no router_law and no source_law$"):
-        ecc.fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), BIC(), 1.0))
+@pytest.mark.parametrize(
+    ("protocol", "ratio"),
+    [(NewReno(transport="sack"), 1.08), (BIC(), 1.05), (BIC(form="linux"), 1.04)],
+    ids=["Sack", "BIC", "Linux"],
+)
+def test_windows_as_fluid_lose_at_random_like_packets(protocol, ratio):
+    network = Network.dumbbell("1 Gb/s", rtts=[0.1], packet_size=1500)
+    goodput = {ecc.fluid.simulate: 0.0, ecc.packet.simulate: 0.0}
+    for seed in range(3):
+        scenario = Scenario(network, protocol, 1000.0, impairments=[RandomLoss(0.003, link=0)], seed=seed)
+        for simulate in goodput:
+            run = simulate(scenario, sample=10.0)
+            goodput[simulate] += float(run.goodput[5:].mean())
+            assert float(run.flows["lost"][0] * 8.0 / run.rate.sum() / 10.0) == pytest.approx(0.003, rel=0.2)
+    assert goodput[ecc.fluid.simulate] / goodput[ecc.packet.simulate] == pytest.approx(ratio, abs=0.05)
+
+
+@pytest.mark.parametrize("protocol", [BIC(), BIC(form="linux")], ids=lambda p: p.form)
+def test_bic_as_fluid_fills_a_buffer_like_packets(protocol):
+    """One bandwidth-delay product of buffer, two flows: what searching and probing leave of it."""
+    starts = [0.0, 0.7]
+    network = Network.dumbbell("100 Mb/s", rtts=[0.1] * 2, packet_size=1500, buffer=1_250_000, starts=starts)
+    scenario = Scenario(network, protocol, 160.0)
+    fluid, packets = (simulate(scenario, sample=1.0) for simulate in (ecc.fluid.simulate, ecc.packet.simulate))
+    late = slice(60.0, None)
+    assert float(fluid.goodput.sel(time=late).sum("flow").mean()) == pytest.approx(100e6, rel=0.001)
+    for statistic in (np.mean, np.min):
+        queues = [statistic(run.queue.sel(time=late).to_numpy()) for run in (fluid, packets)]
+        assert queues[0] == pytest.approx(queues[1], rel=0.02)
+    drops = [float(run.drops.sel(time=late).sum()) for run in (fluid, packets)]
+    assert drops[0] == pytest.approx(drops[1], rel=0.25)
+
+
+def test_losses_that_windows_have_not_as_fluid():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.1])
+    scenario = Scenario(network, BIC(), 1.0, impairments=[RandomLoss(0.1, acks_of="all")])
+    with pytest.raises(ValueError, match="^acks_of must be None for windows as fluid: the next ACK says what a lost"):
+        ecc.fluid.simulate(scenario)
 
 
 def test_packets_do_not_begin_at_rest_with_queues():
