@@ -51,10 +51,8 @@ def main() -> None:
                 late = run.data.sel(time=slice(since, None))
                 queue = late["queue"].to_numpy() / 1e3
                 lost = float(late["drops"].sum() / (late["arrival"].sum() / 12_000.0))
-                print(
-                    f"{name:12}  {flows:5}  {engine:7}  {queue.mean():15.1f}  {queue.min():5.0f}  {lost:.2g}",
-                    flush=True,
-                )
+                found = f"{queue.mean():15.1f}  {queue.min():5.0f}  {lost:.2g}"
+                print(f"{name:12}  {flows:5}  {engine:7}  {found}", flush=True)
 
 
 if __name__ == "__main__":

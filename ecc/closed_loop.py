@@ -41,6 +41,7 @@ from ecc.models.base import Equilibrium, Protocol
 from ecc.models.equilibria import check_assignment
 from ecc.models.jet import gradient
 from ecc.network import Network
+from ecc.window_loop import linearize_windows
 
 __all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "steps_of"]
 
@@ -252,6 +253,7 @@ def linearize(
     mean_rtt: ArrayLike | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
+    clocking: str = "self",
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
@@ -270,10 +272,10 @@ def linearize(
         phases : hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
         intervals : hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their
             ratios must be those of whole numbers; a step of the model is their least common multiple.
+        clocking : of windows: "self" or "integrator", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`.
     Returns
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then the rates of
-        unlike flows.
+        then aggregates y, then queues; or what routers keep and announce, then the rates of unlike flows; or windows.
     Raises
         ValueError: an unknown time or approximation, a model or variant that the protocol has not.
         LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
@@ -294,9 +296,18 @@ def linearize(
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {approximation!r}")
+    if clocking not in ("self", "integrator"):
+        raise ValueError(f"clocking must be 'self' or 'integrator', got {clocking!r}")
+    windows = "w" in law_arguments(protocol.source_law)
+    if clocking != "self" and not windows:
+        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
+    if windows and mean_rtt is not None:
+        raise ValueError("mean_rtt must be None for windows: no router scales by it")
     for name, given in (("phases", phases), ("intervals", intervals)):
         if given is not None and time != "hybrid":
             raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
+    if windows:
+        return linearize_windows(protocol, network, clocking, assignment)
     T = float(protocol.params()["interval"])
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):

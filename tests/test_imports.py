@@ -9,7 +9,7 @@ from pathlib import Path
 import ecc
 
 ORDER = """errors quantity plot network tmix workload allocation linear trajectory measures models headers impairments
-scenario closed_loop native fluid packet comparison stability claims sweeps cli""".split()
+scenario window_loop closed_loop native fluid packet comparison stability claims sweeps cli""".split()
 ALONE = {"plot": set(), "native": {"errors"}, "linear": {"errors"}}
 """Packages that may be taken elsewhere: what of ours they may import."""
 ROOT = Path(ecc.__file__).parent

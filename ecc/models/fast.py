@@ -52,6 +52,8 @@ class FAST(books.WindowProtocol):
     gamma: float = 0.5
     transport: str = field(default="sack", kw_only=True)
 
+    times = ("continuous",)
+
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)
         if self.gamma > 1.0:
@@ -91,10 +93,6 @@ class FAST(books.WindowProtocol):
         waits, *_ = np.linalg.lstsq(network.incidence.astype(float), kept / rates, rcond=None)
         nobody = np.full(network.n_flows, -1, dtype=np.int64)
         return Equilibrium(rates, waits, nobody, waits * network.capacities)
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "FAST has no linear model: it rests with queues, and the models are of empty ones"
 
 
 def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:

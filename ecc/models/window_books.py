@@ -55,7 +55,7 @@ class WindowProtocol(Protocol):
     min_rto: float = 1.0
 
     combine = "sum"
-    times = ()
+    times: ClassVar[tuple[str, ...]] = ()
     rests = False
     header_bytes = (0, 0)  # what some tell is in the IP header
     restless: ClassVar[str] = ""

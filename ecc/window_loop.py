@@ -1,0 +1,178 @@
+"""The linear model of protocols of windows around a rest with queues: what ACKs let out, and what queues tell.
+
+For flow i with window w_i, rate x_i and RTT D_i, queues included, and a link l whose queue takes b_l = q_l/C_l: F_il is
+what a packet takes to that queue, D_i - F_il from there to the ACK that tells of it. Deviations from the rest, with
+derivatives of the laws, R being summed over the path:
+
+    D_i w_i' = (g_w - 1) w_i(t) + sum_l (g_R r_q C_l + g_D) b_l(t - D_i + F_il)
+
+    self         w_i(t) = S_i(t) - S_i(t - D_i) + x_i sum_l b_l(t - D_i + F_il)      S_i  what was sent
+                 C_l b_l(t) = sum_i S_i(t - F_il)
+    integrator   C_l b_l' = sum_i [X_i(t - F_il) - x_i sum_k b_k'(t - F_il + F_ik)]  k  queues before l on the path
+                 X_i = w_i/D_i - x_i/D_i sum_l b_l(t - D_i + F_il)
+
+"self" is what windows do (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.windows`): a window is what is
+on its way. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
+RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send goes round in patterns, some of
+which last as long as one likes, and a neutral system with roots so near the axis has no verdict. Some even grow: two
+flows of FAST at equal rates, with RTTs of 100 and 199 ms, a tenth of each in the queue, and gamma = 0.5 have a root at
+0.0010 + 63.04j 1/s. "integrator" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.linear import DelaySystem
+from ecc.models.base import Protocol
+from ecc.models.jet import gradient
+from ecc.network import Network
+
+__all__ = ["linearize_windows"]
+
+_ARGUMENTS = {"router": ("q", "C", "s", "p"), "source": ("w", "R", "D", "s", "p")}
+_EQUAL = 1e-9  # relative: rounding in the equilibrium
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Flows that are alike: their number, rate and RTT, what their law makes of w, and of the wait in each queue.
+
+    `late`: queue -> F; `told`: queue -> g_R r_q C + g_D.
+    """
+
+    members: int
+    x: float
+    D: float
+    kept: float
+    late: dict[int, float]
+    told: dict[int, float]
+
+
+class _Terms:
+    """Matrices by delay."""
+
+    def __init__(self, size: int) -> None:
+        self.at: dict[float, NDArray[np.float64]] = defaultdict(lambda: np.zeros((size, size)))
+
+    def add(self, delay: float, row: int, column: int, value: float) -> None:
+        self.at[delay][row, column] += value
+
+
+def linearize_windows(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
+    """Return the linear model; its state is the windows of unlike flows [bit], each times how many are alike.
+
+    With "integrator" the waits b [s] of the queues follow.
+
+    Parameters
+        protocol : Protocol whose laws ask for no more than w, R, D, s, p and q, C, s, p; R is a sum.
+        network : Network. clocking : "self" or "integrator". assignment : as of `Protocol.equilibrium`.
+    Returns
+        DelaySystem.
+    Raises
+        ValueError: laws that ask for more. LinearizationError: no rest, no queue, or, self-clocked, unlike RTTs or
+            several queues on a path.
+    """
+    name = type(protocol).__name__
+    for kind, law in (("router", protocol.router_law), ("source", protocol.source_law)):
+        if unknown := [argument for argument in signature(law).parameters if argument not in _ARGUMENTS[kind]]:
+            raise ValueError(f"{name} has no linear model: its {kind} law asks for {', '.join(unknown)}")
+    point = protocol.equilibrium(network, assignment)
+    waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
+    queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
+    if not queues or protocol.combine != "sum":
+        raise LinearizationError(f"{name} has no linear model: windows must rest with queues, and R be their sum")
+    groups = _groups(protocol, network, point.rates, waits, queues)
+    terms, late = _Terms(len(groups)), _Terms(len(groups))
+    if clocking == "integrator":
+        terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
+    for g, group in enumerate(groups):
+        terms.add(0.0, g, g, (group.kept - 1.0) / group.D)
+    if clocking == "integrator":
+        _integrate(terms, late, groups, network.capacities[queues])
+    opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
+    for g, group in enumerate(groups):
+        for k, told in group.told.items():
+            gain, back = group.members * told / group.D, group.D - group.late[k]
+            if clocking == "integrator":
+                terms.add(back, g, len(groups) + k, gain)
+                continue
+            gain /= float(network.capacities[queues[k]])
+            for j, other in enumerate(groups):
+                if k in other.late:
+                    _check_alike(group, other)
+                    terms.add(back + other.late[k], g, j, gain)
+    return DelaySystem(list(terms.at.values()), list(terms.at), opened=opened, **_neutral(late))
+
+
+def _groups(
+    protocol: Protocol, network: Network, rates: NDArray[np.float64], waits: NDArray[np.float64], queues: list[int]
+) -> list[_Group]:
+    """Differentiate the laws at the rest."""
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for i, flow in enumerate(network.flows):
+        delays = network.forward_delays[i, list(flow.route)].tolist()
+        alike[flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, float(rates[i])].append(i)
+    p = protocol.namespace()
+    groups = []
+    for (route, delays, rtt, packet, x), members in alike.items():
+        waited = np.cumsum([0.0, *waits[list(route)]]).tolist()
+        D, s, R = rtt + waited[-1], 8.0 * packet, 0.0
+        late, slopes = {}, {}
+        for place, link in enumerate(route):
+            C = float(network.capacities[link])
+            at = _supply(protocol.router_law, q=float(waits[link]) * C, C=C, s=s, p=p)
+            R += protocol.router_law(**at)
+            if link in queues:
+                late[queues.index(link)] = delays[place] + waited[place]
+                slopes[queues.index(link)] = C * gradient(protocol.router_law, at, ["q"])["q"]
+        at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, p=p)
+        if abs(protocol.source_law(**at) - x * D) > _EQUAL * x * D:
+            raise LinearizationError(f"no equilibrium: flow {members[0]} would move from its window of {x * D:g} bit")
+        g = gradient(protocol.source_law, at, [name for name in ("w", "R", "D") if name in at])
+        told = {k: g.get("R", 0.0) * slope + g.get("D", 0.0) for k, slope in slopes.items()}
+        groups.append(_Group(len(members), x, D, g.get("w", 0.0), late, told))
+    return groups
+
+
+def _supply(law: Callable[..., float], **known: Any) -> dict[str, Any]:
+    return {name: known[name] for name in signature(law).parameters}
+
+
+def _check_alike(one: _Group, other: _Group) -> None:
+    """Refuse what S does not cancel for."""
+    if len(one.late) > 1:
+        raise LinearizationError(
+            f"windows have no self-clocked linear model where a path has several queues, got {len(one.late)}: "
+            "clocking='integrator' has one"
+        )
+    if abs(one.D - other.D) > _EQUAL * one.D:
+        raise LinearizationError(
+            f"windows have no self-clocked linear model with unlike RTTs in a queue, got {one.D:g} and {other.D:g} s: "
+            "what they send goes round in patterns that do not die out; clocking='integrator' has one"
+        )
+
+
+def _integrate(terms: _Terms, late: _Terms, groups: list[_Group], capacities: NDArray[np.float64]) -> None:
+    """Let queues integrate rates, as they come out of the queues before."""
+    for g, group in enumerate(groups):
+        for link, there in group.late.items():
+            C, row = float(capacities[link]), len(groups) + link
+            share = group.members * group.x / C
+            terms.add(there, row, g, 1.0 / (group.D * C))
+            for k, here in group.late.items():
+                terms.add(there + group.D - here, row, len(groups) + k, -share / group.D)
+                if here < there:
+                    late.add(there - here, row, len(groups) + k, share)
+
+
+def _neutral(late: _Terms) -> dict[str, Any]:
+    return {"neutral": list(late.at.values()), "neutral_delays": list(late.at)}

@@ -1,0 +1,128 @@
+"""Linear models of windows: by hand, against fluid runs and packets, and where there is none."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import ecc
+from ecc.closed_loop import linearize
+from ecc.errors import LinearizationError
+from ecc.impairments import CapacitySchedule
+from ecc.measures import decay
+from ecc.models import BIC, FAST, QIRCP, NewReno, Vegas
+from ecc.models.base import Equilibrium
+from ecc.network import Network
+from ecc.scenario import Scenario
+
+ONE = Network.dumbbell("100 Mb/s", rtts=[0.1], packet_size=1000)
+LOT = Network.parking_lot(["20 Mb/s", "20 Mb/s"], delay="10 ms")
+S = 1j * np.array([0.3, 2.0, 9.0, 40.0]) + np.array([0.0, 0.1, -0.1, 0.3])
+
+
+def test_one_flow_by_hand():
+    """alpha packets of 8000 bit at 100 Mb/s wait for 8 ms."""
+    D, gamma = 0.108, 0.8
+    a, lag = 0.1 / D, np.exp(-S * D)
+    fast = FAST(alpha=100.0, gamma=gamma)
+    windows = S * D + gamma * (1.0 - a)
+    assert linearize(fast, ONE).open_loop(S) == pytest.approx(gamma * a * lag / windows, rel=1e-12)
+    integrator = linearize(fast, ONE, clocking="integrator")
+    assert integrator.characteristic(S) == pytest.approx(((S * D + lag) * windows + gamma * a * lag) / D**2, rel=1e-12)
+    assert integrator.open_loop(S) == pytest.approx(gamma * a * lag / windows / (S * D + lag), rel=1e-12)
+
+
+def test_clocked_by_acks_it_is_stable_and_over_an_integrator_only_below_a_gain():
+    """With nearly empty queues the integrator is lost at gamma = w/tan w, w sin w = 1."""
+    w = brentq(lambda w: w * np.sin(w) - 1.0, 1.0, 1.5)
+    small = FAST(alpha=1e-4)
+    loss = ecc.stability.critical_gain(small, ONE, "gamma", clocking="integrator", certify=True)
+    assert loss.value == pytest.approx(w / np.tan(w), rel=1e-5)
+    assert 0.0 < loss.certified[0] <= loss.value <= loss.certified[1] < loss.certified[0] + 1e-8
+    assert ecc.stability.critical_gain(small, ONE, "gamma").value == np.inf
+    certificate = linearize(FAST(alpha=100.0, gamma=1.0), ONE).certify()
+    assert certificate.stable and certificate.at_most == 0
+    assert not linearize(FAST(alpha=100.0, gamma=0.6), ONE, clocking="integrator").is_stable
+
+
+@pytest.mark.parametrize(
+    ("network", "fast", "clocking", "end"),
+    [
+        (ONE, FAST(alpha=100.0, gamma=0.8), "self", 2.0),
+        (Network.dumbbell("100 Mb/s", rtts=[0.1] * 3, packet_size=1000), FAST(alpha=30.0, gamma=0.3), "self", 2.0),
+        (Network.dumbbell("100 Mb/s", [0.1, 0.16], packet_size=1000), FAST(alpha=50.0, gamma=0.3), "integrator", 4.0),
+        (LOT, FAST(alpha=10.0, gamma=0.05), "integrator", 6.0),
+    ],
+    ids=["one", "three", "unlike", "lot"],
+)  # fmt: skip
+def test_fluid_runs_decay_as_their_linear_model(network, fast, clocking, end):
+    expected = linearize(fast, network, clocking=clocking).spectral_abscissa
+    scenario = Scenario(network, fast, end)
+    run = ecc.fluid.simulate(scenario, sample=0.005, start="equilibrium", perturb=1e-5, clocking=clocking)
+    late = run.queue.sel(time=slice(0.15 * end, None))
+    found = decay(late["time"].to_numpy(), late.to_numpy()[:, 0] * 8.0 / fast.equilibrium(network).queue[0] - 1.0)
+    assert found.rate == pytest.approx(expected, rel=0.01)
+
+
+def test_packets_decay_as_their_linear_model_where_steps_are_small():
+    """Packets step an RTT later than the fluid, which tells by about gamma: 4.6 % here."""
+    network, fast = Network.dumbbell("1 Gb/s", rtts=[0.1], packet_size=1000), FAST(alpha=1000.0, gamma=0.05)
+    drop = CapacitySchedule(link=0, times=[0.0, 25.0], capacities=[1.02e9, 1e9])
+    run = ecc.packet.simulate(Scenario(network, fast, 40.0, impairments=[drop]), sample=0.05)
+    queue = run.queue[:, 0].to_numpy()
+    at = run.data["time"].to_numpy()
+    moving = (at > 25.25) & (at < 30.0)
+    slope = np.polyfit(at[moving], np.log(np.abs(queue[moving] - queue[-10:].mean())), 1)[0]
+    assert slope == pytest.approx(1.046 * linearize(fast, network).spectral_abscissa, rel=0.03)
+
+
+def test_equal_flows_are_one_and_their_order_does_not_count():
+    three = linearize(FAST(), Network.dumbbell("1 Gb/s", rtts=[0.1] * 3))
+    assert three.size == 1
+    networks = [Network.dumbbell("1 Gb/s", rtts=rtts) for rtts in ([0.1, 0.17], [0.17, 0.1])]
+    one, other = (linearize(FAST(), network, clocking="integrator") for network in networks)
+    assert one.open_loop(S) == pytest.approx(other.open_loop(S), rel=1e-9)
+
+
+class Restless(FAST):
+    def equilibrium(self, network, assignment=None):
+        point = super().equilibrium(network)
+        return Equilibrium(1.01 * point.rates, point.fair_rate, point.bottleneck, point.queue)
+
+
+class Empty(FAST):
+    def equilibrium(self, network, assignment=None):
+        point = super().equilibrium(network)
+        return Equilibrium(point.rates, point.fair_rate, point.bottleneck)
+
+
+class Curious(FAST):
+    @staticmethod
+    def router_law(q, N):
+        return q / N
+
+
+@pytest.mark.parametrize(
+    ("protocol", "network", "options", "message"),
+    [
+        (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no self-clocked linear model with unlike RTTs in a queue"),
+        (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='integrator' has one"),
+        (FAST(), ONE, {"clocking": "static"}, "clocking must be 'self' or 'integrator', got 'static'"),
+        (QIRCP(), ONE, {"clocking": "integrator"}, "clocking must be 'self' where ACKs clock no windows"),
+        (FAST(), ONE, {"mean_rtt": [0.1]}, "mean_rtt must be None for windows: no router scales by it"),
+        (FAST(), ONE, {"time": "discrete"}, "FAST has no discrete model: time must be 'continuous'"),
+        (Curious(), ONE, {}, "Curious has no linear model: its router law asks for N"),
+        (NewReno(), ONE, {}, "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"),
+        (BIC(), ONE, {}, "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"),
+        (Vegas(), ONE, {}, "Vegas has no equilibrium to linearize at: any window with alpha to beta packets"),
+    ],
+)  # fmt: skip
+def test_what_has_no_linear_model_is_refused(protocol, network, options, message):
+    with pytest.raises((ValueError, LinearizationError), match=message):
+        linearize(protocol, network, **options)
+
+
+def test_what_is_no_rest_is_refused():
+    with pytest.raises(LinearizationError, match="^no equilibrium: flow 0 would move from its window of "):
+        linearize(Restless(alpha=100.0), ONE)
+    with pytest.raises(LinearizationError, match="^Empty has no linear model: windows must rest with queues, and R be"):
+        linearize(Empty(alpha=100.0), ONE)
