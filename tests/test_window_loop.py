@@ -104,7 +104,7 @@ class Curious(FAST):
 @pytest.mark.parametrize(
     ("protocol", "network", "options", "message"),
     [
-        (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no self-clocked linear model with unlike RTTs in a queue"),
+        (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no self-clocked linear model with unlike RTTs in a"),
         (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='integrator' has one"),
         (FAST(), ONE, {"clocking": "static"}, "clocking must be 'self' or 'integrator', got 'static'"),
         (QIRCP(), ONE, {"clocking": "integrator"}, "clocking must be 'self' where ACKs clock no windows"),
