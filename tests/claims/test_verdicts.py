@@ -34,7 +34,7 @@ LONG = {
     "qi-5": Verdict.CONFIRMED,
     "qi-7": Verdict.CONFIRMED,
     "qi-8": Verdict.CONFIRMED,
-    "piqi-9": Verdict.REFUTED,
+    "piqi-9": Verdict.CONDITIONAL,
     "piqi-10": Verdict.REFUTED,
     "piqi-D": Verdict.CONDITIONAL,
     "piqi-12": Verdict.CONDITIONAL,
