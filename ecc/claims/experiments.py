@@ -26,6 +26,7 @@ protocol and parameters), and a list of `expect`: a measure (a function of `ecc.
     [[ev-f4.vary]]                      # sensitivity to an assumption: the same expectations, other choices
     name = "RCP at alpha = 0.4"
     runs.RCP = { alpha = 0.4 }          # or options = {...}, or sample = ...
+    figures = true                      # drawn too
 
 Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`, ...). Every run is made with several
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
@@ -102,7 +103,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                 continue
             for point in _points(entry):
                 wanted = [e for e in _expectations(claim) if _applies(e, label, point)]
-                drawn = [] if version else _drawn(entry)
+                drawn = _drawn(entry) if _shows(entry, version) else []
                 if not wanted and not drawn and not entry.get("figures", True):
                     continue
                 spec = {
@@ -115,7 +116,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                 }
                 for engine in _engines(entry, label, version):
                     for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
-                        shown = engine == "packet" and seed == 1 and not version and _draws(entry, point)
+                        shown = engine == "packet" and seed == 1 and _shows(entry, version) and _draws(entry, point)
                         jobs.append(_job(entry, (version, label, _value_of(point), engine, seed), spec | {
                             "engine": engine, "seed": seed, "series": shown,
                         }))  # fmt: skip
@@ -131,6 +132,11 @@ def _versions(entry: Mapping[str, Any], seeds: int, quick: bool) -> Iterator[tup
 def _changes(changes: Mapping[str, Any], label: str) -> bool:
     """Whether a version changes a run; one that stays as it is is not made again."""
     return "options" in changes or "sample" in changes or label in changes.get("runs", {})
+
+
+def _shows(entry: Mapping[str, Any], version: str) -> bool:
+    """Whether the runs of a version are drawn."""
+    return not version or any(c["name"] == version and c.get("figures", False) for c in entry["vary"])
 
 
 def _points(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -369,7 +375,7 @@ def _find(
 def _position(claim: Claim, label: str, value: Any, version: str, wanted: Mapping[str, Any]) -> int:
     point = {} if value is None else {_option(claim.experiment, value): value}
     specs = [_spec_of(e) for e in _expectations(claim) if _applies(e, label, point)]
-    specs += [] if version else [_spec_of(c) for c in _drawn(claim.experiment)]
+    specs += [_spec_of(c) for c in _drawn(claim.experiment)] if _shows(claim.experiment, version) else []
     return specs.index(dict(wanted))
 
 
@@ -543,14 +549,15 @@ def _pictures(claim: Claim, by_role: Mapping[Any, Any]) -> list[Picture]:
     found = []
     for (version, label, value, _, _), result in by_role.items():
         series = result.get("series")
-        if version or not series:
+        if not series:
             continue
         where = "" if value is None else f", {_said(claim.experiment, value)}"
+        run = f"Packet run with {version}, seed 1." if version else "Packet run, seed 1."
         figure = plot.trajectory_figure(
             series["time"], np.array(series["rates"]).T, np.array(series["queues"]).T,
             flows=series["flows"], links=series["links"], packet_size=series["packet_size"],
         )  # fmt: skip
-        found.append(Picture.of(figure, f"{label}{where}", f"Packet run, seed 1. {series['said']}"))
+        found.append(Picture.of(figure, f"{label}{where}{', varied' if version else ''}", f"{run} {series['said']}"))
     for curve in claim.experiment.get("curve", []):
         found.append(_curve(claim, by_role, curve))
     return found
@@ -565,10 +572,14 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -
         name = curve.get("over_option", next(iter(sweep)))
         values, points = sweep[name], [{**curve, "at": value} for value in sweep[name]]
     lines, widest = {}, 0.0
-    for label in claim.experiment["runs"]:
-        found = [_find(claim, by_role, point, "", label, "packet") for point in points]
-        lines[label] = [f.mean if f else float("nan") for f in found]
-        widest = max([widest, *(f.half / abs(f.mean) for f in found if f and f.mean)])
+    drawn = [change for change in claim.experiment.get("vary", []) if change.get("figures", False)]
+    for change in [{"name": ""}, *drawn]:
+        for label in claim.experiment["runs"]:
+            if change["name"] and not _changes(change, label):
+                continue
+            found = [_find(claim, by_role, point, change["name"], label, "packet") for point in points]
+            lines[f"{label}, varied" if change["name"] else label] = [f.mean if f else float("nan") for f in found]
+            widest = max([widest, *(f.half / abs(f.mean) for f in found if f and f.mean)])
     shown = {
         f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
     }
@@ -579,4 +590,5 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -
         log_y=bool(curve.get("log_y", False)),
     )  # fmt: skip
     said = f"Packet runs, mean over seeds; 95 % intervals are at most {widest:.1%} of it to either side."
+    said += "".join(f" Varied: {change['name']}." for change in drawn)
     return Picture.of(figure, title, said)

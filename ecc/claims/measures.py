@@ -543,11 +543,12 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
     hidden = run.rate.shape[1] - len(flows)
     said = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
+    rest = " Transfers that come and go are not drawn." if scenario.workload is not None else ""
     return {
         "time": _plain(time[:n].reshape(-1, step)[:, -1]), "rates": [_plain(x) for x in rates.T],
         "queues": [_plain(x) for x in queues.T], "flows": [f"x{k + 1}" for k in flows],
         "links": [f"l{k + 1}" for k in links], "packet_size": scenario.network.flows[0].mean_packet,
-        "said": f"{said}{f'; {hidden} flows between them are left out' if hidden else ''}.",
+        "said": f"{said}{f'; {hidden} flows between them are left out' if hidden else ''}.{rest}",
     }  # fmt: skip
 
 

@@ -167,6 +167,32 @@ def test_a_sweep_runs_each_value_and_draws_the_curve():
     assert [trace["name"] for trace in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP", "RCP, reported"]
 
 
+def test_a_variation_may_be_drawn():
+    about = claim(
+        seeds=1,
+        sweep={"duration": [5.0, 6.0]},
+        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
+        vary=[{"name": "RCP at alpha = 1", "runs": {"RCP": {"alpha": 1.0}}, "figures": True}],
+        curve=[{"measure": "utilization"}],
+        figures=[6.0],
+    )
+    jobs = experiments.plan(about)
+    series = {"time": [1.0], "rates": [[1.0]], "queues": [[1.0]], "flows": ["x1"], "links": ["l1"], "said": "So.",
+              "packet_size": 1000}  # fmt: skip
+    rows = []
+    for job in jobs:
+        spec = job.arguments[0]
+        value = 0.9 if job.role[0] else 0.8
+        rows.append({"values": [value] * len(spec["measures"]), "series": series if spec["series"] else None,
+                     "seconds": 0.1})  # fmt: skip
+    found = experiments.judge(about, jobs, rows)
+    titles = [picture.title for picture in found.pictures]
+    assert titles[:3] == ["RCP, duration 6", "QI-RCP, duration 6", "RCP, duration 6, varied"]
+    assert found.pictures[2].caption == "Packet run with RCP at alpha = 1, seed 1. So."
+    assert [trace["name"] for trace in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP", "RCP, varied"]
+    assert found.pictures[-1].caption.endswith(" Varied: RCP at alpha = 1.")
+
+
 def test_a_ratio_to_another_value_of_the_sweep():
     about = claim(
         sweep={"duration": [5.0, 6.0]},
