@@ -571,21 +571,23 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -
         sweep = claim.experiment["sweep"]
         name = curve.get("over_option", next(iter(sweep)))
         values, points = sweep[name], [{**curve, "at": value} for value in sweep[name]]
-    lines, widest = {}, 0.0
+    lines: dict[bool, dict[str, list[float]]] = {False: {}, True: {}}  # as they are, and varied
+    widest = 0.0
     drawn = [change for change in claim.experiment.get("vary", []) if change.get("figures", False)]
     for change in [{"name": ""}, *drawn]:
         for label in claim.experiment["runs"]:
             if change["name"] and not _changes(change, label):
                 continue
             found = [_find(claim, by_role, point, change["name"], label, "packet") for point in points]
-            lines[f"{label}, varied" if change["name"] else label] = [f.mean if f else float("nan") for f in found]
+            of_run = [f.mean if f else float("nan") for f in found]
+            lines[bool(change["name"])][f"{label}, varied" if change["name"] else label] = of_run
             widest = max([widest, *(f.half / abs(f.mean) for f in found if f and f.mean)])
     shown = {
         f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
     }
     title, unit = str(curve.get("name", measures.get(curve["measure"]).title)), curve.get("unit", "")
     figure = plot.boundary_figure(
-        values, lines, None, shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
+        values, lines[False], lines[True], shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
         y_title=f"{title} [{unit}]" if unit else title, log_x=bool(curve.get("log_x", False)),
         log_y=bool(curve.get("log_y", False)),
     )  # fmt: skip
