@@ -105,8 +105,10 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
             return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
         }
         wait = ecc_state_ps(env->timer);
-        ecc_calendar_move(
-            &self->slow, self->base[ECC_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+        if (flow->is->on_timer != NULL) {
+            ecc_calendar_move(
+                &self->slow, self->base[ECC_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+        }
     }
     return 0;
 }

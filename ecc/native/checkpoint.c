@@ -69,7 +69,7 @@ move_layout(tape_t *tape, const ecc_engine_t *self)
         self->packets.stride, self->n_links, self->n_routers, self->n_flows, self->pool.n_templates,
         self->pool.record_size, self->pool.first_hop, self->pool.longest, self->n_impairments, self->n_changes,
         self->wants_flow_queues, self->wants_receivers,
-        self->wants_transports, self->seed, (uint64_t) self->samples.period,
+        self->wants_transports, self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
         (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 

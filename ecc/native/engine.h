@@ -190,7 +190,8 @@
  * else packet_size; kind is 0 and flow -1 for links. All of env is written before each call: drop = 0, timer = -1, rate and
  * window as the flow has them. After a hook of
  * a flow other than on_receive and on_stop: rate and window are taken over (finite, >= 0); timer >= 0 sets TIMER at
- * now + ps(timer), at least 1 ps; a negative timer leaves a pending TIMER as it is. Everything else in env is ignored.
+ * now + ps(timer), at least 1 ps, of a flow that has on_timer; a negative timer leaves a pending TIMER as it is. Everything
+ * else in env is ignored.
  * A missing hook is not called. A hook that returns a code other than 0 stops the run, as do bad values.
  */
 #ifndef ECC_ENGINE_H

@@ -135,8 +135,12 @@ ecc_flow_end(ecc_engine_t *self, uint32_t index)
     flow->active = false;
     flow->finish = self->now;
     ecc_calendar_cancel(&self->fast, self->base[ECC_SEND] + index);
-    ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
-    ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
+    if (self->wants_timers) {
+        ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
+    }
+    if (self->wants_stops) {
+        ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
+    }
     ret = ecc_ask_stop(self, index);
     ecc_flow_leave_if_over(self, index);
     return ret;

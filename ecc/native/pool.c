@@ -27,9 +27,12 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
     bool wants_sacks = false;
     int ret;
 
+    self->wants_stops = config->n_templates > 0;
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *is = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
         self->wants_transports = self->wants_transports || is->transport != ECC_TRANSPORT_NONE;
+        self->wants_stops = self->wants_stops || is->stop >= 0;
+        self->wants_timers = self->wants_timers || is->on_timer != NULL;
         wants_sacks = wants_sacks || is->transport == ECC_TRANSPORT_SACK;
         self->wants_receivers
             = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
@@ -155,9 +158,11 @@ number_nodes(const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_KINDS 
     uint32_t next = 0;
 
     for (uint32_t kind = 0; kind < ECC_N_KINDS; kind++) {
+        bool is_unwanted = (kind == ECC_STOP && !self->wants_stops) || (kind == ECC_TIMER && !self->wants_timers)
+            || (kind == ECC_FLUSH && !self->wants_receivers);
         uint32_t n = kind == ECC_INTERVAL ? self->n_routers
             : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links
-            : kind == ECC_FLUSH && !self->wants_receivers ? 0 : kind == ECC_START ? room + 1 : room;
+            : is_unwanted ? 0 : kind == ECC_START ? room + 1 : room;
         if (kind == ECC_FIRST_SLOW) {
             *n_fast = next;
             next = 0;

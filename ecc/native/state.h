@@ -292,6 +292,8 @@ struct ecc_engine {
     int64_t acked; /* by the ACK that on_ack hears of */
     bool wants_receivers;
     bool wants_transports;
+    bool wants_stops;  /* there are nodes for STOPs ... */
+    bool wants_timers; /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */
     size_t header_size;
     uint64_t digest;

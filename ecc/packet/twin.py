@@ -653,7 +653,7 @@ class Twin:
             setattr(flow, quantity, value)
         if math.isnan(env.timer):
             raise self.error(flow, name, "timer must not be NaN s", env.timer)
-        if env.timer >= 0.0:
+        if env.timer >= 0.0 and "on_timer" in flow.hooks:
             self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
 
     def call(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
