@@ -271,3 +271,9 @@ def test_packets_do_not_begin_at_rest_with_queues():
     scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), FAST(alpha=5.0), 1.0)
     with pytest.raises(ValueError, match="^start must be 'empty' for packets of FAST: its rest has queues$"):
         ecc.packet.simulate(scenario, start="equilibrium")
+
+
+def test_a_flow_takes_less_than_a_kibibyte():
+    network = Network.dumbbell("1 Gb/s", rtts=[0.1] * 5000, starts=[1.0] * 5000)
+    run = ecc.packet.simulate(Scenario(network, NewReno(), 0.1), sample=0.1)
+    assert run.stats["peak_bytes"] / 5000 < 1024
