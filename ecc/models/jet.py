@@ -15,7 +15,7 @@ from typing import Any
 
 from ecc.errors import LinearizationError
 
-__all__ = ["Jet", "derivatives", "gradient", "rebind"]
+__all__ = ["Jet", "derivatives", "gradient", "rebind", "taylor"]
 
 _ORDER = 3
 
@@ -167,7 +167,7 @@ def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tu
         >>> derivatives(lambda x: x * x, {"x": 3.0}, "x")
         (9.0, 6.0, 2.0, 0.0)
     """
-    c = _along(rebind(law, JETS), at, {name: 1.0})
+    c = taylor(law, at, {name: 1.0})
     return c[0], c[1], 2.0 * c[2], 6.0 * c[3]
 
 
@@ -196,6 +196,22 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
         if abs(_along(on_jets, at, line)[1] - expected) > 1e-9 * most:
             raise LinearizationError(f"the law switches at the equilibrium: {', '.join(line)} together meet a kink")
     return slopes
+
+
+def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the Taylor coefficients of h -> law(at + h line), to third order.
+
+    Parameters
+        law : scalar law. at : argument name -> value. line : the arguments to move -> by how much.
+    Returns
+        four floats; NaN for a second or third derivative that jumps there.
+    Raises
+        LinearizationError: the slope jumps there, at a tied comparison, min, max or abs.
+    Example
+        >>> taylor(lambda x, y: x * y, {"x": 3.0, "y": 2.0}, {"x": 1.0, "y": 1.0})
+        (6.0, 5.0, 1.0, 0.0)
+    """
+    return _along(rebind(law, JETS), at, line)
 
 
 def _along(on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment
 from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.gains import critical_gain
+from ecc.stability.hopf import Hopf, hopf
 from ecc.stability.maps import stability_map
 from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
@@ -14,6 +15,7 @@ from ecc.stability.verdict import RunVerdict, judge
 __all__ = [
     "THEOREMS",
     "BottleneckAssignment",
+    "Hopf",
     "MeasuredBoundary",
     "PushedRun",
     "RelayCycle",
@@ -30,6 +32,7 @@ __all__ = [
     "empty_queue_growth",
     "growth_of_rates",
     "growth_under_delays",
+    "hopf",
     "judge",
     "measured_boundary",
     "pushed_run",

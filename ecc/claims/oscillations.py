@@ -1,0 +1,230 @@
+"""Check on the oscillation that begins at a stability boundary: small and stable, or unstable and below it."""
+
+from __future__ import annotations
+
+from cmath import exp
+from dataclasses import replace
+from math import cos, pi
+from typing import Any
+
+import numpy as np
+
+from ecc import fluid, packet, plot
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.fluid import PeriodicOrbit, periodic_orbit
+from ecc.models import PIQIRCP, QIRCP, RCP, Kelly, MaxNet
+from ecc.models.base import Protocol
+from ecc.network import Network
+from ecc.scenario import Scenario
+from ecc.stability import Hopf, critical_gain, hopf
+
+RTT = 0.1
+ROOMY = {"gamma": 0.5}
+"""Target utilization that leaves room for an oscillation before a queue forms."""
+DISTANCES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02)
+"""From the boundary, as shares of the critical gain: where orbits are sought."""
+
+
+def _net(rtt: float = RTT) -> Network:
+    return Network.dumbbell("100 Mb/s", [rtt] * 2)
+
+
+def integral_orbit(protocol: QIRCP, found: Hopf, gain: float) -> PeriodicOrbit:
+    """Return the periodic orbit of QI-RCP near its boundary, from its own law: y = R one RTT ago.
+
+    Parameters
+        protocol : QIRCP. found : its Hopf at RTT. gain : float, alpha.
+    """
+    law, p, T = protocol.router_law, replace(protocol, alpha=gain).namespace(), protocol.interval
+
+    def slope(t: float, y: Any, past: Any) -> list[float]:
+        return [(law(y[0], past[0, 0], 1.0 / p.gamma, RTT, T, p) - y[0]) / T]
+
+    size, w = found.amplitude(gain), found.frequency
+    return periodic_orbit(slope, [RTT], lambda t: [1.0 + size * cos(w * t)], 2.0 * pi / w)
+
+
+def proportional_orbit(protocol: PIQIRCP, found: Hopf, gain: float) -> PeriodicOrbit:
+    """Return the periodic orbit (R, y) of PIQI-RCP near its boundary, from its own laws.
+
+    Parameters
+        protocol : PIQIRCP. found : its Hopf at RTT. gain : float, alpha.
+    """
+    p, T = replace(protocol, alpha=gain).namespace(), protocol.interval
+    router, source = protocol.router_law, protocol.source_law
+
+    def slope(t: float, y: Any, past: Any) -> list[float]:
+        before, heard, earlier = past
+        return [
+            (router(y[0], y[1], before[1], 1.0 / p.gamma, RTT, T, p) - y[0]) / T,
+            (source(before[1], heard[0], earlier[0], p) - before[1]) / T,
+        ]
+
+    size, s = found.amplitude(gain), 1j * found.frequency
+    rate = -(gain / RTT) * (1.0 + exp(-s * T)) / s  # of R to y, linear
+
+    def guess(t: float) -> list[float]:
+        turn = size * exp(s * t)
+        return [1.0 + (rate * turn).real, 1.0 + turn.real]
+
+    return periodic_orbit(slope, [T, RTT, RTT + T], guess, 2.0 * pi / found.frequency)
+
+
+def fundamental(orbit: PeriodicOrbit, k: int) -> float:
+    """Return the amplitude of the first harmonic of a component of an orbit.
+
+    Parameters
+        orbit : PeriodicOrbit. k : component.
+    """
+    return float(2.0 * abs(np.fft.rfft(orbit.y[k, :-1])[1]) / (orbit.y.shape[1] - 1))
+
+
+def swing(protocol: Protocol, push: float, engine: Any = fluid, duration: float = 60.0, **options: Any) -> float:
+    """Return the amplitude of arrivals, as a share of their mean, over the last quarter of a run from a pushed start.
+
+    Parameters
+        protocol : Protocol. push : relative disturbance of all rates. engine : ecc.fluid or ecc.packet.
+        duration : float, s. options : for the engine's simulate.
+    """
+    run = engine.simulate(
+        Scenario(_net(), protocol, duration), sample=RTT / 10.0, start="equilibrium", perturb=push, **options
+    )
+    late = run.arrival.to_numpy()[-len(run.arrival) // 4 :, 0]
+    return float(np.ptp(late) / 2.0 / late.mean())
+
+
+def _turns(low: float, high: float, found: Any) -> float:
+    """Where a coefficient changes its sign, to 1e-3 of the value."""
+    sign = found(low) > 0.0
+    while high - low > 1e-3 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if (found(middle) > 0.0) == sign else (low, middle)
+    return 0.5 * (low + high)
+
+
+def _share(found: Hopf) -> float:
+    return found.lyapunov / found.frequency
+
+
+@check("open-hopf", cost=40, main=False)
+def open_hopf(claim: Claim) -> Finding:
+    """Coefficients of every boundary, orbits about two of them, and runs on both sides."""
+    measures = []
+    cases: list[tuple[str, Protocol, str, str]] = [
+        ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
+        ("PIQI-RCP", PIQIRCP(), "alpha", "continuous"), ("PIQI-RCP", PIQIRCP(), "alpha", "discrete"),
+        ("RCP, free queue, alpha = 0.4", RCP(alpha=0.4), "beta", "continuous"),
+        ("RCP, free queue, alpha = 1.2", RCP(alpha=1.2), "beta", "continuous"),
+        ("Kelly, steepness 1", Kelly(), "kappa", "discrete"),
+        ("Kelly, steepness 8", Kelly(steepness=8.0), "kappa", "discrete"), ("MaxNet", MaxNet(), "p2", "discrete"),
+        ("MaxNet", MaxNet(), "price_scale", "discrete"),
+    ]  # fmt: skip
+    for label, protocol, gain, time in cases:
+        found = hopf(protocol, _net(), gain, time)
+        side, word = (1.01, "super") if found.is_supercritical else (0.99, "sub")
+        measures.append(
+            Measure(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(found),
+                    note=f"{word}critical; {gain} = {found.value:.6g}, frequency {found.frequency:.6g}; amplitude "
+                    f"{found.amplitude(side * found.value):.4f} of the arrivals at {side:g} of it")
+        )  # fmt: skip
+    measures.append(
+        Measure("QI-RCP: coefficient, 1/s", hopf(QIRCP(), _net()).lyapunov,
+                reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
+                note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d")
+    )  # fmt: skip
+    rtts = np.array([0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0])
+    of_rtt = [_share(hopf(PIQIRCP(), _net(d))) for d in rtts.tolist()]
+    first, last = (_turns(*ends, lambda d: hopf(PIQIRCP(), _net(d)).lyapunov) for ends in ((0.05, 0.1), (0.15, 0.3)))
+    change = _turns(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
+    measures += [
+        Measure("PIQI-RCP is subcritical for equal RTTs from", first, "s", note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
+        Measure("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
+        Measure("RCP with a free queue is subcritical for alpha up to", change),
+    ]  # fmt: skip
+    gentle, hard = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
+    above, below = hopf(gentle, _net()), hopf(hard, _net())
+    names = ("QI-RCP, predicted", "QI-RCP, orbit above", "PIQI-RCP, predicted", "PIQI-RCP, orbit below")
+    curves: dict[str, list[float]] = {name: [] for name in names}
+    stable, unstable = [], []
+    for far in DISTANCES:
+        one = integral_orbit(gentle, above, (1.0 + far) * above.value)
+        two = proportional_orbit(hard, below, (1.0 - far) * below.value)
+        stable.append(one.is_stable)
+        unstable.append(not two.is_stable)
+        sizes = (above.amplitude((1.0 + far) * above.value), below.amplitude((1.0 - far) * below.value))
+        for name, size in zip(names, (sizes[0], fundamental(one, 0), sizes[1], fundamental(two, 1)), strict=True):
+            curves[name].append(size)
+    for k, name in enumerate(("QI-RCP above", "PIQI-RCP below")):
+        predicted, orbit = list(curves.values())[2 * k : 2 * k + 2]
+        measures.append(
+            Measure(f"{name} its boundary by 0.1 %: amplitude of the periodic orbit", orbit[1], reported=predicted[1],
+                    note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
+                    + str(all(stable if k == 0 else unstable)))
+        )  # fmt: skip
+    for share, push in ((0.99, 0.05), (1.01, 0.05)):
+        at = share * above.value
+        measures.append(
+            Measure(f"QI-RCP, fluid, {share:g} of the boundary, pushed by {push:g}: amplitude in the end",
+                    swing(replace(gentle, alpha=at, interval=0.001), push),
+                    reported=above.amplitude(at) if share > 1.0 else 0.0)
+        )  # fmt: skip
+    for push in (0.05, 0.1):
+        measures.append(
+            Measure(f"PIQI-RCP, fluid, 0.99 of the boundary, pushed by {push:g}: amplitude in the end",
+                    swing(replace(hard, alpha=0.99 * below.value), push),
+                    note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
+        )  # fmt: skip
+    large = {s: swing(replace(hard, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
+    measures.append(
+        Measure("PIQI-RCP, fluid, pushed by 0.4: amplitude in the end at shares of the boundary",
+                ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
+    )  # fmt: skip
+    sampled = critical_gain(hard, _net(), "alpha", "hybrid").value
+    parted = []
+    for push in (0.02, 0.4):
+        parted.append(swing(replace(hard, alpha=0.9 * sampled), push, packet))
+        measures.append(
+            Measure(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, pushed by {push:g}: amplitude in the end",
+                    parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
+        )  # fmt: skip
+    for label, protocol, gain in (("QI-RCP", gentle, "alpha"), ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa")):
+        found = hopf(protocol, _net(), gain, "discrete")
+        beyond = replace(protocol, **{gain: 1.01 * found.value})  # type: ignore[arg-type]
+        measures.append(
+            Measure(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
+                    swing(beyond, 0.1, time="discrete"), reported=found.amplitude(1.01 * found.value))
+        )  # fmt: skip
+    percent = 100.0 * np.array(DISTANCES)
+    return Finding(
+        claim,
+        Verdict.REFUTED if all(unstable) and parted[1] > 5.0 * parted[0] else Verdict.CONDITIONAL,
+        f"It is for QI-RCP and Kelly's control, not for PIQI-RCP with equal RTTs of {1e3 * first:.0f} to "
+        f"{1e3 * last:.0f} ms: there an unstable cycle lies below the boundary, of "
+        f"{below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it for 100 ms. Larger ones grow into "
+        f"a cycle of {parted[1]:.0%}, which packets keep at 0.9 of the boundary too, where small disturbances die out.",
+        measures,
+        [
+            Picture.of(
+                plot.boundary_figure(
+                    percent, {name: curves[name] for name in curves if "predicted" in name}, {},
+                    {name: (percent, curves[name], None) for name in curves if "predicted" not in name},
+                    x_title="distance from the boundary [%]", y_title="amplitude of arrivals, share", log_y=True,
+                    title="Cycles about the boundary, RTT 100 ms",
+                ),
+                "Cycles about the boundary, RTT 100 ms",
+                "Predicted by the first Lyapunov coefficient, and periodic orbits: QI-RCP above, PIQI-RCP below.",
+            ),
+            Picture.of(
+                plot.boundary_figure(
+                    rtts, {"PIQI-RCP": of_rtt}, {"QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
+                    y_title="first Lyapunov coefficient / ω", title="Gentle below zero, hard above",
+                ),
+                "Gentle below zero, hard above", "Continuous models, equal RTTs, over the RTT.",
+            ),
+        ],
+        [
+            "Laws as they are, without limits, d as it is at rest; gamma = 0.5 in runs, so that no queue forms.",
+            "XCP's law bends at its equilibrium, JetMax's laws are affine, EMKC and MKC lose as many roots at once as "
+            "their RTT has steps: none of these boundaries has a Lyapunov coefficient.",
+        ],
+    )  # fmt: skip
