@@ -10,6 +10,7 @@ from ecc.claims import (  # noqa: F401  (they register their checks)
     empty_queues,
     heterogeneous,
     integral_loops,
+    networks,
     oscillations,
     queues_and_rates,
     replays,

@@ -302,7 +302,12 @@ def _persists(protocol: Protocol, network: Network, assignment: NDArray[np.int64
     return bool(np.all(heard[np.arange(network.n_flows), assignment] >= heard.max(axis=1) * (1.0 - 1e-12)))
 
 
-def _delayed(network: Network, rng: np.random.Generator) -> Network:
+def with_delays(network: Network, rng: np.random.Generator) -> Network:
+    """Return a network with link delays of up to 0.1 s and access delays of up to 0.2 s.
+
+    Parameters
+        network : Network. rng : generator.
+    """
     links = [Link(link.capacity, float(rng.uniform(0.0, 0.1))) for link in network.links]
     return Network(links, [Flow(flow.route, access_delay=float(rng.uniform(0.0, 0.2))) for flow in network.flows])
 
@@ -339,7 +344,7 @@ def mm_1(claim: Claim) -> Finding:
         cases += 1
         if by_link and delayed < 12:
             delayed += 1
-            system = linearize(protocol, _delayed(network, rng), "discrete", assignment=found.links)
+            system = linearize(protocol, with_delays(network, rng), "discrete", assignment=found.links)
             delayed_agree += system.is_stable
     holds = not persisting[False] and not none_free and agree == cases and delayed_agree == delayed and union < 1e-6
     return Finding(
@@ -467,7 +472,7 @@ def jm_th2(claim: Claim) -> Finding:
     above = int(np.sum(np.array(drawn[False]) > 1.0))
     inside = outside = certified = 0
     for _ in range(6):
-        network = _delayed(random_network(rng, 3, 4), rng)
+        network = with_delays(random_network(rng, 3, 4), rng)
         for tau in (0.01, 0.6, 1.5, 1.998):
             certified += 1
             inside += bool(linearize(JetMax(tau=tau), network, "discrete").certify().stable)

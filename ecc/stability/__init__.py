@@ -7,6 +7,7 @@ from ecc.stability.gains import critical_gain
 from ecc.stability.hopf import Hopf, hopf
 from ecc.stability.maps import stability_map
 from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
+from ecc.stability.networks import LinkAlone, links_alone, mean_rtts
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.theorems import THEOREMS, Theorem, search
 from ecc.stability.varying import absolute_radius, bears_delays, growth_of_rates, growth_under_delays, worst_sequence
@@ -16,6 +17,7 @@ __all__ = [
     "THEOREMS",
     "BottleneckAssignment",
     "Hopf",
+    "LinkAlone",
     "MeasuredBoundary",
     "PushedRun",
     "RelayCycle",
@@ -34,6 +36,8 @@ __all__ = [
     "growth_under_delays",
     "hopf",
     "judge",
+    "links_alone",
+    "mean_rtts",
     "measured_boundary",
     "pushed_run",
     "relay_cycle",

@@ -1,0 +1,129 @@
+"""Networks taken apart: each bottleneck alone with the flows that follow it.
+
+Where a flow follows one link and links see the sum of the rates that are sent, R_l acts on R_m only if a flow that
+follows l crosses m. A consistent assignment closes no circle of these, so the loop is block triangular in the order of
+the bottlenecks, for constant delays of any kind: its spectrum is the union of those of the links, each alone with its
+followers. Let s be the share of the link's load that is theirs, D their mean RTT, d the RTT that the router uses. Alone
+the link is the loop of a dumbbell with the followers' RTTs and the gains
+
+    alpha s D/d,   beta s (D/d)^2     (in units of D; RCP's queue, free or not, included).
+
+With d the mean over packets, s D <= d (followers of one link send at one rate), so alpha s D/d <= alpha in any network,
+while beta s (D/d)^2 may reach beta/s: a router that integrates arrivals alone bears every network at a gain that bears
+every mix of RTTs; one that adds a queue does not. With d the mean over flows, s D/d has no bound.
+
+Links that keep packets in order break the triangle: behind a busy queue a flow's arrivals are its share of the
+capacity, which moves with those of others, so the link behind depends on the one before, whoever follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.closed_loop import linearize
+from ecc.linear import DelaySystem, SampledSystem
+from ecc.models.base import Protocol
+from ecc.network import Network
+
+__all__ = ["LinkAlone", "links_alone", "mean_rtts"]
+
+_GAINS = ("alpha", "alpha1", "alpha2", "beta")
+
+
+@dataclass(frozen=True)
+class LinkAlone:
+    """A bottleneck of a network with its followers: the loop of `protocol` on `network`, a dumbbell.
+
+    Fields
+        link : its index. share : of its load that its followers send. mean_rtt : d of its router [s].
+        protocol : with its gains times `share`. network : the followers on one link.
+        gains : what the gains are in units of the followers' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
+    """
+
+    link: int
+    share: float
+    mean_rtt: float
+    protocol: Protocol
+    network: Network
+
+    @property
+    def gains(self) -> dict[str, float]:
+        longer = float(self.network.rtts.mean()) / self.mean_rtt
+        powers = {"alpha": 1, "alpha1": 1, "alpha2": 1, "beta": 2}
+        return {name: getattr(self.protocol, name) * longer ** powers[name] for name in _scaled(self.protocol)}
+
+    def linearize(self, time: str = "continuous") -> DelaySystem | SampledSystem:
+        """Return the link's linear model.
+
+        Parameters
+            time : as for ecc.linearize.
+        """
+        return linearize(self.protocol, self.network, time, mean_rtt=[self.mean_rtt])
+
+
+def _scaled(protocol: Protocol) -> list[str]:
+    present = {field.name for field in fields(protocol)}
+    return [name for name in _GAINS if name in present and getattr(protocol, name) is not None]
+
+
+def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | None = None) -> NDArray[np.float64]:
+    """Return the mean RTT over the packets of each link at the equilibrium, without queues.
+
+    Parameters
+        protocol : Protocol. network : Network. assignment : link each flow follows; default: that of the equilibrium.
+    Returns
+        shape (n_links,), s; NaN where nothing is sent.
+    Raises
+        LinearizationError: no equilibrium.
+    """
+    links = None if assignment is None else np.asarray(assignment)
+    loads = network.incidence * protocol.equilibrium(network, links).rates[:, None]
+    with np.errstate(invalid="ignore"):
+        mean: NDArray[np.float64] = network.rtts @ loads / loads.sum(axis=0)
+    return mean
+
+
+def links_alone(
+    protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
+) -> list[LinkAlone]:
+    """Return the bottlenecks of a network, each alone: stable all, and only then, if the network's linear model is.
+
+    Implements the module's text; as JETMAX Theorem 1 for routers without memory, here with delays, RTTs and queues.
+
+    Parameters
+        protocol : RCP, QI-RCP or PIQI-RCP. network : Network.
+        assignment : link each flow follows, consistent; default: that of the equilibrium.
+        by_flow : whether routers average RTTs over flows, as `linearize` does by default, instead of packets.
+    Returns
+        list of LinkAlone, one a link that is followed.
+    Raises
+        ValueError: a protocol of another kind. LinearizationError: no equilibrium.
+    Example
+        >>> alone = links_alone(RCP(alpha=0.5), ecc.Network.T_u())[0]
+        >>> round(alone.share, 3), {name: round(gain, 3) for name, gain in alone.gains.items()}
+        (0.355, {'alpha': 0.483, 'beta': 2.626})
+    """
+    if "R" not in protocol.router_law.__code__.co_varnames or protocol.combine != "min":
+        raise ValueError(f"protocol must have routers that integrate one rate, got {type(protocol).__name__}")
+    links = None if assignment is None else np.asarray(assignment)
+    point = protocol.equilibrium(network, links)
+    crosses = network.incidence
+    by_packet = mean_rtts(protocol, network, assignment)
+    out = []
+    for link in np.unique(point.bottleneck).tolist():
+        own, through = point.bottleneck == link, crosses[:, link]
+        share = float(point.rates[own].sum() / point.rates[through].sum())
+        rtts = network.rtts[own]
+        if protocol.scaling_rtt == "max":
+            d = float(network.rtts[through].max())
+        else:
+            d = float(network.rtts[through].mean() if by_flow else by_packet[link])
+        changed: dict[str, Any] = {name: share * getattr(protocol, name) for name in _scaled(protocol)}
+        alone = Network.dumbbell(network.capacities[link], rtts.tolist())
+        out.append(LinkAlone(link, share, d, replace(protocol, **changed), alone))
+    return out

@@ -1,0 +1,95 @@
+"""Bottlenecks alone: their spectra make up that of the network; averages of RTTs; where queues in order act back."""
+
+from math import pi
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid
+from ecc.closed_loop import linearize
+from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, Kelly
+from ecc.network import Flow, Link, Network
+from ecc.stability import critical_gain, links_alone, mean_rtts
+
+
+def random_network(seed, links=4, flows=7):
+    rng = np.random.default_rng(seed)
+    routes = [rng.permutation(links)[: rng.integers(1, 4)].tolist() for _ in range(flows)]
+    return Network(
+        [
+            Link(float(c), float(d))
+            for c, d in zip(rng.uniform(1e7, 1e8, links), rng.uniform(0, 0.05, links), strict=True)
+        ],
+        [Flow(route, access_delay=float(rng.uniform(0.005, 0.1))) for route in routes],
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([QIRCP(alpha=1.3), PIQIRCP(alpha=0.9), RCP(alpha=0.4, beta=0.2)]))
+def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
+    network = random_network(seed)
+    d = np.nan_to_num(mean_rtts(protocol, network), nan=1.0)
+    whole = linearize(protocol, network, "discrete", mean_rtt=d).spectral_radius
+    parts = [alone.linearize("discrete").spectral_radius for alone in links_alone(protocol, network)]
+    assert whole == pytest.approx(max(parts), abs=1e-7)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_qi_rcp_bears_every_network_if_rtts_are_averaged_over_packets(seed):
+    network = random_network(seed)
+    for alone in links_alone(QIRCP(alpha=pi / 2 * (1 - 1e-6)), network):
+        assert alone.gains["alpha"] <= pi / 2 and alone.linearize().is_stable
+    for by_flow in (False, True):
+        for alone in links_alone(RCP(beta=0.2), network, by_flow=by_flow):
+            longer = alone.network.rtts.mean() / alone.mean_rtt
+            assert alone.gains == pytest.approx(
+                {"alpha": 0.4 * alone.share * longer, "beta": 0.2 * alone.share * longer**2}
+            )
+
+
+def test_averaged_over_flows_no_gain_bears_every_network():
+    found = [critical_gain(QIRCP(), held_back(flows), "alpha").value for flows in (4, 9, 99)]
+    assert found[0] > found[1] > found[2] and found[2] < 0.04
+    assert linearize(QIRCP(alpha=0.18), held_back()).certify().stable is False
+    assert linearize(QIRCP(alpha=0.17), held_back()).certify().stable is True
+    by_packet = mean_rtts(QIRCP(), held_back())
+    assert critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=by_packet).value == pytest.approx(pi / 2, rel=1e-9)
+
+
+def test_t_u_by_hand():
+    first, last = links_alone(RCP(alpha=0.5), Network.T_u())
+    d = (55 * 0.202 + 100 * 0.004) / 155
+    assert (first.link, last.link) == (0, 2) and first.share == pytest.approx(55 / 155)
+    assert first.mean_rtt == pytest.approx(d) and last.mean_rtt == pytest.approx(0.004)
+    assert first.gains == pytest.approx({"alpha": 0.5 * 55 / 155 * 0.202 / d, "beta": 55 / 155 * (0.202 / d) ** 2})
+    assert last.gains == pytest.approx({"alpha": 0.5, "beta": 1.0})
+    longest = links_alone(RCP(alpha=0.5, rtt="max"), Network.T_u())[0]
+    assert longest.gains == pytest.approx({"alpha": 0.5 * 55 / 155, "beta": 55 / 155})
+    assert links_alone(PIQIRCP(alpha1=0.3, alpha2=0.2), Network.T_u())[1].gains == pytest.approx(
+        {"alpha": 0.5, "alpha1": 0.3, "alpha2": 0.2}
+    )
+
+
+def test_an_assignment_may_be_given():
+    network = Network.parking_lot(["97 Mb/s", "80 Mb/s"])
+    assert [alone.link for alone in links_alone(QIRCP(), network)] == [
+        alone.link for alone in links_alone(QIRCP(), network, QIRCP().equilibrium(network).bottleneck.tolist())
+    ]
+
+
+@pytest.mark.slow
+def test_a_queue_in_order_acts_on_the_link_behind():
+    """T_u loses stability before either of its links does alone, and with its links in the other order it does not."""
+    alone, first, last = onset_alone(), onset_in_fluid("l1 first"), onset_in_fluid("l3 first")
+    assert first[1] < 0.66 < 0.73 < alone[0]
+    assert last == pytest.approx(alone, abs=0.02)
+    assert [flow.route for flow in in_t_u("l3 first").flows[:2]] == [(0, 1), (2, 0)]
+
+
+def test_refusals():
+    for protocol in (JetMax(), Kelly()):
+        with pytest.raises(ValueError, match=f"routers that integrate one rate, got {type(protocol).__name__}"):
+            links_alone(protocol, Network.T_u())
