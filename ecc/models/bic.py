@@ -57,7 +57,7 @@ class BIC(books.WindowProtocol):
     form: str = "paper"
     transport: str = field(default="sack", kw_only=True)
 
-    restless = "its windows grow until a queue overflows"
+    restless = "its windows grow until a queue overflows or a packet is lost, and jump there"
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))

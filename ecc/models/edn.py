@@ -33,7 +33,6 @@ falls below it would go back to slow start and stand at B; W = ssthresh is beyon
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +45,6 @@ from ecc.models.base import Equilibrium, Hook, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.network import Network
 from ecc.quantity import as_time
-
-Loop = Callable[[Any], NDArray[np.complex128]]
 
 LEVELS = 127.0  # the most that 7 bits tell
 
@@ -133,9 +130,9 @@ class EDN(books.WindowProtocol):
 
     @property
     def linear_refusal(self) -> str | None:
-        return refusal("EDN")
+        return books.relay_refusal("EDN")
 
-    def relay_loop(self, network: Network) -> tuple[Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
         """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
 
         Parameters
@@ -166,11 +163,6 @@ def told_apart(protocol: Any, unit: float) -> dict[str, float]:
         "B": protocol.B / unit,
         "levels": LEVELS if protocol.quantized else 0.0,
     }
-
-
-def refusal(name: str) -> str:
-    """Why there is no linear model."""
-    return f"{name}'s source law is a relay and has no slope: ecc.stability.relay_cycle has its describing function"
 
 
 def direction(R: Any, p: Any) -> Any:

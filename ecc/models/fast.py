@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.allocation import proportional
 from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
 from ecc.network import Network
@@ -88,11 +87,7 @@ class FAST(books.WindowProtocol):
         """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of FAST listen to all links of their route")
-        rates = proportional(network, network.capacities)
-        kept = self.alpha * 8.0 * np.array([flow.mean_packet for flow in network.flows])
-        waits, *_ = np.linalg.lstsq(network.incidence.astype(float), kept / rates, rcond=None)
-        nobody = np.full(network.n_flows, -1, dtype=np.int64)
-        return Equilibrium(rates, waits, nobody, waits * network.capacities)
+        return books.rest_with_own(network, self.alpha)
 
 
 def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:

@@ -38,7 +38,7 @@ class NewReno(books.WindowProtocol):
         ValueError, TypeError: a parameter out of range.
     """
 
-    restless = "its windows grow until a queue overflows"
+    restless = "its windows grow until a queue overflows or a packet is lost, and jump there"
 
     # ---- laws --------------------------------------------------------------------------------------------
 

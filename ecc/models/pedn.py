@@ -21,15 +21,13 @@ rates (`benchmarks/edn_cycles.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.allocation import proportional
-from ecc.errors import LinearizationError
 from ecc.models import edn
 from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
@@ -105,33 +103,21 @@ class PEDN(books.WindowProtocol):
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
-        packets = {float(flow.mean_packet) for flow in network.flows}
-        if len(packets) > 1:
-            raise LinearizationError(
-                f"PEDN's equilibrium is known for packets of one size, got {sorted(packets)} bytes"
-            )
-        rates = proportional(network)
-        held = 8.0 * self.A * packets.pop() / rates
-        delays = np.linalg.lstsq(network.incidence.astype(float), held, rcond=None)[0]
-        told = np.where(delays > 1e-9 * delays.max(), self.A, inf)
-        return Equilibrium(rates, told, np.full(network.n_flows, -1), delays * network.capacities)
+        point = books.rest_with_own(network, self.A)
+        told = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
+        return replace(point, fair_rate=told)
 
     @property
     def linear_refusal(self) -> str | None:
-        return edn.refusal("PEDN")
+        return books.relay_refusal("PEDN")
 
-    def relay_loop(self, network: Network) -> tuple[edn.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters
             network : Network of one link, whose flows have one RTT.
         """
-        if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
-            raise LinearizationError("PEDN's relays act as one on one link with equal RTTs, got another network")
-        point = self.equilibrium(network)
-        assert point.queue is not None
-        D = float(network.rtts[0] + point.queue[0] / network.capacities[0])
-        return lambda s: np.asarray(np.exp(-D * s) / (D * s)), float(point.queue[0]) / self.A
+        return books.relay_with_own(self.equilibrium(network), network, self.A)
 
 
 def slot(p: Any, env: Any) -> int:

@@ -14,7 +14,10 @@ eighth of the window being given back (sec. 3.3). A loss takes a quarter of the 
 
 At rest a flow has between alpha and beta packets queued, whatever its RTT: on one link the queue is alpha to beta
 packets a flow, and with alpha = beta rates are proportionally fair (Low, Peterson, Wang 2002, Theorem 1). Which of
-these points it is depends on how it got there, and a flow that joins a queue takes it for propagation delay.
+these points it is depends on how it got there, and a flow that joins a queue takes it for propagation delay. With
+alpha = beta the law is a relay, W' = s sign(alpha s - W (D - B)/D)/D as fluid, and N flows swing as PEDN's do. Of
+packets, which decide once an RTT by the mean of the last one, this holds half: 4 flows of 100 ms at 100 Mb/s with
+alpha = beta = 3 have 20.6 kB queued on the average and up to 12 kB more or less, where the fluid has 18 and 6.
 """
 
 from __future__ import annotations
@@ -22,8 +25,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ecc.models import window_books as books
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.network import Network
 
 KEPT = 0.75  # share of the window, at a loss
 
@@ -80,6 +87,26 @@ class Vegas(books.WindowProtocol):
     def loss_law(w: Any, s: Any) -> Any:
         """Sec. 3.1."""
         return max(KEPT * w, 2.0 * s)
+
+    # ---- equilibrium, where it is one --------------------------------------------------------------------
+
+    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
+        """With alpha = beta, so many packets of each flow in queues; else there is no single one."""
+        if self.alpha < self.beta:
+            return super().equilibrium(network, assignment)
+        return books.rest_with_own(network, self.alpha)
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return super().linear_refusal if self.alpha < self.beta else books.relay_refusal("Vegas")
+
+    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
+        """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
+
+        Parameters
+            network : Network of one link, whose flows have one RTT.
+        """
+        return books.relay_with_own(self.equilibrium(network), network, self.alpha)
 
     def params(self) -> dict[str, float]:
         return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, **super().params()}

@@ -15,10 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.allocation import proportional
 from ecc.errors import LinearizationError
 from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.network import Network
 from ecc.quantity import as_count
+
+Loop = Callable[[Any], NDArray[np.complex128]]
 
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 
@@ -34,6 +37,43 @@ class FlowState:
 def behind_a_loss(w: Any, s: Any) -> Any:
     """RFC 5681 (4), as fluid."""
     return max(halved(w), 2.0 * s)
+
+
+def rest_with_own(network: Network, packets: float) -> Equilibrium:
+    """Return where each flow has so many packets in queues: proportional fairness, `fair_rate` the waits [s].
+
+    Low, Peterson, Wang 2002, Theorem 1.
+
+    Parameters
+        network : Network. packets : of a flow, in all queues of its path.
+    Raises
+        LinearizationError: packets of several sizes, for which rates are not known.
+    """
+    sizes = {float(flow.mean_packet) for flow in network.flows}
+    if len(sizes) > 1:
+        raise LinearizationError(f"the equilibrium is known for packets of one size, got {sorted(sizes)} bytes")
+    rates = proportional(network)
+    held = 8.0 * packets * sizes.pop() / rates
+    waits = np.linalg.lstsq(network.incidence.astype(float), held, rcond=None)[0]
+    return Equilibrium(rates, waits, np.full(network.n_flows, -1), waits * network.capacities)
+
+
+def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tuple[Loop, float]:
+    """Return the loop from relays, of a packet an RTT, to the own packets they hear of; and the queue [bit] for one.
+
+    Parameters
+        point : of `rest_with_own`. network : Network of one link, whose flows have one RTT. packets : at rest.
+    """
+    if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
+        raise LinearizationError("relays act as one on one link with equal RTTs, got another network")
+    assert point.queue is not None
+    D = float(network.rtts[0] + point.queue[0] / network.capacities[0])
+    return lambda s: np.asarray(np.exp(-D * s) / (D * s)), float(point.queue[0]) / packets
+
+
+def relay_refusal(name: str) -> str:
+    """Why there is no linear model of a relay."""
+    return f"{name}'s source law is a relay and has no slope: ecc.stability.relay_cycle has its describing function"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     follow the windows, after the delay of the path, as long as it does not empty.
 
     Parameters
-        protocol : Protocol with a relay: EDN, PEDN. network : Network of one link.
+        protocol : Protocol with a relay: EDN, PEDN, Vegas with alpha = beta. network : Network of one link.
     Returns
         RelayCycle.
     Raises
@@ -48,7 +48,7 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
         (12159, 0.408)
     """
     if not hasattr(protocol, "relay_loop"):
-        raise ValueError(f"{type(protocol).__name__} has no relay: EDN and PEDN have")
+        raise ValueError(f"{type(protocol).__name__} has no relay: EDN, PEDN and Vegas have")
     loop, queue = protocol.relay_loop(network)
     longest, shortest = float(network.rtts.max()), float(network.rtts.min())
     found = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models import EDN, PEDN, UTIL, VCP, NewReno
+from ecc.models import EDN, PEDN, UTIL, VCP, NewReno, Vegas
 from ecc.models.base import Equilibrium
 from ecc.network import Flow, Link, Network
 
@@ -91,13 +91,18 @@ def test_the_cycle_of_edn_is_the_triangle_of_its_relay():
     assert queue.mean() == pytest.approx(estimate.mean, rel=0.01)
 
 
-def test_the_cycle_of_pedn_is_one_packet_a_flow():
+@pytest.mark.parametrize(
+    ("protocol", "share"),
+    [(PEDN(), 0.002), (Vegas(alpha=2.0, beta=2.0), 0.012)],  # Vegas multiplies by the window of now, not of then
+    ids=["PEDN", "Vegas"],
+)
+def test_the_cycle_of_pedn_and_vegas_is_one_packet_a_flow(protocol, share):
     net = Network.dumbbell("100 Mb/s", rtts=[0.1] * 4, packet_size=1500)
-    run = ecc.fluid.simulate(ecc.Scenario(net, PEDN(), 20.0), sample=0.001, start="equilibrium")
+    run = ecc.fluid.simulate(ecc.Scenario(net, protocol, 20.0), sample=0.001, start="equilibrium", perturb=1e-4)
     queue = run.queue[5000:, 0].to_numpy()
-    estimate = ecc.stability.relay_cycle(PEDN(), net)
+    estimate = ecc.stability.relay_cycle(protocol, net)
     assert queue.mean() == pytest.approx(4 * 2 * 1500, rel=0.01) == estimate.mean
-    assert np.ptp(queue) / 2.0 == pytest.approx(4 * 1500, rel=0.002)
+    assert np.ptp(queue) / 2.0 == pytest.approx(4 * 1500, rel=share)
     assert estimate.amplitude == pytest.approx(8.0 / np.pi**2 * 4 * 1500, rel=1e-9)
 
 
@@ -126,7 +131,7 @@ def test_refusals():
     net = Network.dumbbell("10 Mb/s", rtts=[0.05])
     with pytest.raises(ValueError, match=r"^time must be 'continuous' for the windows of EDN, got 'discrete'$"):
         ecc.fluid.simulate(ecc.Scenario(net, EDN(), 1.0), time="discrete")
-    with pytest.raises(ValueError, match="^NewReno has no relay: EDN and PEDN have$"):
+    with pytest.raises(ValueError, match="^NewReno has no relay: EDN, PEDN and Vegas have$"):
         ecc.stability.relay_cycle(NewReno(), net)
 
 
