@@ -185,6 +185,8 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
         C = beta w^2/(beta^2 + alpha^2 w^2),   S = alpha w^3/(beta^2 + alpha^2 w^2);
 
     ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
+    With w = alpha v they depend on v and beta/alpha^2 alone, and their least mean on alpha neither: what is proven for
+    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1.
 
     Parameters
         alpha, beta : floats, > 0. Gains, taken as the exact binary numbers that they are.
