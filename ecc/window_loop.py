@@ -15,8 +15,8 @@ derivatives of the laws, R being summed over the path:
 on its way. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
 RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send goes round in patterns, some of
 which last as long as one likes, and a neutral system with roots so near the axis has no verdict. Some even grow: two
-flows of FAST at equal rates, with RTTs of 100 and 199 ms, a tenth of each in the queue, and gamma = 0.5 have a root at
-0.0010 + 63.04j 1/s. "integrator" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
+flows of FAST with gamma = 0.5, of equal alpha and RTTs of 100 and 199 ms with 10 ms in the queue, have a root at
+0.00088 + 63.04j 1/s. "integrator" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
 """
 
 from __future__ import annotations

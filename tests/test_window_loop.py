@@ -83,6 +83,34 @@ def test_equal_flows_are_one_and_their_order_does_not_count():
     assert one.open_loop(S) == pytest.approx(other.open_loop(S), rel=1e-9)
 
 
+def pattern(guess, rtts, wait, gamma):
+    """A root of sum_i x_i [1 + e^(-s D) gamma a/(s D + gamma (1 - a))]/(1 - e^(-s D)), a = 1 - b/D, x equal."""
+    D = np.array(rtts)
+    a = 1.0 - wait / D
+
+    def unlike(s):
+        lag = np.exp(-s * D)
+        return ((1.0 + lag * gamma * a / (s * D + gamma * (1.0 - a))) / (1.0 - lag)).sum()
+
+    s = guess
+    for _ in range(50):
+        s -= unlike(s) / ((unlike(s + 1e-5) - unlike(s - 1e-5)) / 2e-5)
+    assert abs(unlike(s)) < 1e-9
+    return s
+
+
+def test_patterns_of_unlike_rtts_last_or_grow():
+    assert pattern(63.0j, [0.1, 0.199], 0.01, 0.5) == pytest.approx(0.00087947 + 63.041994j, abs=1e-6)
+    network, fast = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.16], packet_size=1000), FAST(alpha=50.0, gamma=0.3)
+    run = ecc.fluid.simulate(Scenario(network, fast, 2.0), sample=0.005, start="equilibrium", perturb=1e-4)
+    late = run.queue.sel(time=slice(1.0, None))
+    found = decay(late["time"].to_numpy(), late.to_numpy()[:, 0] / 100_000.0 - 1.0, modes=10)
+    expected = pattern(-0.3 + 113.8j, [0.108, 0.168], 0.008, 0.3)
+    assert expected == pytest.approx(-0.2787 + 113.798j, abs=1e-3)
+    assert found.frequency == pytest.approx(expected.imag, rel=1e-3)
+    assert found.rate == pytest.approx(expected.real, abs=0.05)  # the next modes are at -1.1 and -2.6
+
+
 class Restless(FAST):
     def equilibrium(self, network, assignment=None):
         point = super().equilibrium(network)
