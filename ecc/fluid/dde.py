@@ -347,6 +347,9 @@ def _step_events(run: Integration, watch: list[_Event], before: float) -> float 
                 return float(level(t, state(t)))
 
             root = now if value == 0.0 else float(brentq(height, before, now, xtol=4e-16 * abs(now), rtol=1e-15))
+            step = float(np.spacing(root))
+            while root < now and height(root) * value < 0.0:  # not before it: a run from there would find it again
+                root, step = min(root + step, now), 2.0 * step
             crossed.append((root, event))
         event.value = value
     for root, event in sorted(crossed, key=lambda pair: pair[0]):

@@ -133,7 +133,7 @@ def _jitted(
 
     try:
         made = numba.cfunc(SIGNATURE)(entry)
-    except (numba.core.errors.NumbaError, NotImplementedError):
+    except (numba.core.errors.NumbaError, NotImplementedError, ValueError):  # the last: objects in its closure
         return None
     if key is not None:
         _compiled[key] = made

@@ -189,7 +189,8 @@ class Integration:
         w.clock[core.RELATIVE] = relative
         w.clock[core.CONTRACTION] = 0.5
         w.clock[core.PREVIOUS] = 1.0
-        w.clock[[core.SLIDE, core.SLIDES_UNTIL]] = slide, -np.inf
+        w.clock[[core.SLIDES_UNTIL, core.DOUBT, core.ROUGH]] = -np.inf
+        w.clock[core.SLIDE] = slide
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope
         w.count[core.NEUTRAL] = neutral

@@ -8,6 +8,8 @@ change the result. A step, explicit (core.py) or implicit (radau.py),
 - reads a delay that is not constant from one side of the breaking points, and is shortened to end where it passes one;
 - keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
   the step is shortened to end where a component is caught or released;
+- crosses a jump or kink that nobody announced in a step as short as that asks for: the defect of the interpolant shows
+  it where the error estimate does not, and rejections whose errors fall too slowly tell it from smooth change;
 - may slide: where the derivative switches to and fro without end (a flow between two bottlenecks), steps no longer than
   `SLIDE` are taken whatever their error, and counted.
 """
@@ -31,6 +33,7 @@ from ecc.fluid.core import (
     DELAY_OF,
     DELAYS,
     DONE,
+    DOUBT,
     END,
     EPS,
     EVENTS,
@@ -53,6 +56,7 @@ from ecc.fluid.core import (
     REACH,
     REJECTED,
     RELATIVE,
+    ROUGH,
     SAMPLE,
     SAMPLES,
     SEGMENTS,
@@ -69,6 +73,7 @@ from ecc.fluid.core import (
     Fields,
     attempt,
     curve_at,
+    defect,
     derive,
     draw,
     draw_slopes,
@@ -82,6 +87,9 @@ __all__ = ["advance"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _MEMORY = 0.08  # of the error of the step before in the size of the next (Hairer & Wanner 1996, IV.2)
+_DOUBTFUL = 3.0  # errors of steps that were foreseen so badly that something else than smooth change is suspected
+_ROUGHLY = 4.0  # order of the error below which something jumps or has a kink ...
+_STRICTLY = 1e2  # ... which is crossed by a step so much better than the tolerance
 _SETTLING = 200  # iterations of a derivative that depends on itself
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
@@ -162,9 +170,6 @@ def _first_event(w: Any) -> Any:
     """Earliest place in the trial step where a bound is met or left: (status, theta, component), theta 2 for none."""
     j = w.count[SEGMENTS]
     best, which = 2.0, -1
-    for b in range(w.count[BOUNDED]):
-        i = w.bounded[b]
-        w.ends[i] = w.raw[i]
     for b in range(w.count[BOUNDED]):
         i = w.bounded[b]
         if w.held[i] == 0:
@@ -394,7 +399,7 @@ def _first_step(w: Any) -> Any:
     d0 = norm(w, w.y, w.y, w.y)
     d1 = norm(w, w.y, w.y, w.rates)
     h = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
-    h = min(h, w.clock[END] - w.clock[NOW])
+    h = min(max(h, 100.0 * EPS * abs(w.clock[NOW])), w.clock[END] - w.clock[NOW])
     for i in range(n):
         w.stage[i] = w.y[i] + h * w.rates[i]
     status = derive(w, w.clock[NOW] + h, w.stage, shifted(w.rates, n), 0)
@@ -449,6 +454,7 @@ def advance(table: Any, steps: int) -> Any:
         trouble = TOO_SMALL
         landing = -1
         limit = np.inf
+        tried, erred = 0.0, np.inf
         while True:
             h = min(clock[STEP], clock[MAX_STEP], limit)
             reached = now + h
@@ -477,14 +483,21 @@ def advance(table: Any, steps: int) -> Any:
             if status == 0 and trouble == TOO_SMALL and error > 1.0 and slides:
                 count[SLID] += 1
                 error = 1.0
-            theta, which = 2.0, -1
+            theta, which, estimate = 2.0, -1, error
             if status == 0 and error <= 1.0:
+                for b in range(count[BOUNDED]):
+                    w.ends[w.bounded[b]] = w.raw[w.bounded[b]]
                 anew = count[INSIDE] == 0
                 if count[IMPLICIT] == 0:
                     draw(w, count[SEGMENTS], now, h, n)
                 if count[NEUTRAL] != 0:
                     status, off = draw_slopes(w, count[SEGMENTS], anew)
                     error = max(error, off)
+                elif count[IMPLICIT] == 0 and not slides:
+                    status, off = defect(w, count[SEGMENTS], now < clock[DOUBT])
+                    error = max(error, off)
+                    if now < clock[ROUGH]:
+                        error *= _STRICTLY
                 if status == 0 and error <= 1.0:
                     status, theta, which = _first_event(w)
             if status == BAD_DELAY:  # perhaps this step alone looks so far
@@ -495,6 +508,12 @@ def advance(table: Any, steps: int) -> Any:
             if not error <= 1.0:
                 count[REJECTED] += 1
                 rejected = True
+                if 1.0 < estimate < np.inf:
+                    if estimate > _DOUBTFUL:
+                        clock[DOUBT] = reached
+                    if now < clock[ROUGH] or estimate * (tried / h) ** _ROUGHLY > erred:
+                        clock[ROUGH] = reached
+                    tried, erred = h, estimate
                 clock[STEP] = h * (max(_SHRINK, _SAFETY * error**power) if error < np.inf else _SHRINK)
                 landing = -1
                 limit = np.inf

@@ -129,6 +129,33 @@ def test_events():
     assert r.y[0, -1] == pytest.approx(0.0, abs=1e-8)
 
 
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-10])
+def test_a_run_from_a_terminal_event_goes_on(tolerance):
+    # C1 of Paul's set, its delay with a kink where y crosses 0, from kink to kink
+    def crossing(t, y):
+        return y[0]
+
+    crossing.terminal = True
+    at, past = 0.0, [0.5]
+    found = []
+    while at < 24.0:
+        r = solve_dde(
+            lambda t, y, ylag: -2.0 * ylag[0] * (1.0 - y**2), (at, 24.0), past, lambda t, y: 1.0 + np.abs(y),
+            rtol=tolerance, atol=tolerance, events=crossing, dense_output=True, jit=False,
+        )  # fmt: skip
+        assert r.success, r.message
+        at, past = r.t[-1], r.sol
+        found.append(at)
+    crossings = [0.549306144, 3.86215078, 7.76105454, 11.74031886, 15.72082688, 19.70134994, 23.68187321, 24.0]
+    assert found == pytest.approx(crossings, abs=200 * tolerance + 1e-8)
+
+
+def test_a_history_with_a_solution_as_its_default_is_called_back():
+    first = solve_dde(decay, (0.0, 1.0), [1.0], [1.0], dense_output=True, rtol=1e-8).sol
+    r = solve_dde(decay, (1.0, 3.0), lambda t, first=first: first(t), [1.0], rtol=1e-8)
+    assert r.y[0, -1] == pytest.approx(method_of_steps(3.0), abs=1e-7)
+
+
 def test_several_delays_and_components():
     # rotation x = cos t, y = sin t with delays a whole turn apart from now
     turn = 2 * pi
