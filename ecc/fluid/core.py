@@ -440,8 +440,8 @@ def defect(w: Any, j: int, doubted: bool) -> Any:
 
     It is h f - h u' of the interpolant u, and of the order of the error where f is smooth. Of a jump or kink inside a
     step the error estimate may see nothing: no stage lies between 0.3 and 0.8. With the defect at 0.2, one that passes
-    both in a quadrature errs 28 tolerances at most. Most steps are spared that evaluation: the second stage, at 0.2 too,
-    is as close already.
+    both in a quadrature errs 28 tolerances at most. Most steps are spared that evaluation: the second stage, at 0.2
+    too, is as close already.
     """
     if doubted:
         status, worst = 0, 0.0
