@@ -12,8 +12,10 @@ from ecc.claims.delays_and_bottlenecks import with_delays
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.recurrences import random_network
 from ecc.closed_loop import linearize
-from ecc.models import PIQIRCP, QIRCP, RCP, JetMax
+from ecc.linear import DelaySystem
+from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.models.base import Protocol
+from ecc.models.jet import gradient
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, critical_gain, empty_queue_boundary, empty_queue_growth
@@ -117,7 +119,41 @@ def held_back(flows: int = 9) -> Network:
     )
 
 
-@check("open-networks", cost=21, main=False)
+def xcp_alone(network: Network, protocol: XCP | None = None) -> DelaySystem:
+    """Return the loop of XCP's flow 0 on its bottleneck, which it alone follows and does not saturate.
+
+    x'(t) = (a_x + a_y) x(t - RTT), a_x and a_y the derivatives of the router law over its interval, with shuffling.
+
+    Parameters
+        network : Network. protocol : XCP; default: that with its own gains.
+    """
+    own = protocol or XCP()
+    point = own.equilibrium(network)
+    link = int(point.bottleneck[0])
+    through = network.incidence[:, link]
+    C, y, d = network.capacities[link], point.rates[through].sum(), network.rtts[through].mean()
+    assert list(np.flatnonzero(point.bottleneck == link)) == [0] and y < C
+    at = {
+        "x": float(point.rates[0]), "y": float(y), "q": 0.0, "N_all": float(through.sum()), "C": float(C),
+        "d": float(d), "T": float(d), "p": own.namespace(),
+    }  # fmt: skip
+    slopes = gradient(own.router_law, at, ["x", "y"])
+    return DelaySystem([(slopes["x"] + slopes["y"]) / float(d)], [float(network.rtts[0])])
+
+
+def _xcp_runs(flows: int) -> tuple[float, float, float]:
+    """XCP with flows held back: growth in a fluid run [1/s], its last deviation, and the swing of packets."""
+    network, protocol = held_back(flows), XCP(paced=True)
+    rest = float(protocol.equilibrium(network).rates[0])
+    run = fluid.simulate(Scenario(network, protocol, 60.0), sample=0.1, start="equilibrium", perturb=1e-4)
+    deviation = np.abs(run.rate.to_numpy()[:, 0] / rest - 1.0)
+    peaks = deviation.reshape(12, -1).max(axis=1)
+    growth = float(np.log(peaks[2] / peaks[1]) / 5.0)
+    rate = packet.simulate(Scenario(network, protocol, 200.0), sample=0.2).rate.to_numpy()[-500:, 0]
+    return growth, float(peaks[-1]), float(rate.std() / rate.mean())
+
+
+@check("open-networks", cost=28, main=False)
 def open_networks(claim: Claim) -> Finding:
     """Proofs for networks and for their links; the gain that bears every network; where queues break the triangle."""
     drawn, unstable, agree = _agreement()
@@ -126,6 +162,8 @@ def open_networks(claim: Claim) -> Finding:
     by_flow = [critical_gain(QIRCP(), held_back(n), "alpha", certify=True) for n in counts]
     nine = by_flow[counts.index(9)].certified or (float("nan"), float("nan"))
     by_packet = critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=mean_rtts(QIRCP(), held_back())).value
+    held = {n: (xcp_alone(held_back(n)), *_xcp_runs(n)) for n in (1, 2, 3, 4)}
+    proofs = {n: loop.certify().stable for n, (loop, *_) in held.items()}
     radii: dict[bool, list[float]] = {True: [], False: []}
     ring = Network.T4().with_flows([Flow([k, (k + 1) % 4]) for k in range(4)])
     for network in (Network.T_u(), Network.T4(), ring):
@@ -163,7 +201,9 @@ def open_networks(claim: Claim) -> Finding:
         f"{together['l1 first'][1]:.3f} on; with l3 first, so that l1 acts on nothing behind it, from "
         f"{together['l3 first'][1]:.3f}. With d averaged over "
         "packets QI-RCP bears every network for alpha < pi/2 (theorem); averaged over flows it bears none: one flow of "
-        f"1 s among nine of 10 ms that are held back elsewhere is proven unstable at {nine[1]:.6f}.",
+        f"1 s among nine of 10 ms that are held back elsewhere is proven unstable at {nine[1]:.6f}. "
+        "XCP averages over flows: at its own gains it is proven unstable with "
+        f"{min(n for n, proof in proofs.items() if proof is False)} such flows, and swings for good in runs.",
         [
             Measure("random networks of 5 links, 12 flows: proofs for network and links agree", f"{agree} of {drawn}",
                     note=f"{unstable} unstable; RCP (free queue), QI-RCP and PIQI-RCP, d over packets"),
@@ -172,6 +212,10 @@ def open_networks(claim: Claim) -> Finding:
             Measure("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
                     by_flow[counts.index(9)].value, note=f"proven stable at {nine[0]:.9f}, unstable at {nine[1]:.9f}"),
             Measure("the same, d over packets", by_packet),
+            *(Measure(f"XCP's own gains, {n} flows held back: abscissa of the long flow's loop", loop.spectral_abscissa,
+                      "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; fluid {growth:+.4f} 1/s, "
+                      f"after 60 s {end:.1e} off its rate; paced packets swing by {swing:.2%}")
+              for n, (loop, growth, end, swing) in held.items()),
             Measure("T_u, l1: share of its load that follows it", share.share),
             Measure("T_u, l1: beta in units of its follower's RTT, at beta = 1", share.gains["beta"]),
             Measure("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid
+from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid, xcp_alone
 from ecc.closed_loop import linearize
-from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, Kelly
+from ecc.fluid import simulate
+from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
 from ecc.network import Flow, Link, Network
+from ecc.scenario import Scenario
 from ecc.stability import critical_gain, links_alone, mean_rtts
 
 
@@ -51,12 +53,28 @@ def test_qi_rcp_bears_every_network_if_rtts_are_averaged_over_packets(seed):
 
 
 def test_averaged_over_flows_no_gain_bears_every_network():
-    found = [critical_gain(QIRCP(), held_back(flows), "alpha").value for flows in (4, 9, 99)]
-    assert found[0] > found[1] > found[2] and found[2] < 0.04
+    found = [critical_gain(QIRCP(), held_back(flows), "alpha").value for flows in (2, 5, 19)]
+    assert found[0] > found[1] > found[2] and found[2] < 0.1
     assert linearize(QIRCP(alpha=0.18), held_back()).certify().stable is False
     assert linearize(QIRCP(alpha=0.17), held_back()).certify().stable is True
     by_packet = mean_rtts(QIRCP(), held_back())
     assert critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=by_packet).value == pytest.approx(pi / 2, rel=1e-9)
+
+
+def test_xcp_averages_over_flows():
+    """At its own gains it bears two short flows that are held back beside a long one, and not three."""
+    for flows, stable in ((1, True), (2, True), (3, False), (9, False)):
+        assert xcp_alone(held_back(flows)).certify().stable is stable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flows", [2, 3])
+def test_xcp_beside_flows_that_are_held_back_in_the_fluid(flows):
+    protocol, network = XCP(paced=True), held_back(flows)
+    scenario = Scenario(network, protocol, 15.0)
+    run = simulate(scenario, sample=0.1, start="equilibrium", perturb=1e-4)
+    peaks = np.abs(run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0).reshape(3, -1).max(axis=1)
+    assert bool(peaks[2] > peaks[1]) is (flows == 3)
 
 
 def test_t_u_by_hand():
