@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import pi
+from math import isfinite, pi
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ __all__ = ["Certificate", "certify", "certify_block", "is_stable"]
 @dataclass(frozen=True)
 class Certificate(Displayed):
     """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
+
+    If a line was asked for, roots that lie right of it, or on it, count as unstable.
 
     Fields
         stable : True or False if proven, None if undecided.
@@ -62,8 +64,8 @@ def is_stable(system: LinearSystem) -> bool:
     return True
 
 
-def certify(system: LinearSystem) -> Certificate:
-    """Return a proof of the number of unstable roots of a system.
+def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
+    """Return a proof of the number of unstable roots of a system, or of those right of another line.
 
     The mesh comes from floating point; on it P and P' are enclosed in balls, and the argument of det P is followed over
     pieces whose enclosure excludes zero (`ecc.linear.counting`). A root on the contour, or closer than 1e-13 of the
@@ -71,17 +73,20 @@ def certify(system: LinearSystem) -> Certificate:
 
     Parameters
         system : DelaySystem or SampledSystem.
+        line : float. Real part of s [1/s], or of log z [1/step]: below 0, `stable` proves a rate of decay.
     Returns
         Certificate.
     Raises
-        ImportError: python-flint is not installed.
+        ValueError: a line that is not finite. ImportError: python-flint is not installed.
     Notes: the matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts
         without delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
     Example:
         >>> certify(DelaySystem([-1.0], [1.6])).unstable
         2
     """
-    proofs = [(certify_block(part._characteristic), many) for part, many in system._blocks]
+    if not isfinite(line):
+        raise ValueError(f"line must be finite, got {line!r}")
+    proofs = [(certify_block(part._characteristic, line), many) for part, many in system._blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]
     least = sum(many * proof.at_least for proof, many in proofs)
@@ -91,24 +96,24 @@ def certify(system: LinearSystem) -> Certificate:
         stable=_verdict(least, sum(known) if len(known) == len(most) else None),
         at_least=least,
         at_most=sum(known) if len(known) == len(most) else None,
-        line=max((proof.line for proof, _ in proofs), key=abs),
+        line=max((proof.line for proof, _ in proofs), key=lambda at: abs(at - line)),
         reach=max(proof.reach for proof, _ in proofs),
         pieces=sum(proof.pieces for proof, _ in proofs),
         method=proofs[0][0].method,
     )
 
 
-def certify_block(ch: Characteristic) -> Certificate:
+def certify_block(ch: Characteristic, line: float = 0.0) -> Certificate:
     """The proof for one group of states."""
-    count = _proven(ch, 0.0)
+    count = _proven(ch, line)
     if count.number is not None:
         return _certificate(count, count.number, count.number)
     if not np.isfinite(count.top):
         return _certificate(count, 0, None)
     step = _STEP * 10.0 * ch.unit
-    right, left = _proven(ch, step), _proven(ch, -step)
+    right, left = _proven(ch, line + step), _proven(ch, line - step)
     least = right.number or 0
-    if _root_at_zero(ch):
+    if line == 0.0 and _root_at_zero(ch):
         least = max(least, 1)
     return _certificate(left if left.number is not None else right, least, left.number)
 

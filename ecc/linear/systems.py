@@ -238,11 +238,15 @@ class LinearSystem(ABC):
 
         return margins(self)
 
-    def certify(self) -> Certificate:
-        """Return a proof, by ball arithmetic, of how many roots are unstable; see `ecc.linear.Certificate`."""
+    def certify(self, line: float = 0.0) -> Certificate:
+        """Return a proof, by ball arithmetic, of how many roots are unstable; see `ecc.linear.Certificate`.
+
+        Parameters
+            line : float, 1/s (DelaySystem) or 1/step: count roots right of it instead, as proof of a rate of decay.
+        """
         from ecc.linear.certificate import certify
 
-        return certify(self)
+        return certify(self, line)
 
     def to_control(self) -> Any:
         """Return the python-control object of this system, without any approximation of delays.

@@ -2,7 +2,9 @@
 
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.cycles import RelayCycle, relay_cycle
+from ecc.stability.design import Design, LeastDecay, decay_rate, design, least_decay
 from ecc.stability.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
+from ecc.stability.estimates import RttMargin, rtt_margin
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf import Hopf, hopf
 from ecc.stability.maps import stability_map
@@ -16,11 +18,14 @@ from ecc.stability.verdict import RunVerdict, judge
 __all__ = [
     "THEOREMS",
     "BottleneckAssignment",
+    "Design",
     "Hopf",
+    "LeastDecay",
     "LinkAlone",
     "MeasuredBoundary",
     "PushedRun",
     "RelayCycle",
+    "RttMargin",
     "RunVerdict",
     "Theorem",
     "WorstMix",
@@ -29,6 +34,8 @@ __all__ = [
     "bears_delays",
     "bottleneck_assignment",
     "critical_gain",
+    "decay_rate",
+    "design",
     "empty_queue_bound",
     "empty_queue_boundary",
     "empty_queue_growth",
@@ -36,11 +43,13 @@ __all__ = [
     "growth_under_delays",
     "hopf",
     "judge",
+    "least_decay",
     "links_alone",
     "mean_rtts",
     "measured_boundary",
     "pushed_run",
     "relay_cycle",
+    "rtt_margin",
     "search",
     "stability_map",
     "water_filled",

@@ -126,3 +126,19 @@ def test_no_verdict_differs_from_its_certificate_in_ten_thousand_systems():
         stable += system.is_stable
     assert (wrong, undecided) == (0, 0)
     assert 1000 < stable < 9000
+
+
+@pytest.mark.parametrize("factor, stable", [(0.999, True), (1.001, False)])
+def test_a_rate_of_decay_is_proven_on_another_line(factor, stable):
+    assert DelaySystem([-np.exp(-1.0)], [1.0]).certify(-factor).stable is stable  # a double root at -1
+    assert SampledSystem([0.5], [0]).certify(factor * np.log(0.5)).stable is stable
+    triangular = DelaySystem([[[-1.0, 0.0], [1.0, -3.0]]], [0.0])
+    assert triangular.certify(-factor).unstable == (0 if stable else 1)
+    assert triangular.certify(-3.0 * factor).unstable == (1 if stable else 2)
+
+
+def test_a_root_on_the_line_is_never_left_of_it():
+    proof = DelaySystem([-1.0], [0.0]).certify(-1.0)
+    assert proof.stable is None and (proof.at_least, proof.at_most) == (0, 1)
+    with pytest.raises(ValueError, match="line must be finite, got inf"):
+        DelaySystem([-1.0], [1.0]).certify(float("inf"))

@@ -1,0 +1,225 @@
+"""Checks on RTT estimates that are wrong, coarse, or of RTTs below the control interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, sin, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ecc import plot
+from ecc.claims.evidence import ROOM
+from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.closed_loop import linearize
+from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, books
+from ecc.models.base import Hook, Protocol
+from ecc.network import Network
+from ecc.stability import critical_gain, decay_rate, pushed_run, rtt_margin
+
+RTT = 0.12
+"""RTT of the loops whose estimates are wrong [s]."""
+INTERVAL = 0.01
+SMALL: Any = {"push": 0.005, "floor": 1e-3, "ceiling": 0.025}
+"""PIQI-RCP beyond its boundary comes to a cycle of 4 % of its rate: growth is seen below that."""
+HALF = 0.5
+"""What a clock that truncates may make of an RTT above its tick: from half of it on."""
+
+
+@dataclass(frozen=True)
+class Misjudging(Protocol):
+    """A protocol whose hosts report RTTs wrongly: `scale` times, and in whole ticks of their clocks.
+
+    `tick` [s], 0 for none. `stamps`: as the difference of two readings of a clock, instead of truncated.
+    """
+
+    scale: float = 1.0
+    tick: float = 0.0
+    stamps: float = 0.0
+
+    def params(self) -> dict[str, float]:
+        return super().params() | {"scale": self.scale, "tick": self.tick, "stamps": self.stamps}  # type: ignore[safe-super]
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return super().flow_hooks() | {"on_send": report}
+
+
+@dataclass(frozen=True)
+class MisjudgingQIRCP(Misjudging, QIRCP):
+    """QI-RCP with such hosts."""
+
+
+@dataclass(frozen=True)
+class MisjudgingPIQIRCP(Misjudging, PIQIRCP):
+    """PIQI-RCP with such hosts."""
+
+
+def report(flow: Any, header: Any, p: Any, env: Any) -> None:
+    """Open the header, with the RTT as the host sees it; routers pass over an RTT of 0 ticks."""
+    books.flow_on_send(flow, header, p, env)
+    if p.tick > 0.0:
+        if p.stamps > 0.0:
+            header.rtt = p.tick * (int(env.now / p.tick) - int((env.now - env.rtt) / p.tick))
+        else:
+            header.rtt = p.tick * int(env.rtt / p.tick)
+    header.rtt *= p.scale
+
+
+def critical_ratio(alpha: float, beta: float) -> float:
+    """The critical ratio of RCP and XCP with a free queue at equal RTTs, in closed form.
+
+    Parameters
+        alpha, beta : gains, > 0.
+    """
+    k = beta / alpha**2
+    cosine = (sqrt(1.0 + 4.0 * k * k) - 1.0) / (2.0 * k)
+    omega = float(np.arccos(cosine))
+    return alpha / (omega * sin(omega))
+
+
+def _net(rtt: float) -> Network:
+    return Network.dumbbell("1 Gb/s", [rtt])
+
+
+def _truncated(ratio: float) -> str:
+    """Where a clock that truncates puts the estimate below a ratio: RTTs in ticks, from one on."""
+    bad = [(n / ratio, n + 1.0) for n in range(1, 50) if n / (n + 1.0) < ratio] if 0.0 < ratio < 1.0 else []
+    return ", ".join(f"{low:.4g} to {high:g}" for low, high in bad) or ("no" if ratio < 1.0 else "all")
+
+
+@check("open-estimates", cost=30, main=False)
+def open_estimates(claim: Claim) -> Finding:
+    """The critical ratio of estimated to true RTT, proven from both sides, and packets whose hosts misjudge."""
+    net, measured = _net(RTT), []
+    loops: dict[str, tuple[Protocol, str, float | None]] = {
+        "QI-RCP": (QIRCP(), "continuous", 2.0 * 0.5 / pi),
+        "QI-RCP, hybrid": (QIRCP(), "hybrid", None),
+        "PIQI-RCP": (PIQIRCP(), "continuous", None),
+        "PIQI-RCP, hybrid": (PIQIRCP(), "hybrid", None),
+        "XCP, free queue": (XCP(), "continuous", critical_ratio(0.4, 0.226)),
+        "RCP, free queue": (RCP(), "continuous", critical_ratio(0.4, 1.0)),
+        "RCP without queue term": (RCP(queue_term=False), "continuous", 2.0 * 0.4 / pi),
+        "XCP, alpha = 0.4612, beta = 0.0791": (XCP(alpha=0.4612, beta=0.0791), "continuous",
+                                               critical_ratio(0.4612, 0.0791)),
+    }  # fmt: skip
+    ratios = {}
+    for name, (protocol, time, exact) in loops.items():
+        margin = rtt_margin(protocol, net, time, certify=True)
+        ratios[name] = margin.ratio
+        low, high = margin.certified or (0.0, 0.0)
+        measured.append(
+            Measure(f"{name}: critical ratio of estimated to true RTT", margin.ratio, reported=exact,
+                    note=f"proven unstable at {low:.10g}, stable at {high:.10g}; reported: the closed form. Truncating "
+                    f"clocks are not safe at RTTs of ticks: {_truncated(margin.ratio)}")
+        )  # fmt: skip
+    longer = rtt_margin(PIQIRCP(), _net(1.0), "hybrid", certify=True)
+    measured.append(Measure("PIQI-RCP, hybrid, RTT 1 s: critical ratio", longer.ratio))
+    free = [p for p in (MKC(), EMKC(), JetMax(), MaxNet(), Kelly()) if rtt_margin(p, net, "discrete").ratio == 0.0]
+    measured.append(
+        Measure("routers whose law has no RTT", ", ".join(type(p).__name__ for p in free), note="no estimate to be off")
+    )
+
+    agreed = True
+    for name, maker in (("QI-RCP", MisjudgingQIRCP), ("PIQI-RCP", MisjudgingPIQIRCP)):
+        edge = rtt_margin(maker(), net, "hybrid")
+        period = 2.0 * pi / edge.frequency * INTERVAL
+        for factor, expected in ((0.9, "unstable"), (1.1, "stable")):
+            protocol = maker(scale=edge.ratio * factor, gamma=ROOM["gamma"])
+            run = pushed_run(protocol, _net(RTT), period, 40.0, **SMALL)
+            agreed &= run.verdict.status == expected
+            said = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
+            measured.append(
+                Measure(f"{name}: packets whose hosts report {edge.ratio * factor:.4f} times the RTT",
+                        run.verdict.status, reported=expected,
+                        note=f"growth {run.verdict.growth_rate:+.4f} 1/s; reported: the hybrid model, {said:+.4f} 1/s")
+            )  # fmt: skip
+    tick, alpha = 0.0601, 1.2  # one tick and a bit less than two
+    for label, stamps, expected in (("truncated", 0.0, "unstable"), ("by timestamps", 1.0, "stable")):
+        protocol = MisjudgingQIRCP(alpha=alpha, tick=tick, stamps=stamps, gamma=ROOM["gamma"])
+        run = pushed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
+        agreed &= run.verdict.status == expected
+        measured.append(
+            Measure(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
+                    run.verdict.status, reported=expected, note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+        )  # fmt: skip
+    k = np.geomspace(0.2, 20.0, 60)
+    figure = plot.boundary_figure(
+        k, {"critical ratio / α": [critical_ratio(1.0, x) for x in k]}, None,
+        {"XCP": ([1.4125], [ratios["XCP, free queue"] / 0.4], None),
+         "RCP": ([6.25], [ratios["RCP, free queue"] / 0.4], None)},
+        x_title="k = β/α²", y_title="critical ratio / α", title="RCP and XCP, free queue: how far d may be off",
+    )  # fmt: skip
+    bears = [name for name, ratio in ratios.items() if ratio < HALF]
+    worst = ratios["XCP, free queue"]
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if len(bears) == len(ratios) else Verdict.REFUTED,
+        f"QI-RCP is stable while routers take more than {ratios['QI-RCP']:.4f} of the true mean RTT (1/pi), PIQI-RCP "
+        f"more than {ratios['PIQI-RCP, hybrid']:.4f} at 120 ms; XCP (free queue) needs {worst:.4f} and RCP "
+        f"{ratios['RCP, free queue']:.4f}, that is an overestimate. All larger ratios are safe. Packets whose hosts "
+        f"misjudge {'agree' if agreed else 'do not all agree'} with the hybrid model 10 % on either side.",
+        measured,
+        [Picture.of(figure, "How far d may be off", "The critical ratio of estimated to true RTT over beta/alpha^2.")],
+        [
+            "Every flow's estimate is off by one factor, or what routers average is; delays are the true ones.",
+            "XCP takes its control interval from its estimate, too, which the linear model does not have.",
+        ],
+    )  # fmt: skip
+
+
+@check("open-tiny", cost=30, main=False)
+def open_tiny(claim: Claim) -> Finding:
+    """RTTs below the control interval: the sampled loop in closed form, the model, and packets."""
+    share = np.array([0.03, 0.05, 0.08, 0.12, 1 / 6, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 5.0])
+    curves: dict[str, list[float]] = {}
+    for name, given in (("QI-RCP", QIRCP(interval=INTERVAL)), ("PIQI-RCP", PIQIRCP(interval=INTERVAL))):
+        for label, least in (("d as it is", 0.0), ("d at least T", INTERVAL)):
+            curves[f"{name}, {label}"] = [
+                critical_gain(given, _net(f * INTERVAL), "alpha", "hybrid", mean_rtt=[max(least, f * INTERVAL)]).value
+                for f in share
+            ]
+    closed = np.array([2.0 * f / (1.0 - 2.0 * f) if f < 0.25 else 1.0 for f in share])
+    below = share <= 1.0
+    off = float(np.abs(np.array(curves["QI-RCP, d as it is"])[below] / closed[below] - 1.0).max())
+    edges = {"QI-RCP": 0.5 / (2.0 * 1.5)}
+    edges["PIQI-RCP"] = brentq(
+        lambda f: critical_gain(PIQIRCP(interval=INTERVAL), _net(f * INTERVAL), "alpha", "hybrid").value - 0.5,
+        0.02, 0.2, xtol=1e-9,
+    )  # fmt: skip
+    safe = {name: min(values) for name, values in curves.items() if name.endswith("least T")}
+    measured = [
+        Measure("QI-RCP: largest relative distance of the hybrid model from the closed form, d <= T", off,
+                note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
+        *(Measure(f"{name}, alpha = 0.5: unstable for d/T below", edge) for name, edge in edges.items()),
+        *(Measure(f"{name}: least critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
+    ]  # fmt: skip
+    agreed = True
+    for name, maker in (("QI-RCP", MisjudgingQIRCP), ("PIQI-RCP", MisjudgingPIQIRCP)):
+        rtt = edges[name] * INTERVAL
+        for factor, tick, expected in ((0.8, 0.0, "unstable"), (1.25, 0.0, "stable"), (0.8, INTERVAL, "stable")):
+            network = Network.dumbbell("10 Gb/s", [rtt * factor])
+            hybrid = critical_gain(maker(), network, "alpha", "hybrid")
+            protocol = maker(gamma=ROOM["gamma"], tick=tick, stamps=1.0)
+            run = pushed_run(protocol, network, 2.0 * pi / hybrid.frequency * INTERVAL, 40.0, **SMALL)
+            agreed &= run.verdict.status == expected
+            clock = f", clocks of {1e3 * tick:g} ms" if tick else ""
+            measured.append(
+                Measure(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.verdict.status,
+                        reported=expected, note=f"growth {run.verdict.growth_rate:+.4g} 1/s; reported: the model")
+            )  # fmt: skip
+    figure = plot.boundary_figure(
+        share, curves, {"recommended": 0.5}, x_title="RTT / T", y_title="critical α", log_y=True,
+        title="RTTs below the control interval",
+    )  # fmt: skip
+    held = min(min(curves[name + ", d as it is"]) for name in edges) > 0.5
+    return Finding(
+        claim,
+        Verdict.CONFIRMED if held else Verdict.REFUTED,
+        f"Not below a part of T: with alpha = 0.5 QI-RCP is unstable for RTTs below T alpha/(2 (1 + alpha)) = T/6, "
+        f"PIQI-RCP below {edges['PIQI-RCP']:.4f} T. With d taken as T at least, as clocks with ticks of T make it, "
+        f"both are stable (0.03 to 5 T), QI-RCP for alpha < 1. Packets {'agree' if agreed else 'do not all agree'}.",
+        measured,
+        [Picture.of(figure, "RTTs below the control interval", "Critical alpha of the hybrid model over RTT/T.")],
+        ["Equal RTTs, T = 10 ms; the boundaries of QI-RCP depend on RTT/T alone."],
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""RTT estimates that are wrong: how far a router's d may be below the true RTT before the loop is unstable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ecc.closed_loop import law_arguments, linearize
+from ecc.linear import DelaySystem, SampledSystem, first_loss
+from ecc.models.base import Protocol
+from ecc.network import Network
+
+__all__ = ["RttMargin", "rtt_margin"]
+
+
+@dataclass(frozen=True)
+class RttMargin:
+    """The critical ratio of a router's RTT estimate to the true one.
+
+    Fields
+        ratio : the loop is stable for larger ones, and not just below; 0: for all, inf: for none.
+        frequency : of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
+        certified : (lo, hi) around the ratio, proven unstable at lo and stable at hi; None if not asked, or 0 or inf.
+    """
+
+    ratio: float
+    frequency: float
+    certified: tuple[float, float] | None
+
+
+def rtt_margin(
+    protocol: Protocol, network: Network, time: str = "continuous", certify: bool = False, **options: Any
+) -> RttMargin:
+    """Return by which factor routers may underestimate RTTs: the critical ratio of their d to the true one.
+
+    Every router takes r times the mean (or largest) RTT of the flows that cross it; delays stay as they are. Integral
+    routers have alpha/(r d) instead of alpha/d, so that r is 1 over their gain margin; with beta/(r d)^2 as well (RCP,
+    XCP with a free queue) r = alpha/(w sin w) with cos w = (sqrt(1 + 4 k^2) - 1)/(2 k), k = beta/alpha^2.
+
+    Parameters
+        protocol : Protocol. network : Network. time : as in linearize.
+        certify : also prove both sides, by ball arithmetic.
+        options : for linearize (assignment, phases, ...).
+    Returns
+        RttMargin; ratio 0 for routers whose law has no RTT.
+    Raises
+        LinearizationError: no linear model there.
+    Example
+        >>> from ecc.models import QIRCP
+        >>> round(rtt_margin(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", [0.1])).ratio, 6)  # 1/pi
+        0.31831
+    """
+    if "d" not in law_arguments(protocol.router_law):
+        return RttMargin(0.0, float("nan"), None)
+    crosses, rtts = network.incidence, network.rtts
+    taken = np.max if protocol.scaling_rtt == "max" else np.mean
+    own = np.array([taken(rtts[through]) if through.any() else 1.0 for through in crosses.T])
+
+    def family(gain: float) -> DelaySystem | SampledSystem:
+        return linearize(protocol, network, time, mean_rtt=own / gain, **options)
+
+    lost = first_loss(family, certify=certify)
+    ratio = 1.0 / lost.value if lost.value > 0.0 else inf
+    proven = (1.0 / lost.certified[1], 1.0 / lost.certified[0]) if lost.certified else None
+    return RttMargin(ratio, lost.frequency, proven)

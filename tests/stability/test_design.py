@@ -1,0 +1,123 @@
+"""Gains that decay fastest: closed forms, margins, proofs, and mixes of RTTs."""
+
+from math import exp, inf, log, pi, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecc.closed_loop import linearize
+from ecc.errors import ConvergenceError
+from ecc.linear import DelaySystem
+from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
+from ecc.network import Network
+from ecc.stability import decay_rate, design, least_decay
+
+RTT = 0.12
+ALPHA = {"alpha": (0.01, 2.0)}
+
+
+def net(*rtts):
+    return Network.dumbbell("1 Gb/s", list(rtts))
+
+
+def test_fastest_integral_loop_has_a_double_root():
+    found = design(QIRCP(), net(RTT), ALPHA)
+    assert found.gains["alpha"] == pytest.approx(exp(-1.0), rel=1e-6) == found.protocol.alpha
+    assert 1.0 - 1e-5 < found.decay * RTT < 1.0
+    assert found.before * RTT == pytest.approx(0.7940236, rel=1e-6)
+    assert found.proofs[0].stable and found.proofs[0].line == pytest.approx(-found.decay)
+    assert found.margins[0].gain_margin == pytest.approx(exp(1.0) * pi / 2.0, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_gain_margin_binds():
+    found = design(QIRCP(), net(RTT), ALPHA, gain_margin=6.0)
+    assert found.gains["alpha"] == pytest.approx(pi / 12.0, rel=1e-6)
+    turned = design(QIRCP(), net(RTT), ALPHA, phase_margin=1.4)
+    assert turned.gains["alpha"] == pytest.approx(pi / 2.0 - 1.4, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_fastest_loop_with_a_free_queue_has_a_triple_root():
+    root = sqrt(2.0) - 2.0
+    found = design(XCP(), net(RTT), {"alpha": (0.1, 1.0), "beta": (0.01, 1.0)})
+    assert found.gains["alpha"] == pytest.approx(2.0 * (root + 1.0) * exp(root), rel=1e-4)
+    assert found.gains["beta"] == pytest.approx((10.0 * root + 6.0) * exp(root), rel=1e-4)
+    assert -root * 0.99 < found.decay * RTT < -root
+
+
+@pytest.mark.slow
+def test_piqi_rcp_decays_faster_than_any_integral_loop():
+    ranges = {"alpha": (0.1, 0.5), "tau1": (0.1, 1.95), "tau2": (0.1, 10.0)}
+    found = design(PIQIRCP(), net(RTT), ranges, "hybrid")
+    assert 1.7 < found.decay * RTT < 2.0
+    assert linearize(found.protocol, net(RTT), "hybrid").certify(-0.01 * found.decay).stable
+
+
+def test_lead_of_a_quarter_rtt_doubles_the_decay():
+    lead = DelaySystem([-4.0 * exp(-2.0)], [1.0], neutral=[exp(-2.0)], neutral_delays=[1.0])
+    assert lead.certify(-1.98).stable is True
+    assert abs(lead.characteristic(-2.0 + 1e-3)) < 1e-9  # a triple root, where the neutral part's own line is
+    assert lead.essential_abscissa == pytest.approx(-2.0)
+
+
+@pytest.mark.slow
+def test_several_networks_are_as_fast_as_the_slowest():
+    found = design(QIRCP(), [net(RTT), net(0.5 * RTT)], {"alpha": (0.3, 0.5)})
+    assert found.decay * RTT == pytest.approx(1.0, rel=1e-5)
+    assert len(found.margins) == len(found.proofs) == 2
+
+
+def test_decay_of_what_ends():
+    assert decay_rate(linearize(JetMax(tau=1.0), net(RTT), "discrete")) == inf
+    loop = linearize(JetMax(tau=0.5, interval=0.1), net(0.1), "discrete")
+    assert decay_rate(loop) == pytest.approx(log(2.0) / 0.1)
+
+
+@pytest.mark.property
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(0.005, 2.0), min_size=1, max_size=6))
+def test_every_mix_decays_once_in_its_largest_rtt(rtts):
+    """docs/gain_design.md, statement 1."""
+    line = -(1.0 - 1e-6) / max(rtts)
+    assert linearize(QIRCP(alpha=exp(-1.0)), net(*rtts)).certify(line).stable
+
+
+@pytest.mark.slow
+def test_least_decay_of_a_range():
+    assert least_decay(QIRCP(alpha=exp(-1.0)), 0.3 * RTT, RTT).value * RTT == pytest.approx(1.0, rel=1e-4)
+    gains = XCP(alpha=0.461, beta=0.0791)
+    worst = least_decay(gains, 0.1 * RTT, RTT)
+    assert worst.found * RTT == pytest.approx(0.483, abs=2e-3)
+    assert worst.value == pytest.approx(worst.found, rel=3e-3)
+    assert decay_rate(linearize(gains, net(*worst.rtts))) == pytest.approx(worst.found, rel=1e-6)
+    rng = np.random.default_rng(1)
+    drawn = rng.uniform(0.1 * RTT, RTT, (20, 4)).tolist()
+    assert min(decay_rate(linearize(gains, net(*mix))) for mix in drawn) > 0.99 * worst.found
+
+
+@pytest.mark.parametrize(
+    "networks, ranges, options, message",
+    [
+        ([], ALPHA, {}, "networks must be at least one, got none"),
+        (net(RTT), {"beta": (0.1, 1.0)}, {}, "parameter must be one of alpha.*, got 'beta'"),
+        (net(RTT), {"alpha": (1.0, 0.1)}, {}, r"range of alpha must be 0 < lowest < highest, got \(1.0, 0.1\)"),
+        (net(RTT), ALPHA, {"gain_margin": 0.5}, "gain_margin must be >= 1, got 0.5"),
+        (net(RTT), ALPHA, {"phase_margin": -1.0}, "phase_margin must be >= 0, got -1.0"),
+        (net(RTT), ALPHA, {"delay_margin": -1.0}, "delay_margin must be >= 0, got -1.0"),
+    ],
+)
+def test_refusals(networks, ranges, options, message):
+    with pytest.raises(ValueError, match=message):
+        design(QIRCP(), networks, ranges, **options)
+
+
+def test_other_refusals():
+    with pytest.raises(ConvergenceError, match="no gains found that are stable and have the margins"):
+        design(QIRCP(), net(RTT), {"alpha": (2.0, 3.0)})
+    with pytest.raises(ValueError, match="range must be 0 < least_rtt < largest_rtt, got 0.2 and 0.1 s"):
+        least_decay(QIRCP(), 0.2, 0.1)
+    with pytest.raises(ValueError, match="rtt must be 'mean' for all mixes, got 'max'"):
+        least_decay(RCP(rtt="max"), 0.1, 0.2)
