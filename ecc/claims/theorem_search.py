@@ -55,19 +55,27 @@ def open_theorems(claim: Claim) -> Finding:
             "least found": (list(range(1, len(found) + 1)), [s.least.ratio for s in found], None),
             "largest found": (list(range(1, len(found) + 1)), [min(s.largest.ratio, 10.0) for s in found], None),
         },
-        x_title="theorem, in the order of the table",
+        x_title="theorem",
         y_title="critical gain / bound (10: or more)",
         log_x=False,
         log_y=True,
         title="Published bounds beside the worst loops found",
     )
+    figure.update_xaxes(tickvals=list(range(1, len(found) + 1)), ticktext=order, tickangle=-45)
     return Finding(
         claim,
         Verdict.CONDITIONAL if broken else Verdict.CONFIRMED,
         f"{len(found) - len(failed)} of {len(found)} theorems stand against {loops} loops. Contradicted, by loops that "
         f"are proven unstable below the bound: {'; '.join(_word(s) for s in failed) or 'none'}.",
         [m for s in found for m in _measures(s)],
-        [Picture.of(figure, "Critical gain over bound", "In this order: " + ", ".join(order) + ".")],
+        [
+            Picture.of(
+                figure,
+                "Critical gain over bound",
+                "Of each theorem, the loops with the least and the largest critical gain relative to its bound: "
+                "below 1 the theorem is contradicted, above 1 the bound is not sharp there.",
+            )
+        ],
         [
             "T/D -> 0 is read as T <= D_min/100, tau1 + 2 tau2 < 2; the theorems on PIQI-RCP state no more than T/D.",
             "A search proves what it finds, and nothing of what it does not find.",
