@@ -115,7 +115,7 @@ def open_regions(claim: Claim) -> Finding:
                 run = pushed_run(protocol, run_network(mix, 1.2), 1.2, 40.0, engine=engine)
                 measures.append(
                     Measure(f"{name} with its queue >= 0 in a {engine} run, {label}", run.verdict.status,
-                            note=f"growth {run.verdict.growth_rate:+.4f} 1/s; the queue at rest is empty: see text")
+                            note=f"growth {run.verdict.growth_rate:+.4f} 1/s; at rest it is empty: see assumptions")
                 )  # fmt: skip
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
         p.stable for (_, label), p in proofs.items() if label.startswith("all")
