@@ -224,9 +224,11 @@ def jetmax_topology(
 ) -> Parts:
     """T1 to T5, T3 with its delay spikes; flows start up to `spread` seconds late, as the seed draws.
 
+    T2 has 100 Mb/s: with 10 the difference of two rates of EMKC-AVQ, stable in T2, would only change sign each RTT.
+
     `last_first` turns the order of the starts about; `spikes` says whether ACKs are held up as in T3.
     """
-    bare = getattr(Network, name)(**options)
+    bare = getattr(Network, name)(**({"capacity": "100 Mb/s"} if name == "T2" else {}) | options)
     starts = np.array([flow.start for flow in bare.flows])
     starts = starts.max() - starts if last_first else starts
     starts += np.random.default_rng(seed).uniform(0.0, spread, bare.n_flows)
