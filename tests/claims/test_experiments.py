@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 from ecc.claims import crosscheck, experiments, measures
 from ecc.claims.content import code_digest, function_digest
 from ecc.claims.ledger import Claim, Verdict, claims
 from ecc.claims.setups import SETUPS, build
 from ecc.claims.store import Store
-from ecc.models import JetMax
+from ecc.models import RCP, JetMax
+from ecc.network import Network
 from ecc.packet.hook_time import nanoseconds
 from ecc.scenario import Scenario
 
@@ -44,6 +49,11 @@ def judged(results, quick=False, **changes):
         values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
         rows.append({"values": values, "series": None, "seconds": 0.5})
     return experiments.judge(about, jobs, rows, quick)
+
+
+def made_run(time, rate, flows=None):
+    """A run of these rates, as measures see it."""
+    return SimpleNamespace(data={"time": xr.DataArray(time)}, rate=xr.DataArray(rate), flows=flows)
 
 
 def holds(version, label, seed, measure):
@@ -258,6 +268,38 @@ def test_entries_name_what_there_is(about):
             assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
     for item in about.experiment["expect"]:
         assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
+
+
+def test_joining_is_the_mean_time_of_those_who_join():
+    """From each start to the next one: 1.5 and 0.5 s until a rate stays within a tenth of where it ends."""
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1] * 3, starts=[0.0, 2.0, 6.0]), RCP(), 10.0)
+    time = np.arange(0.5, 10.1, 0.5)
+    rates = np.full((len(time), 3), 5.0)
+    rates[(time > 2.0) & (time <= 3.5), 1] = 1.0
+    rates[(time > 6.0) & (time <= 6.5), 2] = 1.0
+    run = made_run(time, rate=rates)
+    assert measures.get("joining").function(run, scenario, until=10.0) == pytest.approx(1.0)
+
+
+def test_the_highest_fair_share_is_that_of_the_fewest_flows():
+    scenario = Scenario(Network.dumbbell("12 Mb/s", rtts=[0.1]), RCP(), 6.0)
+    time = np.arange(1.0, 7.0)
+    flows = pd.DataFrame({"start": [0.0, 0.0, 2.5], "finish": [np.nan, 4.0, 5.5]})  # 2, 2, 3, 3, 2, 1 of them
+    run = made_run(time, rate=np.full((6, 1), 5e6), flows=flows)
+    highest = measures.get("highest_fair_share").function
+    assert highest(run, scenario) == 12e6
+    assert highest(run, scenario, between=[1.0, 5.0]) == 6e6
+    assert highest(run, scenario, over=2) == 9e6
+    share = measures.get("share_of_active").function(run, scenario, flow=0)
+    assert share == pytest.approx(5.0 / np.mean([6, 6, 4, 4, 6, 12]))
+
+
+def test_jetmax_topologies_as_the_ledger_reads_them():
+    parts = {name: build("jetmax_topology", {"name": name}, 1) for name in ("T1", "T2", "T3")}
+    assert [float(part["network"].links[0].capacity) for part in parts.values()] == [10e6, 100e6, 10e6]
+    assert [len(part["impairments"]) for part in parts.values()] == [0, 0, 1]
+    assert len(build("jetmax_topology", {"name": "T2", "spikes": True}, 1)["impairments"]) == 1
+    assert not build("jetmax_topology", {"name": "T3", "spikes": False}, 1)["impairments"]
 
 
 def test_unknown_names_are_refused():
