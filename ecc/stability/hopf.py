@@ -98,9 +98,9 @@ def hopf(
         ValueError: several links, another time, a gain that loses no stability, or loses it without an oscillation (at
             frequency 0 or pi), or by several roots at once.
         LinearizationError: no equilibrium there, or a law that switches, or bends, at it.
-    Notes: RCP with its queue term has a free queue, as in linearize. Flows of one RTT move as one. d is what it is at
-        rest, where runs weigh unlike RTTs by the rates of the moment. The derivatives are exact, by jets; the speed is
-        a central difference.
+    Notes: RCP with its queue term has a free queue, as in linearize. Flows of one RTT move as one. A mean RTT
+        weighs those of flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a
+        central difference.
     Example
         >>> from ecc.models import QIRCP
         >>> found = hopf(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
@@ -181,19 +181,29 @@ class _Loop:
         first = told + 1
         self.queue = first + len(groups) if self._feels_queue(laws.router_law, supply) else 0
         self.size = first + len(groups) + bool(self.queue)
+        moves = "d" in law_arguments(laws.router_law) and protocol.scaling_rtt == "mean" and len(set(around)) > 1
+        if moves:  # d is weighted by the rates of the moment: RTT times rate, added up, over y
+            carried, mean_rtt = self.size, self.size + 1
+            self.size += 2
         self.leads: list[Callable[[complex], tuple[complex, complex]]] = [_value] * self.size
         self.terms: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Place]] | None] = [None] * self.size
         # prices beside bit/s: variables are shares of what they are at rest
         self.scale = np.full(self.size, y / many)
         self.scale[self.y] = y
-        self.linear = [(self.y, first + g, float(sum(k == at for k in zip(around, point.rates.tolist(), strict=True))),
-                        float(at[0])) for g, at in enumerate(groups)]  # fmt: skip
+        counts = [float(sum(k == at for k in zip(around, point.rates.tolist(), strict=True))) for at in groups]
+        self.linear = [(self.y, first + g, counts[g], float(at[0])) for g, at in enumerate(groups)]
         if self.queue:
             self.leads[self.queue] = _difference if sampled else _derivative
             self.linear.append((self.queue, self.y, T if sampled else 1.0, 0.0))
             self.scale[self.queue] = y * d
         self.scale[state] = abs(R) or 1.0
         heard = {"y": (self.y, 0.0), "y_prev": (self.y, step), "q": (self.queue, 0.0)}
+        if moves:
+            unit = T if sampled else 1.0
+            self.linear += [(carried, first + g, counts[g] * at[0] * unit, float(at[0])) for g, at in enumerate(groups)]
+            self.terms[mean_rtt] = (_quotient, {"a": y * d, "b": y}, {"a": (carried, 0.0), "b": (self.y, 0.0)})
+            self.scale[carried], self.scale[mean_rtt] = y * d, d
+            heard["d"] = (mean_rtt, 0.0)
         own = (state, step if sampled else 0.0)
         self.terms[state] = (laws.router_law, supply, {"R": own, **heard})
         if remembers and not sampled:
@@ -282,6 +292,10 @@ def _along(law: Callable[..., Any], at: dict[str, Any], places: dict[str, Place]
     if any(isnan(c) for c in found):
         raise LinearizationError(f"the law bends at the equilibrium: in {', '.join(moving)} it has no third derivative")
     return found
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b
 
 
 def _value(s: complex) -> tuple[complex, complex]:

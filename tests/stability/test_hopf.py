@@ -6,7 +6,7 @@ from math import pi, sqrt
 import numpy as np
 import pytest
 
-from ecc.claims.oscillations import fundamental, integral_orbit, proportional_orbit, swing
+from ecc.claims.oscillations import MIX, fundamental, integral_orbit, proportional_orbit, swing
 from ecc.closed_loop import law_arguments
 from ecc.errors import LinearizationError
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
@@ -95,6 +95,17 @@ def test_runs_settle_on_the_predicted_cycle():
         found = hopf(protocol, net(), gain, "discrete")
         beyond = replace(protocol, **{gain: 1.01 * found.value})
         assert swing(beyond, 0.1, time="discrete") == pytest.approx(found.amplitude(1.01 * found.value), rel=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "protocol, gain", [(PIQIRCP(gamma=0.5), "alpha"), (Kelly(), "kappa"), (QIRCP(gamma=0.5), "alpha")]
+)
+def test_recurrences_of_unlike_rtts_settle_on_the_predicted_cycle(protocol, gain):
+    found = hopf(protocol, net(*MIX), gain, "discrete")
+    beyond = replace(protocol, **{gain: 1.003 * found.value})
+    ends = swing(beyond, 0.1, rtts=MIX, duration=1500.0, time="discrete")
+    assert ends == pytest.approx(found.amplitude(1.003 * found.value), rel=0.03)
 
 
 @pytest.mark.parametrize(
