@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from math import pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,13 @@ from ecc.models.base import Protocol
 from ecc.models.jet import gradient
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
-from ecc.stability import bottleneck_assignment, critical_gain, empty_queue_boundary, empty_queue_growth
+from ecc.stability import (
+    bottleneck_assignment,
+    critical_gain,
+    empty_queue_boundary,
+    empty_queue_growth,
+    pushed_run,
+)
 from ecc.stability.networks import links_alone, mean_rtts
 
 NETWORKS = 20
@@ -153,6 +161,39 @@ def _xcp_runs(flows: int) -> tuple[float, float, float]:
     return growth, float(peaks[-1]), float(rate.std() / rate.mean())
 
 
+TWO_LINKS = Network(
+    [Link("400 Mb/s", 0.005), Link("100 Mb/s", 0.005)],
+    [Flow([0], access_delay=delay) for delay in (0.145, 0.195, 0.245)] + [Flow([0, 1], access_delay=0.04)] * 2,
+)
+"""Flows of 300, 400 and 500 ms that follow the first link, and two of 100 ms that follow the second."""
+
+
+def _two_links() -> list[Measure]:
+    """PIQI-RCP on two links: its critical alpha, link by link and as a whole, and runs on both sides."""
+    protocol = PIQIRCP(gamma=0.8)
+    d = mean_rtts(protocol, TWO_LINKS)
+    whole = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid", certify=True, mean_rtt=d)
+    alone = [
+        critical_gain(part.protocol, part.network, "alpha", "hybrid", mean_rtt=[part.mean_rtt]).value / part.share
+        for part in links_alone(protocol, TWO_LINKS)
+    ]
+    by_flow = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid").value
+    low, high = whole.certified or (float("nan"), float("nan"))
+    period = 2.0 * pi / whole.frequency * protocol.interval
+    measures = [
+        Measure("PIQI-RCP on two links, hybrid, d over packets: critical alpha", whole.value,
+                note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
+                f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
+    ]  # fmt: skip
+    for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
+        run = pushed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
+        measures.append(
+            Measure(f"the same at {factor:g} of it, {engine} run", run.verdict.status,
+                    note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+        )  # fmt: skip
+    return measures
+
+
 @check("open-networks", cost=28, main=False)
 def open_networks(claim: Claim) -> Finding:
     """Proofs for networks and for their links; the gain that bears every network; where queues break the triangle."""
@@ -212,6 +253,7 @@ def open_networks(claim: Claim) -> Finding:
             Measure("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
                     by_flow[counts.index(9)].value, note=f"proven stable at {nine[0]:.9f}, unstable at {nine[1]:.9f}"),
             Measure("the same, d over packets", by_packet),
+            *_two_links(),
             *(Measure(f"XCP's own gains, {n} flows held back: abscissa of the long flow's loop", loop.spectral_abscissa,
                       "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; fluid {growth:+.4f} 1/s, "
                       f"after 60 s {end:.1e} off its rate; paced packets swing by {swing:.2%}")
