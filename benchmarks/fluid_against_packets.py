@@ -8,6 +8,7 @@ prints the tables of docs/fluid_against_packets.md; with a folder it writes two 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,10 @@ def setup(name: str, packet_size: int = 1000) -> tuple[Network, float, float]:
         network = Network.dumbbell("100 Mb/s", [0.12] * 51, delay=0.05, starts=starts, packet_size=packet_size)
         return network, 45.0, 15.0
     if name == "th-f22":
-        return Network.parking_lot(["970 Mb/s", "800 Mb/s"], starts=[0.0, 15.0, 30.0]), 60.0, 30.0
-    return Network.dumbbell("1 Gb/s", [0.22, 0.03], starts=[0.0, 30.0]), 60.0, 30.0
+        network = Network.parking_lot(["970 Mb/s", "800 Mb/s"], starts=[0.0, 15.0, 30.0])
+    else:
+        network = Network.dumbbell("1 Gb/s", [0.22, 0.03], starts=[0.0, 30.0])
+    return Network(network.links, [replace(flow, packet_size=packet_size) for flow in network.flows]), 60.0, 30.0
 
 
 def measure(name: str, protocol: Protocol, packet_size: int = 1000) -> np.ndarray:
@@ -63,10 +66,14 @@ def table() -> None:
 
 def reasons() -> None:
     """Print how gaps close: with smaller packets, and RCP's with routers that learn of RTTs from fewer packets."""
-    for label, protocol in (("PIQI-RCP", PIQIRCP()), ("XCP, paced", XCP(paced=True))):
+    for size in (2000, 1000, 500, 250):
+        fluid, packets = measure("th-f11", PIQIRCP(), size)
+        print(f"th-f11, PIQI-RCP, packets of {size} bytes: peak {fluid[0] / packets[0] - 1.0:+.1%}", flush=True)
+    for name in ("th-f11", "th-f22", "ev-f5"):  # windows open with the same bytes
         for size in (2000, 1000, 500, 250):
-            fluid, packets = measure("th-f11", protocol, size)
-            print(f"th-f11, {label}, packets of {size} bytes: peak {fluid[0] / packets[0] - 1.0:+.1%}", flush=True)
+            fluid, packets = measure(name, XCP(paced=True, initial=2000 / size), size)
+            both = (f"{what} {fluid[k] / packets[k] - 1.0:+.1%}" for k, what in enumerate(("peak", "settle")))
+            print(f"{name}, XCP, paced, packets of {size} bytes: {', '.join(both)}", flush=True)
     for size in (1000, 250, 100):
         fluid, packets = measure("th-f11", JetMax(floor=1000.0 / size), size)
         print(f"th-f11, JetMax, packets of {size} bytes: peak {fluid[0] / packets[0] - 1.0:+.1%}", flush=True)

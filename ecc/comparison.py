@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.measures import settle_time
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -36,7 +37,8 @@ class Comparison:
     - parted: first time at which they differ by more than `tolerance` of `scale`, NaN if never; apart: share of the
       time for which they do. The scale is the larger of the two peaks, for a queue at least ten packets.
     - fluid_end, packet_end: means over the last sixth of the run; fluid_settled, packet_settled: time from which on
-      averages over `window` stay within `tolerance` of the scale of that
+      averages over `window` stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they
+      do not
 
     `apart`: for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
     """
@@ -113,8 +115,8 @@ def compare(
     as_fluid = fluid.simulate(scenario, sample=period, progress=lambda done: share(0.5 * done), **options)
     as_packets = packet.simulate(scenario, sample=period, progress=lambda done: share(0.5 + 0.5 * done), **options)
     time, (of_fluid, of_packets) = _common(as_fluid, as_packets)
-    if not len(time):
-        raise ValueError(f"nothing to compare: the fluid run ended with {as_fluid.stopped!r}")
+    if len(time) < 2:
+        raise ValueError(f"nothing to compare in {len(time)} samples: the fluid run ended with {as_fluid.stopped!r}")
     packet_size = float(max(np.max(flow.packet_size) for flow in scenario.network.flows))
     rows = []
     apart = {name: np.zeros(of_fluid[name].shape, dtype=bool) for name in ("rate", "queue")}
@@ -127,7 +129,10 @@ def compare(
             scale = max(*peaks, _PACKETS * packet_size if name == "queue" else 0.0)
             beyond = apart[name][:, index] = np.abs(gap) > bar * scale
             ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
-            settled = [_settled(time, values, end, bar * scale) for values, end in zip(smooth, ends, strict=True)]
+            settled = [
+                float(time[0]) + settle_time(time, values, end, bar, scale or 1.0)  # of a flow that sends nothing
+                for values, end in zip(smooth, ends, strict=True)
+            ]
             at = int(np.argmax(np.abs(gap)))
             rows.append({
                 "series": name, "index": index, "fluid": a.mean(), "packet": b.mean(), "fluid_peak": peaks[0],
@@ -154,9 +159,3 @@ def _averaged(values: FloatArray, samples: float) -> FloatArray:
     begins = np.maximum(0, ends - width)
     means: FloatArray = (sums[ends] - sums[begins]) / (ends - begins)
     return means
-
-
-def _settled(time: FloatArray, values: FloatArray, end: float, band: float) -> float:
-    """When values are within a band around their end for good; the start of the run where they always are."""
-    outside = np.flatnonzero(np.abs(values - end) > band)
-    return float(time[outside[-1]]) if len(outside) else 0.0

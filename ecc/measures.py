@@ -35,38 +35,43 @@ def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]
     return t, x
 
 
-def settle_time(time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02) -> float:
+def settle_time(
+    time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02, scale: float | None = None
+) -> float:
     """Return the time from which on a signal stays within a band around its final value.
 
     The settling time of control (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
 
     Parameters
-        time : shape (n,), s, increasing. signal : shape (n,). final : float, not 0. The value it settles at.
-        band : float, > 0. Half the width of the band, as a share of `final`.
+        time : shape (n,), s, increasing. signal : shape (n,). final : float. The value it settles at.
+        band : float, > 0. Half the width of the band, as a share of `scale`.
+        scale : float, > 0. None: the size of `final`, which then must not be 0.
     Returns
         settle_time : s; 0 for a signal that never leaves the band, inf for one that is outside at the end. Between
             samples the signal is taken for straight.
     Raises
-        ValueError: arrays of different length, time that does not increase, `final` = 0, band <= 0.
+        ValueError: arrays of different length, time that does not increase, `final` = 0 without a scale, band <= 0,
+            scale <= 0.
     Example
         >>> t = np.linspace(0, 10, 1001)
         >>> round(settle_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
         3.912
     """
     t, x = _signal(time, signal)
-    if not (np.isfinite(final) and final != 0.0):
+    if not (np.isfinite(final) and (final != 0.0 or scale is not None)):
         raise ValueError(f"final must be finite and not 0, got {final!r}")
     if not band > 0.0:
         raise ValueError(f"band must be > 0, got {band!r}")
-    off = np.abs(x / final - 1.0)
-    outside = np.flatnonzero(off > band)
+    if scale is not None and not scale > 0.0:
+        raise ValueError(f"scale must be > 0, got {scale!r}")
+    off, most = x - final, band * (abs(final) if scale is None else scale)
+    outside = np.flatnonzero(np.abs(off) > most)
     if len(outside) == 0:
         return 0.0
     k = int(outside[-1])
     if k == len(t) - 1:
         return float(np.inf)
-    edge = 1.0 + band if x[k] / final > 1.0 else 1.0 - band
-    share = (edge - x[k] / final) / (x[k + 1] / final - x[k] / final)
+    share = (np.copysign(most, off[k]) - off[k]) / (off[k + 1] - off[k])
     return float(t[k] + share * (t[k + 1] - t[k]) - t[0])
 
 

@@ -32,6 +32,7 @@ def test_settle_times_at_the_edges():
     assert settle_time(TIME, np.ones_like(TIME), 1.0) == 0.0
     assert settle_time(TIME, TIME, 100.0) == np.inf
     assert settle_time(5.0 + TIME, -np.exp(-TIME) - 1.0, -1.0, 0.1) == pytest.approx(np.log(10.0), rel=1e-3)
+    assert settle_time(TIME, np.exp(-TIME), 0.0, 0.1, scale=2.0) == pytest.approx(np.log(5.0), rel=1e-3)
 
 
 def test_overshoot_from_above():
@@ -91,6 +92,7 @@ def test_responses_of_runs():
         (lambda: settle_time(-TIME, TIME, 1.0), "time must increase"),
         (lambda: settle_time(TIME, TIME, 0.0), "final must be finite and not 0, got 0.0"),
         (lambda: settle_time(TIME, TIME, 1.0, 0.0), "band must be > 0, got 0.0"),
+        (lambda: settle_time(TIME, TIME, 0.0, scale=0.0), "scale must be > 0, got 0.0"),
         (lambda: settle_time(TIME, np.full_like(TIME, np.nan), 1.0), "signal must be finite, got"),
         (lambda: overshoot([], 1.0), "signal must be finite and of shape"),
         (lambda: overshoot([1.0], 0.0), "final must be finite and not 0"),

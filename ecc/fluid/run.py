@@ -42,7 +42,8 @@ def simulate(
 
     Continuous runs solve delay differential equations (module ecc.fluid.continuous says which), discrete ones the
     papers' recurrences, one step a control interval with delays rounded up (ecc.fluid.recurrence). Protocols of windows
-    have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows).
+    have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows); so has XCP, whose routers
+    grant an interval what the last one left (ecc.fluid.granted), and JetMax, which steps (ecc.fluid.stepped).
 
     Parameters
         scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses and,
@@ -63,7 +64,8 @@ def simulate(
             for are the longest.
         clocking : of windows: "self", ACKs let out what they acknowledge, so that queues follow windows within an RTT;
             "integrator", a flow sends at its window over its RTT, as in the models of Low and others where queues
-            integrate that rate less the capacity. Verdicts differ: docs/fluid_against_packets.md.
+            integrate that rate less the capacity, and XCP's routers heed averages all the time. Verdicts differ:
+            docs/fluid_against_packets.md.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
@@ -111,7 +113,8 @@ def simulate(
     from ecc.closed_loop import law_arguments
 
     windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
-    if clocking != "self" and not windows:
+    grants = protocol.interval_law is not None and time == "continuous" and clocking == "self"
+    if clocking != "self" and not (windows or protocol.windowed):
         raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
@@ -137,6 +140,7 @@ def simulate(
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
     from ecc.fluid.beginning import Beginning
     from ecc.fluid.continuous import run_continuous
+    from ecc.fluid.granted import run_granted
     from ecc.fluid.laws import CompiledLaws
     from ecc.fluid.recurrence import run_recurrence
     from ecc.fluid.stepped import run_stepped
@@ -158,6 +162,10 @@ def simulate(
     if time == "continuous" and protocol.stepping is not None:
         ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
         outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+    if grants:
+        ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
+        outcome = run_granted(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
     laws = CompiledLaws(protocol)
     beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)

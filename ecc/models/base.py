@@ -206,6 +206,16 @@ class Protocol(ABC):
         return None
 
     @property
+    def interval_law(self) -> Callable[..., float] | None:
+        """How long routers count (of d) before they share out what is left (`ecc.fluid.granted`); None: they do not."""
+        return None
+
+    @property
+    def queue_interval_law(self) -> Callable[..., float] | None:
+        """With `interval_law`: how long a router seeks the lowest queue (of d, q and C)."""
+        return None
+
+    @property
     def stepping(self) -> Stepping | None:
         """How sources move in steps (`ecc.fluid.stepped`); None: they follow what they hear all the time."""
         return None

@@ -34,6 +34,7 @@ that may be negative: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, pi, sqrt
 from typing import Any
@@ -156,6 +157,24 @@ class XCP(Protocol):
         """EVAL (2), for a rate and its change or a window and its change."""
         return x + R
 
+    @staticmethod
+    def time_to_measure(d: Any, p: Any) -> Any:
+        """The control interval T."""
+        return min(max(d, p.least_interval), p.largest_interval)
+
+    @staticmethod
+    def time_to_look(d: Any, q: Any, C: Any) -> Any:
+        """For how long the lowest queue is sought: half an RTT without queues (draft-falk-xcp-spec)."""
+        return max((d - q / C) / 2.0, LEAST_QUEUE_INTERVAL)
+
+    @property
+    def interval_law(self) -> Callable[..., float] | None:
+        return self.time_to_measure
+
+    @property
+    def queue_interval_law(self) -> Callable[..., float] | None:
+        return self.time_to_look
+
     @property
     def router_clock(self) -> str:
         return "rtt"
@@ -257,7 +276,7 @@ def shared_out(y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
     return T * (h + max(phi, 0.0)) / (d * d), T * (h + max(-phi, 0.0)) / (d * d)
 
 
-source_law = XCP.source_law
+source_law, time_to_measure, time_to_look = XCP.source_law, XCP.time_to_measure, XCP.time_to_look
 
 
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -299,7 +318,7 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     if env.now >= link.queue_due:
         link.q = 8.0 * link.lowest
         link.lowest = env.queue
-        link.queue_due = env.now + max((link.d - 8.0 * env.queue / env.capacity) / 2.0, LEAST_QUEUE_INTERVAL)
+        link.queue_due = env.now + time_to_look(link.d, 8.0 * env.queue, env.capacity)
     if env.now >= link.control_due:
         control(link, p, env)
     env.next_interval = min(link.queue_due, link.control_due) - env.now
@@ -310,7 +329,7 @@ def control(link: Any, p: Any, env: Any) -> None:
     link.up_left = link.down_left = link.up = link.down = 0.0
     if link.spacing > 0.0:
         link.d = link.rtt_peak if p.use_max > 0.0 else link.rtt_spacing / link.spacing
-    T = min(max(link.d, p.least_interval), p.largest_interval)
+    T = time_to_measure(link.d, p)
     if link.arrived > 0.0:
         y = 8.0 * link.arrived / (env.now - link.opened)
         link.up_left, link.down_left = shared_out(y, link.q, env.capacity, link.d, T, p)
