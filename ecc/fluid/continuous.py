@@ -3,7 +3,7 @@
 For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the control interval:
 
     R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T     within its range
-    q_l' = y_l(t) - C_l                                                        within 0 and the buffer; the rest is lost
+    q_l' = y_l(t) - C_l(t)                                                     within 0 and the buffer; the rest is lost
     x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          where it steps from its own rate
     x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
@@ -82,6 +82,10 @@ def run_continuous(
     }  # fmt: skip
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
+    plans = [fluid.capacities(link) for link in range(L)]
+    schedule = [plan[0] for plan in plans]
+    changing = [np.concatenate(parts) for parts in zip(*plans, strict=True)]
+    levels = np.concatenate([np.cumsum([0.0, *(C[:-1] * np.diff(times))]) for times, C, _ in plans])
     numbers, indices = _packed(
         {
             "links": L, "groups": G, "remembers": laws.remembers, "measures": measures, "by_flow": laws.by_flow,
@@ -96,7 +100,8 @@ def run_continuous(
             **{name: place.start for name, place in block.items()},
         },
         {
-            "capacity": fluid.capacity, "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
+            "begins": changing[0], "capacity": changing[1], "told": changing[2], "level": levels,
+            "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
             "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "fewest": fluid.fewest, "steady": fluid.steady,
@@ -110,7 +115,7 @@ def run_continuous(
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
-            "listens": np.concatenate(fluid.listens),
+            "listens": np.concatenate(fluid.listens), "changes": np.cumsum([0, *map(len, schedule)]),
         },
     )  # fmt: skip
     place = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
@@ -141,7 +146,8 @@ def run_continuous(
         lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
     end = float(samples[-1])
-    gates = _gates(fluid, opens, T)
+    changes = np.unique(changing[0])[1:]
+    gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
     run = Integration(
         y,
@@ -168,6 +174,7 @@ def run_continuous(
         hints=rates.HINTS_PER_CROSSING * crossings,
     )
     w = run.work
+    w.clock[core.END] = min([end, *changes])
     w.indices[rates.TABLE] = run.table.ctypes.data
     stops = w.numbers[place["stops"] :][:G]
     finished = fluid.stop.copy()
@@ -176,6 +183,11 @@ def run_continuous(
     try:
         while status in (core.PAUSED, core.CAUGHT):
             status = run.advance(_SLICE)
+            if status == core.DONE and run.now < end:  # capacities change, and with them what routers may say
+                status = core.PAUSED
+                run.work.clock[core.END] = min([end, *changes[changes > run.now]])
+                if laws.remembers:
+                    _bound(run, block["state"], protocol, [float(p[2][p[0] <= run.now][-1]) for p in plans])
             if status == core.CAUGHT:
                 g = run.counted(core.COMPONENT) - sent
                 stops[g] = finished[g] = run.now
@@ -245,10 +257,18 @@ def _echoes(fluid: FluidNetwork, g: int, T: float) -> FloatArray:
     return np.concatenate([[0.0], forward, forward + T, [forward[-1] + fluid.wire[g]]])
 
 
+def _bound(run: Integration, states: slice, protocol: Protocol, capacities: list[float]) -> None:
+    """Keep routers within the range that new capacities leave them."""
+    w = run.work
+    w.upper[states] = [protocol.rate_range(C)[1] for C in capacities]
+    w.y[states] = np.minimum(w.y[states], w.upper[states])
+    w.held[states] = 0
+    w.count[core.FRESH] = 1
+
+
 def _add_breaks(run: Integration, times: FloatArray) -> None:
     w = run.work
     ahead = w.breaks[run.counted(core.BREAK) :]
-    end = float(w.clock[core.END])
-    run.replace(breaks=np.unique(np.concatenate([ahead, times[times < end]])))
+    run.replace(breaks=np.unique(np.concatenate([ahead, times])))
     run.work.count[core.BREAK] = 0
     run.work.count[core.BREAKS] = len(run.work.breaks)

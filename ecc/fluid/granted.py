@@ -48,8 +48,8 @@ _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
 _OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
 _pointers = unpacker("ff")
 
-# what a router keeps: RTT, lowest queue, what it grants (of time, of bits) and what is left of both; its books since the
-# last tick: bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last and next ticks
+# what a router keeps: RTT, lowest queue, what it grants (of time, of bits) and what is left of both; its books since
+# the last tick: bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
 (
     _RTT, _LOWEST, _UP, _DOWN, _UP_LEFT, _DOWN_LEFT, _BITS, _TIME, _RTT_TIME, _LARGEST, _LOW, _OPENED, _DUE, _LOOKS,
     _KEPT,
@@ -285,8 +285,7 @@ def run_granted(
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     called = np.array([laws.router, laws.interval, laws.queue_interval, laws.source], dtype=np.int64)
     into, out, gone = np.zeros((3, L, n))
-    served = fluid.capacity[:, None] * h * np.arange(n)
-    capacity = np.repeat(fluid.capacity[:, None], n, axis=1)
+    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
     arrived, origin, grants = np.zeros((3, P, n))
     giver = np.full((P, n), -1, dtype=np.int64)
     sent, received, rtt, spacing = np.zeros((4, G, n))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.impairments import RandomLoss, flows_of
+from ecc.impairments import CapacitySchedule, RandomLoss, flows_of
 from ecc.models.base import Protocol
 from ecc.scenario import Scenario
 
@@ -28,7 +28,7 @@ class FluidNetwork:
     the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
     `size` [bit] (inf), `packet_size` [bytes]; `steady` [bit/s], the rate of flows that heed nobody, else 0. Of what was
     sent, random losses leave the share `reaches[g]` for the queue of each link and `survives` for the receiver, and the
-    share `answers` of the ACKs.
+    share `answers` of the ACKs. `capacity` of each link is `changes[link][1]` from the times `changes[link][0]` on.
     """
 
     members: FloatArray
@@ -49,19 +49,25 @@ class FluidNetwork:
     answers: FloatArray
     capacity: FloatArray
     buffer: FloatArray  # [bit]
+    changes: list[tuple[FloatArray, FloatArray]]
 
     @classmethod
     def of(cls, scenario: Scenario, apart: bool = False, steady: FloatArray | None = None) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
-            scenario : Scenario, whose only impairments are random losses. apart : every flow is a group of its own.
+            scenario : Scenario, whose only impairments are random losses and schedules of capacities.
+            apart : every flow is a group of its own.
             steady : shape (n_flows,), bit/s, rates of flows that heed nobody, 0 for others; None: no such flows.
         """
         network = scenario.network
         unheeding = np.zeros(network.n_flows) if steady is None else steady
         kept, heard = np.ones(network.n_links), np.ones(network.n_flows)
+        changes = [(np.empty(0), np.empty(0))] * network.n_links
         for loss in scenario.impairments:
+            if isinstance(loss, CapacitySchedule):
+                changes[loss.link] = np.array(loss.times, dtype=float), np.array(loss.capacities, dtype=float)
+                continue
             assert isinstance(loss, RandomLoss)
             if loss.link is not None:
                 kept[loss.link] = 1.0 - loss.probability
@@ -106,6 +112,7 @@ class FluidNetwork:
             packet_size=np.array([flow.mean_packet for flow in flows]),
             capacity=network.capacities,
             buffer=8.0 * network.buffers,
+            changes=changes,
         )
 
     @property
@@ -125,6 +132,34 @@ class FluidNetwork:
         for route, reaches in zip(self.routes, self.reaches, strict=True):
             fewest[list(route)] = np.minimum(fewest[list(route)], reaches)
         return np.maximum(fewest, LEAST)
+
+    def capacities(self, link: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (times, capacity, as routers are told it) of a link: from 0 s on and from each change of it.
+
+        Parameters
+            link : int. In an outage routers are told the capacity before it.
+        """
+        times, values = (np.concatenate([[first], rest]) for first, rest in
+                         zip((0.0, self.capacity[link]), self.changes[link], strict=True))  # fmt: skip
+        told = values.copy()
+        for k in range(1, len(told)):
+            told[k] = told[k] if told[k] > 0.0 else told[k - 1]
+        return times, values, told
+
+    def service(self, times: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return, shape (n_links, n_times): bits that links can have served since 0 s, and the capacity they are told.
+
+        Parameters
+            times : shape (n_times,), s; before 0 s capacities are those of the links.
+        """
+        when = np.asarray(times, dtype=float)
+        served, told = np.empty((2, self.n_links, len(when)))
+        for link in range(self.n_links):
+            begins, values, says = self.capacities(link)
+            levels = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(begins))])
+            k = np.maximum(np.searchsorted(begins, when, side="right") - 1, 0)
+            served[link], told[link] = levels[k] + values[k] * (when - begins[k]), says[k]
+        return served, told
 
     def floor(self, protocol: Protocol) -> FloatArray:
         """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.

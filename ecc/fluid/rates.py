@@ -28,13 +28,14 @@ HEADER = (
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
-    "capacity", "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
+    "begins", "capacity", "told", "level",
+    "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
     "steady", "fewest", "reaches", "survives", "answers", "leasts",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "followers", "crossing",
     "loss", "share",
     "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
-    "crossings", "crossing_link", "listens",
+    "crossings", "crossing_link", "listens", "changes",
 )  # fmt: skip
 """What the first indices are: whole numbers, then where arrays begin in `numbers` and in `indices`."""
 
@@ -43,12 +44,12 @@ HEADER = (
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
     WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
     STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
-    CAPACITY, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
+    BEGINS, CAPACITY, TOLD, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
     STEADY, FEWEST, REACHES, SURVIVES, ANSWERS, LEASTS,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
     LOSS, SHARE,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
-    CROSSINGS, CROSSING_LINK, LISTENS,
+    CROSSINGS, CROSSING_LINK, LISTENS, CHANGES,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
@@ -64,43 +65,58 @@ HINTS_PER_CROSSING = 2 * _FAR
 
 
 @compiled
+def _change(t: float, link: int, numbers: Any, indices: Any) -> Any:
+    """Which of the changes of capacities is the last of a link's at t; before 0 s, the first."""
+    k, following = indices[indices[CHANGES] + link], indices[indices[CHANGES] + link + 1]
+    while k + 1 < following and numbers[indices[BEGINS] + k + 1] <= t:
+        k += 1
+    return k
+
+
+@compiled
 def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
-    """When what leaves a link at u entered its queue."""
+    """When what leaves a link at u entered its queue, at e: it is what the link served in between that it found."""
     i = indices[QUEUE] + link
-    C = numbers[indices[CAPACITY] + link]
     queue = value_at(w, y, i, u, slot)
     if queue <= 0.0:
         return u
+    begins, capacity, levels = indices[BEGINS], indices[CAPACITY], indices[LEVEL]
+    k = _change(u, link, numbers, indices)
     start = w.clock[START]
-    if start + w.past[i] / C >= u:
-        return u - w.past[i] / C
+    level = numbers[levels + k] + numbers[capacity + k] * (u - numbers[begins + k])
+    first = indices[indices[CHANGES] + link]
+    if w.past[i] >= level:
+        return start - (w.past[i] - level) / numbers[capacity + first]
     if w.count[USABLE] == 0:
-        return max(start, u - queue / C)
+        return max(start, u - queue / numbers[capacity + k]) if numbers[capacity + k] > 0.0 else u
     n5 = 5 * w.count[STORED]
     c = w.curve
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
     j = min(w.hint[far], w.count[USABLE] - 1)
-    while j > 0 and w.begun[j] + c[j * n5 + 5 * i] / C > u:
+    while j > 0 and _level(w.begun[j], link, numbers, indices) + c[j * n5 + 5 * i] > level:
         j -= 1
-    while j + 1 < w.count[USABLE] and w.begun[j + 1] + c[(j + 1) * n5 + 5 * i] / C <= u:
+    while j + 1 < w.count[USABLE] and _level(w.begun[j + 1], link, numbers, indices) + c[(j + 1) * n5 + 5 * i] <= level:
         j += 1
     w.hint[far] = j
-    k = j * n5 + 5 * i
+    at = j * n5 + 5 * i
     begun, width = w.begun[j], w.width[j]
     w.clock[OLDEST] = min(w.clock[OLDEST], begun)
+    k = _change(begun + 0.5 * width, link, numbers, indices)
+    C = numbers[capacity + k]
+    level -= numbers[levels + k] + C * (begun - numbers[begins + k])
     low, high = 0.0, (u - begun) / width
     if j + 1 < w.count[USABLE]:
         high = min(high, 1.0)
     theta = high
     for _ in range(60):
-        value = c[k] + theta * (c[k + 1] + theta * (c[k + 2] + theta * (c[k + 3] + theta * c[k + 4])))
-        slope = c[k + 1] + theta * (2.0 * c[k + 2] + theta * (3.0 * c[k + 3] + theta * 4.0 * c[k + 4]))
-        excess = begun + theta * width + value / C - u
+        value = c[at] + theta * (c[at + 1] + theta * (c[at + 2] + theta * (c[at + 3] + theta * c[at + 4])))
+        slope = c[at + 1] + theta * (2.0 * c[at + 2] + theta * (3.0 * c[at + 3] + theta * 4.0 * c[at + 4]))
+        excess = C * theta * width + value - level
         if excess > 0.0:
             high = theta
         else:
             low = theta
-        rise = width + slope / C
+        rise = C * width + slope
         following = theta - excess / rise if rise > 0.0 else 0.5 * (low + high)
         if not (following > low and following < high):
             following = 0.5 * (low + high)
@@ -111,13 +127,22 @@ def _entered(w: Any, y: Any, u: float, link: int, slot: int, numbers: Any, indic
 
 
 @compiled
+def _level(t: float, link: int, numbers: Any, indices: Any) -> Any:
+    """Bits that a link can have served since 0 s."""
+    k = _change(t, link, numbers, indices)
+    return numbers[indices[LEVEL] + k] + numbers[indices[CAPACITY] + k] * (t - numbers[indices[BEGINS] + k])
+
+
+@compiled
 def _passed(w: Any, e: float, u: float, link: int, slot: int, numbers: Any, indices: Any) -> Any:
     """Rate with which fluid leaves a link at u, as a share of the rate with which it entered at e."""
     if e >= u:
         return 1.0
     far = slot + _FAR * indices[indices[CROSSINGS] + indices[GROUPS]]
-    swelling = 1.0 + slope_at(w, indices[QUEUE] + link, e, far) / numbers[indices[CAPACITY] + link]
-    return _kept(w, e, link, far, indices) / max(swelling, 1e-9)
+    C = numbers[indices[CAPACITY] + _change(u, link, numbers, indices)]
+    before = numbers[indices[CAPACITY] + _change(e, link, numbers, indices)]
+    swelling = before + slope_at(w, indices[QUEUE] + link, e, far)
+    return _kept(w, e, link, far, indices) * C / max(swelling, 1e-9 * C) if C > 0.0 else 0.0
 
 
 @compiled
@@ -150,12 +175,12 @@ def _back_to_sender(
 
 
 @compiled
-def _ask(law: int, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
-    """Call a law of a router, most of its arguments being in the record; a status. The result is there, too."""
+def _ask(law: int, u: float, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
+    """Call a law of a router at u, most of its arguments being in the record; a status. The result is there, too."""
     record = indices[RECORD]
     numbers[record + _R] = R
     numbers[record + _X] = x
-    numbers[record + _C] = numbers[indices[CAPACITY] + link]
+    numbers[record + _C] = numbers[indices[TOLD] + _change(u, link, numbers, indices)]
     numbers[record + _T] = numbers[indices[INTERVAL]]
     one = numbers[indices[FEWEST] + link]
     numbers[record + _U] *= min(1.0, numbers[record + _N] / one)
@@ -200,14 +225,14 @@ def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any
     numbers[record + _Y_PREV] = numbers[record + _Y]
     priority = 0.0
     if indices[PRIORITY] != 0:
-        status = _ask(indices[PRIORITY], link, R, x, numbers, indices)
+        status = _ask(indices[PRIORITY], u, link, R, x, numbers, indices)
         if status != 0:
             return status, 0.0, 0.0
         priority = numbers[record + _RESULT]
     if indices[ANNOUNCE] == 0 and indices[REMEMBERS] != 0:
         return 0, R, priority
     law = indices[ANNOUNCE] if indices[ANNOUNCE] != 0 else indices[ROUTER]
-    status = _ask(law, link, R, x, numbers, indices)
+    status = _ask(law, u, link, R, x, numbers, indices)
     return status, numbers[record + _RESULT], priority
 
 
@@ -222,6 +247,9 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
     sent = u
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
+        k = _change(u, link, numbers, indices)
+        if numbers[indices[CAPACITY] + k] == 0.0:  # nothing has left since the outage began
+            u = numbers[indices[BEGINS] + k]
         e = _entered(w, y, u, link, purpose * total + p, numbers, indices)
         numbers[left + p] = u if indices[EARLY] == 0 else e
         if p > first:
@@ -448,7 +476,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     # queues, and what routers measure and keep
     record = indices[RECORD]
     for link in range(links):
-        rate, C = numbers[arrival + link], numbers[capacity + link]
+        rate, C = numbers[arrival + link], numbers[capacity + _change(t, link, numbers, indices)]
         queue = indices[QUEUE] + link
         out[queue] = rate - C
         out[indices[ARRIVED] + link] = rate
@@ -481,7 +509,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 numbers[record + _N_ALL] = numbers[crossing + link]
                 numbers[record + _Q] = y[queue]
                 numbers[record + _D] = numbers[weighted + link]
-                status = _ask(indices[ROUTER], link, y[at], 0.0, numbers, indices)
+                status = _ask(indices[ROUTER], t, link, y[at], 0.0, numbers, indices)
                 if status != 0:
                     return status
                 least = numbers[indices[LEASTS] + link] / numbers[weighted + link]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.fluid.model import FluidNetwork, step_delays
 from ecc.fluid.outcome import Outcome
-from ecc.impairments import RandomLoss
+from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.mix import Mix
@@ -41,13 +41,14 @@ def simulate(
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
     Continuous runs solve delay differential equations (module ecc.fluid.continuous says which), discrete ones the
-    papers' recurrences, one step a control interval with delays rounded up (ecc.fluid.recurrence). Protocols of windows
-    have the continuous one only, as cumulative curves in fixed steps (ecc.fluid.windows); so has XCP, whose routers
-    grant an interval what the last one left (ecc.fluid.granted), and JetMax, which steps (ecc.fluid.stepped).
+    papers' recurrences, one step a control interval with delays rounded up, where headers read routers as packets leave
+    their queues (ecc.fluid.recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
+    windows (ecc.fluid.windows; they have no recurrence), XCP, whose routers grant in an interval what the last one left
+    (ecc.fluid.granted), and JetMax, which steps (ecc.fluid.stepped).
 
     Parameters
-        scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses and,
-            where ACKs clock no windows, with flows of ConstantRate beside it.
+        scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses,
+            capacities that change and, where ACKs clock no windows, with flows of ConstantRate beside it.
         sample : float, s, > 0. Averages are taken over it, and it labels its end.
         time : "continuous" or "discrete".
         start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
@@ -118,20 +119,23 @@ def simulate(
         raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
-    if protocol.stamping != "departure" and time != "continuous":
+    if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
         raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {time!r}")
     if windows and rates is not None:
         raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
     if delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
-    if windows and any(one.acks_of is not None for one in scenario.impairments if isinstance(one, RandomLoss)):
+    losses = [one for one in scenario.impairments if isinstance(one, RandomLoss)]
+    if windows and any(one.acks_of is not None for one in losses):
         raise ValueError("acks_of must be None for windows as fluid: the next ACK says what a lost one would have")
-    if steady.any() or scenario.impairments:
+    if time == "discrete" and len(losses) < len(scenario.impairments):
+        raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
+    if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {start!r}")
-    apart = rates is not None or delays is not None or (windows and bool(scenario.impairments))
+    apart = rates is not None or delays is not None or (windows and bool(losses))
     fluid = FluidNetwork.of(scenario, apart, steady)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
@@ -204,8 +208,12 @@ def _check_losses(scenario: Scenario) -> None:
     """Refuse what only packets meet."""
     for index, one in enumerate(scenario.impairments):
         kind = type(one).__name__
+        if isinstance(one, CapacitySchedule):
+            continue
         if not isinstance(one, RandomLoss):
-            raise ValueError(f"impairments must be RandomLoss for a fluid run, got {kind} (impairments[{index}])")
+            raise ValueError(
+                f"impairments must be RandomLoss or CapacitySchedule for a fluid run, got {kind} (impairments[{index}])"
+            )
         if one.link is not None and one.kind == "ack":
             raise ValueError(f"kind must be 'data' or 'all' for a fluid run, got 'ack' (impairments[{index}])")
 

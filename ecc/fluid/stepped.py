@@ -16,7 +16,9 @@ interval `wait` after the next, the source
 - takes what it asked for, if no link refuses, and asks for source_law(x, R); what is less it takes at once.
 
 Each then waits again, after a switch and after a step as `Stepping` says. Newcomers send `floor` packets an interval
-and switch to the first link they hear of. The grid is a hundredth of the interval; queues are as in `windows`.
+and switch to the first link they hear of; with `mouse_size`, they send at `basic_rate` and heed nobody until so much
+is acknowledged. Where flows tell what they `desire`, their size over their RTT, no offer is more, and a link that
+offers more counts them among others. The grid is a hundredth of the interval; queues are as in `windows`.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def _look(
     """Close the books of an interval; a status."""
     pointer, params = _pointers(addresses)
     T = record[_T]
-    record[_R], record[_C] = told[link, i - 1], capacity[link]
+    record[_R], record[_C] = told[link, i - 1], capacity[link, i]
     record[_Q] = into[link, i] - out[link, i]
     record[_Y], record[_U], record[_N] = books[link, 0] / T, books[link, 1] / T, books[link, 2] / T
     router, priority, refuses = laws[0], laws[1], laws[2]
@@ -96,7 +98,8 @@ def _advance(
     begin: int, end: int, h: float, zero: int, tick: Any, switch_wait: int, step_wait: int, near: float,
     asks: int, laws: Any, addresses: Any, record: Any, first: Any, links: Any, listens: Any, members: Any,
     forward: Any, backward: Any, wire: Any, reaches: Any, survives: Any, start: Any, stop: Any, size: Any,
-    steady: Any, least: Any, packet: Any, capacity: Any, buffer: Any, x: Any, wants: Any, offered: Any, owner: Any,
+    steady: Any, deaf: Any, desired: Any, least: Any, packet: Any,
+    capacity: Any, served: Any, buffer: Any, x: Any, wants: Any, offered: Any, owner: Any,
     changed: Any, marked: Any, wait: Any, heard: Any, sent: Any, asked: Any, follows: Any, arrived: Any,
     origin: Any, seen: Any, into: Any, out: Any, gone: Any, lost: Any, received: Any, told: Any, urgency: Any,
     refusal: Any, books: Any, comes: Any, met: Any, hints: Any,
@@ -117,6 +120,7 @@ def _advance(
                 u = met[c] - (forward[c] - forward[c - 1]) / h if c > a else u
             packets = np.floor(at(sent[g], sigma) / packet[g] + 1e-9)
             news = packets > heard[g] and sigma >= changed[g] and t < stop[g] and steady[g] <= 0.0
+            news = news and at(sent[g], sigma) >= deaf[g]
             if sigma >= zero + start[g] / h:
                 heard[g] = packets
             if news:
@@ -124,7 +128,7 @@ def _advance(
                 for c in range(a, b):
                     k = int(met[c])
                     worst = max(worst, refusal[links[c], k])
-                    urgent, offer = urgency[links[c], k], told[links[c], k]
+                    urgent, offer = urgency[links[c], k], min(told[links[c], k], desired[g])
                     if listens[c] != 0 and (urgent > rank or (urgent == rank and offer < best)):
                         which, best, rank = c, offer, urgent
                 moves, switches = False, False
@@ -185,13 +189,13 @@ def _advance(
                 many = members[g] * reaches[c]
                 asking = many * max(0.0, at(asked[g], late) - at(asked[g], early))
                 books[link, 0] += asking
-                if follows[g, max(0, int(late))] == link:
+                if follows[g, max(0, int(late))] == link and desired[g] >= told[link, i - 1]:
                     opens, ends = zero + start[g] / h, zero + stop[g] / h
                     books[link, 2] += many * h * max(0.0, min(late, ends) - max(early, opens))
                 else:
                     books[link, 1] += asking
         for link in range(len(capacity)):
-            most = out[link, i - 1] + capacity[link] * h
+            most = out[link, i - 1] + served[link, i] - served[link, i - 1]
             taken = min(comes[link], max(0.0, buffer[link] + most - into[link, i - 1]))
             into[link, i] = into[link, i - 1] + taken
             out[link, i] = min(into[link, i], most)
@@ -259,12 +263,14 @@ def run_stepped(
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     called = np.array([laws.router, laws.priority, laws.refusal, laws.source], dtype=np.int64)
     into, out, gone, told, urgency, refusal = np.zeros((6, L, n))
+    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
     arrived = np.zeros((P, n))
     origin = np.zeros((P, n))
     sent, asked, received = np.zeros((3, G, n))
     follows = np.full((G, n), -1, dtype=np.int64)
     start, stop = fluid.start.copy(), fluid.stop.copy()
-    x, owner = least.copy(), np.full(G, -1, dtype=np.int64)
+    x, owner = np.maximum(least, params.get("basic_rate", 0.0)), np.full(G, -1, dtype=np.int64)
+    desired = fluid.size / fluid.rtt if params.get("desires", 0.0) else np.full(G, np.inf)
     offers = np.array([protocol.rate_range(float(C))[1] for C in fluid.capacity])
     grid = np.arange(zero)
     for c in range(P):
@@ -292,7 +298,8 @@ def run_stepped(
     state = (
         called, addresses, record, first, links, np.concatenate(fluid.listens).astype(np.int64), fluid.members,
         forward, backward, fluid.wire, np.concatenate(fluid.reaches), fluid.survives, start, stop,
-        fluid.size + base, fluid.steady, least, packet, fluid.capacity, fluid.buffer, x, x.copy(),
+        fluid.size + base, fluid.steady, base + 8.0 * params.get("mouse_size", 0.0), desired, least,
+        packet, capacity, served, fluid.buffer, x, x.copy(),
         offers[links[np.maximum(owner, 0)]], owner, changed, np.full(G, _NOT_YET), np.zeros(G, np.int64), heard,
         sent, asked, follows, arrived, origin, seen, into, out, gone, lost, received, told, urgency, refusal,
         np.zeros((L, 3)), np.zeros(L), np.zeros(P), np.zeros((3, P), np.int64),

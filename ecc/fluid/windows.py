@@ -80,9 +80,9 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 def _advance(
     begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, source: int, loss: int, remember: int,
     addresses: Any, record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any,
-    wire: Any, kept: Any, start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, buffer: Any,
-    window: Any, memory: Any, until: Any, heeded: Any, strayed: Any, draws: Any, losses: Any, into: Any, out: Any,
-    arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
+    wire: Any, kept: Any, start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, served: Any,
+    buffer: Any, window: Any, memory: Any, until: Any, heeded: Any, strayed: Any, draws: Any, losses: Any, into: Any,
+    out: Any,    arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -111,7 +111,7 @@ def _advance(
                     )
                 steps = min(interval / h, u)
                 record[_Y] = (at(into[link], u) - at(into[link], u - steps)) / (steps * h) if steps > 0.0 else 0.0
-                record[_C], record[_T], record[_S] = capacity[link], interval, packet[g]
+                record[_C], record[_T], record[_S] = capacity[link, int(u)], interval, packet[g]
                 status = call(router, (pointer, pointer, params, pointer))
                 if status != 0:
                     return status
@@ -172,7 +172,7 @@ def _advance(
                 arrived[c, i] = max(comes - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
                 offered[links[c]] += members[g] * (arrived[c, i] - arrived[c, i - 1])
         for link in range(len(capacity)):
-            most = out[link, i - 1] + capacity[link] * h
+            most = out[link, i - 1] + served[link, i] - served[link, i - 1]
             taken = min(offered[link], max(0.0, buffer[link] + most - into[link, i - 1]))
             into[link, i] = into[link, i - 1] + taken
             out[link, i] = min(into[link, i], most)
@@ -229,6 +229,7 @@ def run_windows(
     zero = ceil(float(delay.max()) / h) + 2
     n = zero + per_sample * len(samples) + 1
     into, out, gone = np.zeros((3, L, n))
+    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
     arrived, lost = np.zeros((2, len(links), n))
     sent, received = np.zeros((2, G, n))
     start = fluid.start
@@ -255,8 +256,8 @@ def run_windows(
     draws = np.random.default_rng(seed).exponential(size=(G, most))
     state = (
         record, float(protocol.params().get("interval", h)), first, links, fluid.members, forward, backward,
-        fluid.wire, kept, start, fluid.stop, fluid.size, fluid.rtt, packet, fluid.capacity, fluid.buffer, window,
-        *np.zeros((4, G)), draws, np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received,
+        fluid.wire, kept, start, fluid.stop, fluid.size, fluid.rtt, packet, capacity, served, fluid.buffer,
+        window, *np.zeros((4, G)), draws, np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received,
         np.zeros((4, len(links)), np.int64), np.zeros(L), int(clocked),
     )  # fmt: skip
     called = laws.router, laws.source, laws.loss, laws.memory

@@ -48,6 +48,7 @@ class EMKC(Protocol):
     floor: float = 1.0
 
     combine = "max"
+    stamping = "arrival"
     times = ("discrete",)
     overloads = True
 

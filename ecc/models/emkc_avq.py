@@ -67,6 +67,7 @@ class EMKCAVQ(Protocol):
     floor: float = 1.0
 
     combine = "max"
+    stamping = "arrival"
     times = ("discrete",)
 
     def __post_init__(self) -> None:

@@ -80,6 +80,7 @@ class Kelly(Protocol):
     floor: float = 1.0
 
     combine = "sum"
+    stamping = "arrival"
     times = ("discrete",)
     overloads = True
 

@@ -53,6 +53,7 @@ class MKC(Protocol):
     floor: float = 1.0
 
     combine = "max"
+    stamping = "arrival"
     times = ("discrete",)
     overloads = True
 
