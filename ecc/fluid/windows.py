@@ -82,7 +82,7 @@ def _advance(
     addresses: Any, record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any,
     wire: Any, kept: Any, start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, served: Any,
     buffer: Any, window: Any, memory: Any, until: Any, heeded: Any, strayed: Any, draws: Any, losses: Any, into: Any,
-    out: Any,    arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
+    out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ecc
-from ecc.models import FAST, PIQIRCP, RCP, JetMax
+from ecc.models import FAST, PIQIRCP, RCP, XCP, JetMax
 from ecc.network import Network
 
 SETUPS = {
@@ -56,3 +58,25 @@ def test_fluid_and_packets_agree(protocol, setup):
     assert rates["fluid_end"].to_numpy() == pytest.approx(rates["packet_end"].to_numpy(), rel=0.05)
     settled = [rates[f"{run}_settled"].max() - 30.0 for run in ("fluid", "packet")]
     assert settled[0] == pytest.approx(settled[1], rel=0.05) and np.all(np.array(settled) > 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setup", ["THESIS fig. 11", "EVAL fig. 5"])
+def test_XCP_agrees_where_packets_are_small(setup):
+    """Paced, and with windows that open with the 2000 bytes of two packets: a newcomer's first two are its grain."""
+    if setup in SETUPS:
+        network, size, joined, until = SETUPS[setup], 500, 30.0, 45.0
+    else:
+        network = Network.dumbbell("100 Mb/s", [0.12] * 51, delay=0.05, starts=[0.0] + [15.0] * 50)
+        size, joined, until = 250, 15.0, 30.0
+    network = Network(network.links, [replace(flow, packet_size=size) for flow in network.flows])
+    found = []
+    for seed in (1, 2, 3):
+        scenario = ecc.Scenario(network, XCP(paced=True, initial=2000 / size), until, seed=seed)
+        both = ecc.compare(scenario, sample=0.05, window=0.5)
+        rates = both.table[both.table["series"] == "rate"]
+        assert rates["fluid_end"].to_numpy() == pytest.approx(rates["packet_end"].to_numpy(), rel=0.05)
+        found.append([(float(getattr(both, run).queue_max.max()), rates[f"{run}_settled"].max() - joined)
+                      for run in ("fluid", "packet")])  # fmt: skip
+    fluid, packets = np.mean(found, axis=0)
+    assert fluid == pytest.approx(packets, rel=0.05) and np.all(packets > 0.0)
