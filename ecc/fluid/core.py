@@ -340,12 +340,15 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
         begun, scale = w.begun[j], 1.0 / w.width[j]
         ended = min(w.begun[j + 1] if j < last else np.inf, until)
         begin = k
-        while k < delays and start < s and begun <= s < ended:
-            if s > now:
-                w.count[INSIDE] = 1
+        shortest, longest = t - ended, t - max(begun, start)
+        least = w.delays[k]
+        k += 1
+        while k < delays and shortest < w.delays[k] < longest:
+            least = min(least, w.delays[k])
             w.hint[k] = j
             k += 1
-            s = t - w.delays[k] if k < delays else 0.0
+        if t - least > now:
+            w.count[INSIDE] = 1
         _read(w, j, begin, k, t - begun, scale)
     return 0
 
