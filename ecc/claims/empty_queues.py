@@ -114,12 +114,13 @@ def open_empty_queue(claim: Claim) -> Finding:
                         note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at rest empty")
             )  # fmt: skip
         envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
-    for engine in ("fluid", "packet"):
-        run = pushed_run(XCP(alpha=0.4, beta=1.0), network, PERIOD, 24.0, engine).verdict
-        measures.append(
-            Measure(f"XCP, alpha = 0.4, beta = 1, {engine} run", run.status, reported="stable",
-                    note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")
-        )  # fmt: skip
+    for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
+        for engine in ("fluid", "packet"):
+            run = pushed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
+            measures.append(
+                Measure(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
+                        note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")
+            )  # fmt: skip
     for alpha in (0.5, 0.7):
         found = measured_boundary(
             XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0, engine="fluid", push=1e-3, floor=1e-6, ceiling=5e-3,
