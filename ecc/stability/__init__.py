@@ -1,4 +1,21 @@
-"""Questions about protocols: where stability is lost in theory and in runs, and what a run says."""
+"""Questions about protocols: where stability is lost in theory and in runs, and what a run says.
+
+By question:
+
+    Boundaries: `critical_gain`, `stability_map` (over two parameters), `relay_cycle` (of a source that is a relay),
+        `hopf` (what waits at the boundary: a small stable cycle, or a large one).
+    RTT mixes: `worst_mix`, `bears_all_mixes`: the mix that loses stability first, among all of one mean.
+    RTT estimates: `rtt_margin`: how far a router's RTT may be off.
+    Varying delays: `absolute_radius`, `bears_delays` prove that all sequences are borne; `worst_sequence`,
+        `growth_under_delays`, `growth_of_rates` show some that are not, such as `batched_delays`, `held_delays`,
+        `worst_delays`.
+    Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`: RCP and XCP where they switch.
+    Networks: `bottleneck_assignment`, `water_filled` say who follows which link; `links_alone`, `mean_rtts` the loop
+        of each link alone.
+    Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
+    Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
+    Runs: `pushed_run`, `measured_boundary`, `judge`: does a push grow or die out, and from which gain on.
+"""
 
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.cycles import RelayCycle, relay_cycle
@@ -12,13 +29,24 @@ from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
 from ecc.stability.networks import LinkAlone, links_alone, mean_rtts
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.theorems import THEOREMS, Theorem, search
-from ecc.stability.varying import absolute_radius, bears_delays, growth_of_rates, growth_under_delays, worst_sequence
+from ecc.stability.varying import (
+    Growth,
+    absolute_radius,
+    batched_delays,
+    bears_delays,
+    growth_of_rates,
+    growth_under_delays,
+    held_delays,
+    worst_delays,
+    worst_sequence,
+)
 from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
     "THEOREMS",
     "BottleneckAssignment",
     "Design",
+    "Growth",
     "Hopf",
     "LeastDecay",
     "LinkAlone",
@@ -30,6 +58,7 @@ __all__ = [
     "Theorem",
     "WorstMix",
     "absolute_radius",
+    "batched_delays",
     "bears_all_mixes",
     "bears_delays",
     "bottleneck_assignment",
@@ -41,6 +70,7 @@ __all__ = [
     "empty_queue_growth",
     "growth_of_rates",
     "growth_under_delays",
+    "held_delays",
     "hopf",
     "judge",
     "least_decay",
@@ -53,6 +83,7 @@ __all__ = [
     "search",
     "stability_map",
     "water_filled",
+    "worst_delays",
     "worst_mix",
     "worst_sequence",
 ]

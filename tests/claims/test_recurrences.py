@@ -11,7 +11,7 @@ from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, JetMax
 from ecc.network import Flow, Link, Network
-from ecc.stability.varying import growth_of_rates
+from ecc.stability import growth_of_rates
 
 TWO = Network([Link("10 Mb/s"), Link("40 Mb/s")], [Flow([0, 1]), Flow([0]), Flow([1])])
 
