@@ -25,5 +25,12 @@ def test_a_protocol_fits_in_sixty_lines():
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
 
 
+def test_every_page_is_in_both_indexes():
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"^\| `(\w+)\.md` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pages == set(listed) == set(named)
+
+
 def test_the_pages_that_show_code_are_there():
     assert {"ensembles_and_verdicts", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}

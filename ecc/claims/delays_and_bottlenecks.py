@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import packet, plot
+from ecc.claims.bisection import narrowed
 from ecc.claims.evidence import CAPACITY
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.queues_and_rates import OSCILLATES
@@ -106,14 +107,8 @@ def _mixes(count: int) -> list[Network]:
 
 def _edge(network: Network, beta: float = 2.0, width: float = 0.1) -> tuple[float, float]:
     """(proven stable, proven unstable) values of beta, 1e-4 apart, between `beta` and `beta` + `width`."""
-    low, high = beta - 1e-6, beta + width
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        if linearize(EMKC(beta=middle), network, "discrete").certify().stable:
-            low = middle
-        else:
-            high = middle
-    return low, high
+    stable = lambda b: linearize(EMKC(beta=b), network, "discrete").certify().stable  # noqa: E731
+    return narrowed(beta - 1e-6, beta + width, 1e-4, stable)
 
 
 def _loop(beta: float, flows: int, capacity: float = 100e6) -> tuple[float, float, EMKC, Network]:
@@ -134,14 +129,9 @@ def _contraction(beta: float, flows: int, capacity: float = 100e6) -> float:
 def _harmless_loss(beta: float, flows: int) -> float:
     """Least stationary loss, to 1e-4, at which no varying delays can destabilize so many flows."""
     added = flows * EMKC().alpha / beta
-    low, high = 1e-3, 1.0 - 1e-3
-    while high - low > 1e-4:
-        loss = 0.5 * (low + high)
-        if _contraction(beta, flows, added * (1.0 - loss) / loss) < 1.0:
-            high = loss
-        else:
-            low = loss
-    return high
+    return narrowed(1e-3, 1.0 - 1e-3, 1e-4, lambda loss: _contraction(beta, flows, added * (1.0 - loss) / loss) >= 1.0)[
+        1
+    ]
 
 
 def _in_order(delays: NDArray[np.int64]) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ecc import plot
+from ecc.claims.bisection import narrowed
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import RCP, XCP
@@ -51,14 +52,8 @@ def open_empty_queue(claim: Claim) -> Finding:
     alphas = np.array(ALPHAS)
     switched, free = empty_queue_boundary(alphas), np.array([_free(a) for a in ALPHAS])
     proven = np.array([empty_queue_bound(a) for a in ALPHAS])
-    short, long = 0.36, 0.38  # up to where no beta is too large
-    while long - short > 1e-5:
-        middle = 0.5 * (short + long)
-        short, long = (middle, long) if np.isinf(empty_queue_bound(middle)) else (short, middle)
-    low, high = 1.25, 1.4  # where the two boundaries cross
-    while high - low > 2e-3:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if empty_queue_boundary([middle])[0] > _free(middle) else (low, middle)
+    short, _ = narrowed(0.36, 0.38, 1e-5, lambda a: np.isinf(empty_queue_bound(a)))  # no beta is too large
+    low, high = narrowed(1.25, 1.4, 2e-3, lambda a: empty_queue_boundary([a])[0] > _free(a))  # the boundaries cross
     measures = [
         Measure("alpha up to which every beta is proven stable, equal RTTs", short, reported=1.0 / e,
                 note="reported: 1/e, where the loop without queue begins to oscillate"),

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ecc import plot
+from ecc.claims.bisection import narrowed
 from ecc.claims.evidence import ROOM, random_mixes, run_network
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
@@ -83,11 +84,12 @@ def open_regions(claim: Claim) -> Finding:
         lambda a: (w := worst_mix(RCP(alpha=a), MEAN, "beta")).value / w.equal, bounds=(0.2, 0.4), method="bounded",
         options={"xatol": 1e-4},
     )  # fmt: skip
-    low, high = 0.5, 0.9  # alpha from which on equal RTTs are the worst
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        shorter = worst_mix(RCP(alpha=middle), MEAN, "beta")
-        low, high = (middle, high) if shorter.value < shorter.equal * (1.0 - 1e-7) else (low, middle)
+
+    def is_worse(alpha: float) -> bool:  # a mix than equal RTTs
+        shorter = worst_mix(RCP(alpha=alpha), MEAN, "beta")
+        return shorter.value < shorter.equal * (1.0 - 1e-7)
+
+    _, high = narrowed(0.5, 0.9, 1e-4, is_worse)
 
     alpha, beta, rtts = COUNTEREXAMPLE
     measures, proofs = [], {}
@@ -167,10 +169,8 @@ def open_regions(claim: Claim) -> Finding:
 @check("open-proofs", cost=20, main=False)
 def open_proofs(claim: Claim) -> Finding:
     """Prove by ball arithmetic what holds over whole ranges of gains and all mixes."""
-    low, high = 0.5, pi / (4.0 * sqrt(2.0))  # alpha of the curve: stable for every mix, unstable for equal RTTs
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if bears_all_mixes(middle, sqrt(2.0) * middle * middle) else (low, middle)
+    most = pi / (4.0 * sqrt(2.0))  # alpha of the curve at which equal RTTs are lost
+    low, high = narrowed(0.5, most, 1e-6, lambda a: bears_all_mixes(a, sqrt(2.0) * a * a))
     drawn = {part: boundary_bears_all_mixes(*part) for part in DRAWN_IN}
     averaging = averaging_bears_all_mixes(PIQIRCP(alpha=SAFE), 2.0 * PIQIRCP().interval)
     lost = critical_gain(PIQIRCP(), _net([0.984]), "alpha", certify=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
+from ecc.claims.bisection import narrowed
 from ecc.claims.delays_and_bottlenecks import with_delays
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.recurrences import random_network
@@ -60,12 +61,12 @@ def onset_in_fluid(order: str, tolerance: float = 0.005) -> tuple[float, float]:
     Parameters
         order : as in in_t_u. tolerance : between the two.
     """
-    low, high = 0.5, 0.9
-    while high - low > tolerance:
-        alpha = 0.5 * (low + high)
+
+    def dies_out(alpha: float) -> bool:
         peaks = _peaks(alpha, order)
-        low, high = (low, alpha) if peaks[-1] > peaks[1] else (alpha, high)
-    return low, high
+        return bool(peaks[-1] <= peaks[1])
+
+    return narrowed(0.5, 0.9, tolerance, dies_out)
 
 
 def onset_alone(tolerance: float = 1e-3) -> tuple[float, float]:
@@ -74,13 +75,12 @@ def onset_alone(tolerance: float = 1e-3) -> tuple[float, float]:
     Parameters
         tolerance : between the two.
     """
-    low, high = 0.5, 0.9
-    while high - low > tolerance:
-        alpha = 0.5 * (low + high)
+
+    def dies_out(alpha: float) -> bool:
         gains = links_alone(RCP(alpha=alpha), in_t_u())[0].gains
-        grows = float(empty_queue_growth(gains["alpha"], gains["beta"])[0]) > 0.0
-        low, high = (low, alpha) if grows else (alpha, high)
-    return low, high
+        return bool(empty_queue_growth(gains["alpha"], gains["beta"])[0] <= 0.0)
+
+    return narrowed(0.5, 0.9, tolerance, dies_out)
 
 
 def _agreement() -> tuple[int, int, int]:

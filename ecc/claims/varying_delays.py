@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ecc import packet, plot
+from ecc.claims.bisection import narrowed
 from ecc.claims.delays_and_bottlenecks import BETAS, grows_in_the_laws
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.recurrences import random_network
@@ -48,13 +49,12 @@ def _jacobian(protocol: Protocol, flows: int, capacity: float = 100e6) -> tuple[
 
 def _loss(flows: int, patterns: bool) -> float:
     """Stationary loss of EMKC, to 1e-6, beyond which delays of `worst_delays`, or any at all, are borne."""
-    low, high = 0.01, 0.9
-    while high - low > 1e-6:
-        loss = 0.5 * (low + high)
+
+    def grows(loss: float) -> bool:
         jacobian, radius = _jacobian(EMKC(), flows, flows * EMKC().alpha / EMKC().beta * (1.0 - loss) / loss)
-        size = growth_of_rates(jacobian, *worst_delays(flows)).value if patterns else radius
-        low, high = (low, loss) if size < 1.0 else (loss, high)
-    return high
+        return (growth_of_rates(jacobian, *worst_delays(flows)).value if patterns else radius) >= 1.0
+
+    return narrowed(0.01, 0.9, 1e-6, grows)[1]
 
 
 def _batched(beta: float, hold: float) -> float:
@@ -246,10 +246,9 @@ def open_jitter(claim: Claim) -> Finding:
 
 def _onset_of_holding(longest: int) -> float:
     """Least alpha D/d, to 1e-4, at which a first order loop is unstable if its steps are held for up to D steps."""
-    low, high = 1.4, 1.6
-    while high - low > 1e-4:
-        gain = 0.5 * (low + high)
+
+    def dies_out(gain: float) -> bool:
         protocol = QIRCP(alpha=gain, interval=RTT / longest)
-        grows = growth_under_delays(protocol, RTT, held_delays(longest)).value > 1.0
-        low, high = (low, gain) if grows else (gain, high)
-    return high
+        return growth_under_delays(protocol, RTT, held_delays(longest)).value <= 1.0
+
+    return narrowed(1.4, 1.6, 1e-4, dies_out)[1]
