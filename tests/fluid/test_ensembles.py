@@ -1,4 +1,4 @@
-"""Ensembles: the same as a plain loop, bit by bit, labelled; failures of members are marked."""
+"""Ensembles: the same as a plain loop, bit by bit, labeled; failures of members are marked."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_arrays_with_one_dimension_vary_together():
     assert (runs.rate.isel(time=0).sel(perturb=0.1) > 1.05 * runs.rate.isel(time=0).sel(perturb=0.0)).all()
 
 
-def test_networks_and_protocols_are_labelled_by_position():
+def test_networks_and_protocols_are_labeled_by_position():
     networks = [Network.dumbbell(C, [0.1]) for C in ("10 Mb/s", "20 Mb/s")]
     runs = ensemble(replace(SCENARIO, network=networks[0]), {"network": networks, "protocol": [QIRCP(), PIQIRCP()]},
                     time="discrete", start="equilibrium")  # fmt: skip

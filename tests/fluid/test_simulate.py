@@ -106,7 +106,7 @@ def test_nothing_is_lost_uncounted(protocol, time):
 
 
 @pytest.mark.parametrize("time", TIMES)
-def test_relabelling_flows_permutes_the_result(time):
+def test_relabeling_flows_permutes_the_result(time):
     flows = [
         Flow([0, 1]), Flow([1], access_delay=0.03), Flow([0], start=2.0), Flow([1], access_delay=0.03),
         Flow([0], start=1.0, stop=6.0),

@@ -139,10 +139,10 @@ def test_family_that_ends_before_stability_is_lost():
 
 
 def test_island_of_instability_between_grid_points_is_found():
-    centre, width = 0.3337, 0.2
-    family = lambda g: DelaySystem([-1.0 + 1.01 * np.exp(-((np.log(g / centre) / width) ** 2))], [0.0])  # noqa: E731
+    center, width = 0.3337, 0.2
+    family = lambda g: DelaySystem([-1.0 + 1.01 * np.exp(-((np.log(g / center) / width) ** 2))], [0.0])  # noqa: E731
     loss = first_loss(family)
-    edge = centre * np.exp(-width * np.sqrt(np.log(1.01)))
+    edge = center * np.exp(-width * np.sqrt(np.log(1.01)))
     assert loss.value == pytest.approx(edge, rel=1e-9)
     assert loss.frequency == 0.0
 

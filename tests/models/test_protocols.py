@@ -112,7 +112,7 @@ def test_derivatives_are_finite_differences_of_the_laws(protocol, net):
 
 
 @every_protocol
-def test_relabelling_flows_permutes(protocol):
+def test_relabeling_flows_permutes(protocol):
     links = [Link("80 Mb/s", 0.011), Link("50 Mb/s", 0.024), Link("70 Mb/s", 0.005)]
     flows = [Flow([0, 1], access_delay=0.01), Flow([1, 2]), Flow([0]), Flow([2, 0], access_delay=0.02), Flow([1])]
     order = [3, 0, 4, 2, 1]

@@ -1,4 +1,4 @@
-"""The face of the packet engine: scenarios in, labelled trajectories out."""
+"""The face of the packet engine: scenarios in, labeled trajectories out."""
 
 from __future__ import annotations
 
