@@ -91,7 +91,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
 def links_alone(
     protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
 ) -> list[LinkAlone]:
-    """Return the bottlenecks of a network, each alone: stable all, and only then, if the network's linear model is.
+    """Return the bottlenecks of a network, each alone: its linear model is stable if and only if theirs all are.
 
     Implements the module's text; as JETMAX Theorem 1 for routers without memory, here with delays, RTTs and queues.
 
