@@ -26,9 +26,9 @@ TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -
 # places in Fields.clock
 (
     START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDE, SLIDES_UNTIL,
-    FACTORED, PREVIOUS, DOUBT, ROUGH,
-) = range(16)  # fmt: skip
-CLOCKS = 16
+    FACTORED, PREVIOUS, DOUBT, ROUGH, LEAST,
+) = range(17)  # fmt: skip
+CLOCKS = 17
 # places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... sizes ...
@@ -326,7 +326,10 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
     # most lags by far are of constant delays and fall into known segments: these are looked up here, those that follow
     # one another in a segment together
     delays = w.count[DELAYS]
-    until = t if segments > 0 and w.count[DELAY_OF] == 0 and w.count[NEUTRAL] == 0 else -np.inf
+    together = segments > 0 and w.count[DELAY_OF] == 0 and w.count[NEUTRAL] == 0
+    until = t if together else -np.inf
+    if together and t - w.clock[LEAST] > now:
+        w.count[INSIDE] = 1
     k = 0
     while k < delays:
         s = t - w.delays[k]
@@ -341,14 +344,10 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
         ended = min(w.begun[j + 1] if j < last else np.inf, until)
         begin = k
         shortest, longest = t - ended, t - max(begun, start)
-        least = w.delays[k]
         k += 1
         while k < delays and shortest < w.delays[k] < longest:
-            least = min(least, w.delays[k])
             w.hint[k] = j
             k += 1
-        if t - least > now:
-            w.count[INSIDE] = 1
         _read(w, j, begin, k, t - begun, scale)
     return 0
 
@@ -398,9 +397,10 @@ def draw(w: Any, j: int, t: float, h: float, last: int) -> None:
     for i in range(last):
         c = _coefficients(w, j, i)
         c[0] = w.y[i]
-        for m in range(4):
-            total = 0.0
-            for s in range(7):
+        c[1] = h * w.rates[i]
+        for m in range(1, 4):
+            total = w.rates[i] * _P[0, m]
+            for s in range(2, 7):  # the second stage has no weight
                 total += w.rates[s * n + i] * _P[s, m]
             c[m + 1] = h * total
 
@@ -491,12 +491,13 @@ def norm(w: Any, a: Any, b: Any, error: Any) -> Any:
 
 
 @compiled
-def _stages(w: Any, h: float, segments: int, tiny: float) -> Any:
-    """Take the stages of a step of h and leave its end in `trial`; 0 or a status."""
+def _stages(w: Any, h: float, begin: int, segments: int, tiny: float) -> Any:
+    """Take the stages of a step of h from `begin` on, its end in `trial`. (status, first one with lags inside)."""
     now = w.clock[NOW]
     latest = now + h - tiny
     n = w.count[SIZE]
-    for s in range(1, 7):
+    first = 7
+    for s in range(begin, 7):
         y = w.trial if s == 6 else w.stage
         for i in range(n):
             total = 0.0
@@ -505,8 +506,10 @@ def _stages(w: Any, h: float, segments: int, tiny: float) -> Any:
             y[i] = w.y[i] + h * total
         status = derive(w, min(now + _C[s] * h, latest), y, shifted(w.rates, s * n), segments)
         if status != 0:
-            return status
-    return 0
+            return status, first
+        if w.count[INSIDE] != 0:
+            first = min(first, s)
+    return 0, first
 
 
 @compiled
@@ -515,7 +518,7 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
     j, n = w.count[SEGMENTS], w.count[SIZE]
     w.count[INSIDE] = 0
     w.clock[OLDEST] = np.inf
-    status = _stages(w, h, j, tiny)
+    status, first = _stages(w, h, 1, j, tiny)
     if status != 0:
         return status, np.inf
     turn, change = 0, 0.0
@@ -528,7 +531,7 @@ def attempt(w: Any, h: float, tiny: float) -> Any:
             status, _ = draw_slopes(w, j, turn == 1)
             if status != 0:
                 return status, np.inf
-        status = _stages(w, h, j + 1, tiny)
+        status, _ = _stages(w, h, first, j + 1, tiny)  # those before it stay as they are
         if status != 0:
             return status, np.inf
         w.count[ITERATIONS] += 1

@@ -129,7 +129,7 @@ class Integration:
         n = len(y)
         initial = np.array(y, dtype=float)
         bounds = [np.full(n, fill) if given is None else given for given, fill in ((lower, -np.inf), (upper, np.inf))]
-        wanted = [np.atleast_1d(np.asarray(lag, dtype=np.int64)) for lag in lags]
+        wanted = [np.array(lag, dtype=np.int64, ndmin=1) for lag in lags]
         grid = np.empty(0) if samples is None else samples
         floats: dict[str, Any] = {
             "clock": np.zeros(core.CLOCKS),
@@ -191,6 +191,7 @@ class Integration:
         w.clock[core.PREVIOUS] = 1.0
         w.clock[[core.SLIDES_UNTIL, core.DOUBT, core.ROUGH]] = -np.inf
         w.clock[core.SLIDE] = slide
+        w.clock[core.LEAST] = min((delay for delay in w.delays.tolist() if delay > 0.0), default=np.inf)
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope
         w.count[core.NEUTRAL] = neutral
