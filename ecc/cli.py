@@ -239,6 +239,8 @@ def simulate(
         print(json_text(summary))
     else:
         _print(*_summary_tables(summary))
+        for note in run.notes:
+            print(f"note: {note}")
         if out is not None:
             print(f"run: {out}")
     if not run.is_complete:
@@ -356,6 +358,7 @@ def stability(
                 "stable": bool(system.is_stable),
             }
             | {name: getattr(margins, name) for name in _MARGINS}
+            | {"notes": list(dict.fromkeys((*system.notes, *loss.notes)))}
         )
     bounds = [vars(bound) for bound in chosen.published_bounds(network)]
     result = {
@@ -366,6 +369,8 @@ def stability(
         print(json_text(result))
     else:
         _print(*_stability_tables(result))
+        for line in _notes(rows):
+            print(line)
     return 0
 
 
@@ -616,6 +621,15 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
 
 _SHOWN = 20  # rows of flows
 _MARGINS = {"gain_margin": "gain margin", "phase_margin": "phase margin [rad]", "delay_margin": "delay margin"}
+
+
+def _notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Notes of linear models, each once with the models that it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["notes"]:
+            about.setdefault(note, []).append(row["model"])
+    return [f"note ({', '.join(models)}): {note}" for note, models in about.items()]
 
 
 def _stability_tables(result: dict[str, Any]) -> list[Table]:

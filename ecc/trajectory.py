@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ EVENTS = (
 """What a trace calls the events of the packet engine, by number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trajectory:
     """The result of a run.
 
@@ -45,8 +46,9 @@ class Trajectory:
     as attributes of this object (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a transfer: start,
     finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt, the least that an
     ACK took, and idle_rtt, without queues and transmission), and protocol where there are several. `stats` holds counts
-    and costs of the run, among them `stopped`: why it ended. Where they were asked for: `trace`, a DataFrame of the
-    first events (time [s], event, entity: index of the flow or link, value), and `queues`, how long queues were how
+    and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run must know, a tuple
+    of lines. Where they were asked for: `trace`, a DataFrame of the first events (time [s], event, entity: index of the
+    flow or link, value), and `queues`, how long queues were how
     long, for `queue_quantiles`.
     """
 
@@ -103,7 +105,7 @@ class Trajectory:
                 "time": trace["time"] * 1e-12, "event": np.array(EVENTS)[trace["kind"]], "entity": trace["entity"],
                 "value": trace["value"],
             })  # fmt: skip
-        return cls(data.assign_attrs(dict(attributes)), table, dict(stats), queues, events)
+        return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
 
     def __getattr__(self, name: str) -> xr.DataArray:
         if name in SERIES and "data" in self.__dict__:
@@ -116,6 +118,11 @@ class Trajectory:
     def stopped(self) -> str:
         """Why the run ended; "completed" when it reached its horizon."""
         return str(self.stats.get("stopped", "completed"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the run must know, one line each: `stats["notes"]`."""
+        return tuple(self.stats.get("notes", ()))
 
     @property
     def is_complete(self) -> bool:
@@ -191,5 +198,13 @@ class Trajectory:
             title=title if self.is_complete else f"{title}: {self.stopped}",
         )
 
+    def __repr__(self) -> str:
+        sizes, about = self.data.sizes, self.data.attrs
+        end = float(self.data["time"][-1]) if sizes["time"] else 0.0
+        what = f"{about.get('protocol', '')} ({about.get('engine', '')}) to {end:g} s, {sizes['time']} samples"
+        counts = "".join(f", {name}s: {sizes[name]}" for name in ("flow", "link") if name in sizes)
+        return "\n".join([f"<Trajectory {what}{counts}, {self.stopped}>", *(f"note: {note}" for note in self.notes)])
+
     def _repr_html_(self) -> str:
-        return str(self.data._repr_html_())
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        return notes + str(self.data._repr_html_())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 
 from ecc.linear.certificate import is_stable
 from ecc.linear.characteristic import Complex, Real, Terms
-from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices
+from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices, read_notes
 
 __all__ = ["DelaySystem"]
 
@@ -28,6 +28,7 @@ class DelaySystem(LinearSystem):
         neutral : sequence of J real n x n matrices E_j; none for a retarded system.
         neutral_delays : sequence of J delays sigma_j >= 0, seconds.
         opened : DelaySystem or None. The same system with its loop cut, for the open loop and its margins.
+        notes : strings of one line each: what must be known about the model beside its verdict.
     Raises
         ValueError: no matrix, matrices not square, not finite or of different sizes, a delay negative or not finite,
             I + E at delay 0 singular.
@@ -48,6 +49,7 @@ class DelaySystem(LinearSystem):
         neutral: Sequence[ArrayLike] | Real = (),
         neutral_delays: Sequence[float] | Real = (),
         opened: DelaySystem | None = None,
+        notes: Iterable[str] = (),
     ) -> None:
         a = read_matrices(matrices, "matrices of a DelaySystem")
         if not len(a):
@@ -60,6 +62,7 @@ class DelaySystem(LinearSystem):
         for name, value in zip(("neutral", "neutral_delays"), merge(e, sigma), strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "opened", opened)
+        object.__setattr__(self, "notes", read_notes(notes))
         if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
             raise ValueError("I + E of delay 0 must be regular, got a singular matrix: x' is not determined")
         self._check_opened()
@@ -75,9 +78,12 @@ class DelaySystem(LinearSystem):
 
     def _part(self, states: NDArray[np.int64]) -> DelaySystem:
         rows = states[:, None]
-        neutral = self.neutral[:, rows, states]
         return DelaySystem(
-            self.matrices[:, rows, states], self.delays, neutral=neutral, neutral_delays=self.neutral_delays
+            self.matrices[:, rows, states],
+            self.delays,
+            neutral=self.neutral[:, rows, states],
+            neutral_delays=self.neutral_delays,
+            notes=self.notes,
         )
 
     @property

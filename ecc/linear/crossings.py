@@ -47,6 +47,7 @@ class Loss(Displayed):
         start : number of unstable roots as the gain tends to 0.
         complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
             be looked at beyond all gains.
+        notes : what must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
     """
 
     value: float
@@ -55,6 +56,7 @@ class Loss(Displayed):
     crossings: tuple[Crossing, ...]
     start: int
     complete_to: float
+    notes: tuple[str, ...] = ()
 
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:

@@ -32,6 +32,7 @@ def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
     if isinstance(value, tuple):
-        inside = ", ".join(f"({_text(v)})" if isinstance(v, tuple) else _text(v) for v in value[:_MOST])
+        between = "; " if any(isinstance(v, str) for v in value) else ", "
+        inside = between.join(f"({_text(v)})" if isinstance(v, tuple) else _text(v) for v in value[:_MOST])
         return (inside or "none") + (f", ... ({len(value)} in all)" if len(value) > _MOST else "")
     return str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.linear.certificate import is_stable
 from ecc.linear.characteristic import Complex, Real, Terms
-from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices
+from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices, read_notes
 
 __all__ = ["SampledSystem"]
 
@@ -25,6 +25,7 @@ class SampledSystem(LinearSystem):
         delays : sequence of K whole numbers m_k >= 0, steps; equal ones are merged.
         dt : float > 0, seconds, or None. Length of a step; the analysis itself is in steps.
         opened : SampledSystem or None. The same system with its loop cut, for the open loop and its margins.
+        notes : strings of one line each: what must be known about the model beside its verdict.
     Raises
         ValueError: no matrix, matrices not square, not finite or of different sizes, a delay negative or not whole,
             dt not positive.
@@ -43,6 +44,7 @@ class SampledSystem(LinearSystem):
         *,
         dt: float | None = None,
         opened: SampledSystem | None = None,
+        notes: Iterable[str] = (),
     ) -> None:
         a = read_matrices(matrices, "matrices of a SampledSystem")
         if not len(a):
@@ -57,10 +59,11 @@ class SampledSystem(LinearSystem):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "dt", None if dt is None else float(dt))
         object.__setattr__(self, "opened", opened)
+        object.__setattr__(self, "notes", read_notes(notes))
         self._check_opened()
 
     def _part(self, states: NDArray[np.int64]) -> SampledSystem:
-        return SampledSystem(self.matrices[:, states[:, None], states], self.delays, dt=self.dt)
+        return SampledSystem(self.matrices[:, states[:, None], states], self.delays, dt=self.dt, notes=self.notes)
 
     def _terms(self) -> Terms:
         return Terms(-self.matrices, self.delays + 1.0, np.zeros((0, self.size, self.size)), np.zeros(0), sampled=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ecc.linear.certificate import Certificate
     from ecc.linear.margins import FrequencyResponse, Margins
 
-__all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "reachable"]
+__all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
 
 
 def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
@@ -68,6 +70,17 @@ def read_delays(value: Any, count: int, what: str, unit: str) -> Real:
     return delays
 
 
+def read_notes(value: Iterable[str]) -> tuple[str, ...]:
+    """Notes as a tuple of lines, each once."""
+    notes = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    for note in notes:
+        if not isinstance(note, str):
+            raise TypeError(f"notes must be strings, got {type(note).__name__}")
+        if "\n" in note:
+            raise ValueError(f"notes must have one line each, got {note!r}")
+    return notes
+
+
 def merge(matrices: Real, delays: Real) -> tuple[Real, Real]:
     """Add up matrices of equal delay; increasing delays; read-only."""
     every, where = np.unique(delays, return_inverse=True)
@@ -100,6 +113,8 @@ def components(reach: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
 class LinearSystem(ABC):
     """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
 
+    `notes`: what a user must know about the model beside its verdict, one line each; shown with every result.
+
     A new kind of system adds (1) its constructor, (2) `_terms`, (3) `characteristic` in its own variable, (4) `_part`.
 
     Where the states fall into groups of which one acts on the next but not back, det Delta is the product of the
@@ -109,6 +124,7 @@ class LinearSystem(ABC):
     matrices: Real
     delays: Real
     opened: Self | None
+    notes: tuple[str, ...]
 
     @abstractmethod
     def _terms(self) -> Terms:
@@ -147,6 +163,16 @@ class LinearSystem(ABC):
     def size(self) -> int:
         """Number of states n."""
         return int(self.matrices.shape[1])
+
+    def with_notes(self, *notes: str) -> Self:
+        """Return the same system with further notes, each kept once.
+
+        Parameters
+            notes : strings of one line.
+        """
+        noted = copy(self)
+        object.__setattr__(noted, "notes", read_notes((*self.notes, *notes)))
+        return noted
 
     def _check_opened(self) -> None:
         if self.opened is None:
@@ -268,9 +294,10 @@ class LinearSystem(ABC):
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}: {value}" for name, value in self._describe())
-        return f"<{type(self).__name__} {inside}>"
+        return "\n".join([f"<{type(self).__name__} {inside}>", *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in self._describe())
+        lines = [*self._describe(), *(("note", note) for note in self.notes)]
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in lines)
         verdict = "stable" if self.is_stable else "unstable"
         return f"<table><caption>{type(self).__name__}, {verdict}</caption>{rows}</table>"

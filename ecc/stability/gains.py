@@ -43,7 +43,8 @@ def critical_gain(
         options : for linearize (assignment, approximation, mean_rtt, phases).
     Returns
         Loss: value (0: unstable already as the gain -> 0; inf: never lost, frequency nan), frequency [rad/s, or
-        rad/step of a sampled system], certified (lo, hi) or None, crossings.
+        rad/step of a sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at
+        the first gain looked at where the value is 0 or inf).
     Raises
         ValueError: a parameter that the protocol has not. LinearizationError: no linear model there.
     Notes: a parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the
@@ -59,7 +60,13 @@ def critical_gain(
     if parameter not in names:
         raise ValueError(f"parameter must be one of {', '.join(names)}, got {parameter!r}")
 
-    def family(gain: float) -> DelaySystem | SampledSystem:
-        return linearize(replace(protocol, **{parameter: gain}), network, time, **options)
+    notes: dict[float, tuple[str, ...]] = {}
 
-    return first_loss(family, maximum=maximum, certify=certify)
+    def family(gain: float) -> DelaySystem | SampledSystem:
+        system = linearize(replace(protocol, **{parameter: gain}), network, time, **options)
+        notes[gain] = system.notes
+        return system
+
+    loss = first_loss(family, maximum=maximum, certify=certify)
+    first = next(iter(notes))
+    return replace(loss, notes=family(loss.value).notes if 0.0 < loss.value < inf else notes[first])

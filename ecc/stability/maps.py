@@ -49,7 +49,7 @@ def stability_map(
         options : for linearize (assignment, approximation, mean_rtt, phases).
     Returns
         DataArray named spectral_radius (stable below 1) or spectral_abscissa (stable below 0, 1/s), one dimension a
-        parameter; attrs: protocol and its parameters, time, network, options.
+        parameter; attrs: protocol and its parameters, time, network, options, notes of the models.
     Raises
         ValueError: a parameter that the protocol has not, none or more than two, a grid that is empty or not finite,
             workers < 1.   LinearizationError: no linear model there.
@@ -104,6 +104,7 @@ def stability_map(
             "time": time,
             "network": network.to_dict(),
             "options": dict(options),
+            "notes": tuple(dict.fromkeys(note for one in made.values() for note in one.notes)),
             "units": "1" if sampled else "1/s",
         },
     )
