@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, inf, pi, sin, sqrt
+from math import ceil, e, inf, pi, sin, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution
+from scipy.special import lambertw
 
 from ecc.closed_loop import linearize
 from ecc.linear import Loss, first_loss
@@ -265,6 +266,32 @@ def _averaging_at_mean(protocol: Any, network: Network) -> float | None:
     return d / (2.0 * d - 1.0) if network.n_links == 1 and protocol.tau1 + protocol.tau2 <= 1.0 + 1e-12 else None
 
 
+def _averaging_lag(protocol: Any) -> float:
+    """Mean delay that two intervals averaged and the source's filter add to PIQI-RCP's loop, in intervals."""
+    return 0.5 + float((1.0 - protocol.tau1 - protocol.tau2) / protocol.tau1)
+
+
+def _most_tau2(tau1: float) -> float:
+    """Largest tau2 for which the continuous source (THESIS (4.60)) is an average of what it received."""
+    return float(tau1 / np.expm1(-lambertw(-tau1).real))
+
+
+def _lag_added(protocol: Any, network: Network) -> float | None:
+    """docs/short_intervals.md, Theorem 1."""
+    if network.n_links != 1 or protocol.tau1 > 1.0 / e or protocol.tau2 > _most_tau2(protocol.tau1):
+        return None
+    d = float(network.rtts.mean())
+    return pi / 4.0 * d / (d + _averaging_lag(protocol) * float(protocol.interval))
+
+
+def _lag_added_in_steps(protocol: Any, network: Network) -> float | None:
+    """docs/short_intervals.md, Theorem 2."""
+    if network.n_links != 1 or protocol.tau1 + protocol.tau2 > 1.0:
+        return None
+    d = _mean_steps(protocol, network)
+    return d * sin(pi / (2.0 * (2.0 * (d + _averaging_lag(protocol)) - 1.0)))
+
+
 def _on_one_link(value: float) -> Callable[[Protocol, Network], float | None]:
     return lambda protocol, network: value if network.n_links == 1 else None
 
@@ -360,6 +387,17 @@ _ALL = [
             "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * float(u[1])),
                        _mix(u[2:], 0.01, 0.3)), 6, None, (0.0, 0.0, 0.3, 0.0, 0.0, 0.0)),
+    Theorem("mean-5", "derived: docs/short_intervals.md", "Continuous PIQI-RCP whose sources average is stable if "
+            "0 < alpha < (pi/4) d/(d + k T), with the mean RTT d and k = (1 - tau2)/tau1 - 1/2.", SUFFICIENT,
+            "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 where z exp(-z) = tau1",
+            _lag_added,
+            lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 0.36, u[0])), tau2=_most_tau2(tau1) * 0.999 * float(u[1])),
+                       _mix(u[2:], 0.001, 4.0)), 6),
+    Theorem("mean-6", "derived: docs/short_intervals.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
+            "0 < alpha/d < sin(pi/(2(2(d + k) - 1))), with the mean delay d and k = (1 - tau2)/tau1 - 1/2.",
+            SUFFICIENT, "discrete", "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _lag_added_in_steps,
+            lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * 0.999 * float(u[1])),
+                       _mix(u[2:], 0.01, 2.0)), 6),
 ]  # fmt: skip
 THEOREMS: Mapping[str, Theorem] = {theorem.id: theorem for theorem in _ALL}
 """Theorems by id, those of the ledger under its ids."""

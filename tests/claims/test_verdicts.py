@@ -35,7 +35,7 @@ LONG = {
     "qi-7": Verdict.CONFIRMED,
     "qi-8": Verdict.CONFIRMED,
     "piqi-9": Verdict.CONDITIONAL,
-    "piqi-10": Verdict.REFUTED,
+    "piqi-10": Verdict.CONDITIONAL,
     "piqi-D": Verdict.CONDITIONAL,
     "piqi-12": Verdict.CONDITIONAL,
     "piqi-13": Verdict.CONDITIONAL,

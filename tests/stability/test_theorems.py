@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import lambertw
 
 from ecc.models import PIQIRCP, QIRCP
 from ecc.network import Network
@@ -70,6 +71,25 @@ def test_contradiction_is_proven():
     assert case.contradicts and case.found.value < case.proof[0] < case.bound and case.proof[1] is False
     sound = THEOREMS["qi-4"].judge(QIRCP(), Network.dumbbell("1 Gb/s", [1.0, 1.1]), certify=True)
     assert not sound.contradicts and sound.proof[1] is True
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.003, 0.36), st.floats(0.0, 0.99), st.floats(0.01, 0.5))
+def test_first_order_of_the_critical_gain_in_the_interval(tau1, share, eta):
+    """docs/short_intervals.md, Corollary: 0 <= critical alpha/(pi/4) - (1 - k T/D) <= 3 (T/(tau1 D))^2."""
+    protocol = PIQIRCP(tau1=tau1, tau2=share * tau1 / (float(-lambertw(-tau1).real) / tau1 - 1.0))
+    rtt = protocol.interval / (tau1 * eta)
+    k = (1.0 - protocol.tau2) / tau1 - 0.5
+    found = THEOREMS["piqi-9"].critical(protocol, Network.dumbbell("1 Gb/s", [rtt])).value / (np.pi / 4.0)
+    assert -1e-9 <= found - (1.0 - k * protocol.interval / rtt) <= 3.0 * eta * eta
+
+
+def test_proven_bounds_need_sources_that_average():
+    net = Network.dumbbell("1 Gb/s", [0.1, 0.3])
+    bound = THEOREMS["mean-5"].bound
+    assert bound(PIQIRCP(), net) == pytest.approx(np.pi / 4.0 * 0.2 / (0.2 + 89.5 * 0.01), rel=1e-14)
+    assert bound(PIQIRCP(tau1=0.37), net) is None and bound(PIQIRCP(tau1=0.3, tau2=0.5), net) is None
+    assert THEOREMS["mean-6"].bound(PIQIRCP(tau1=0.5, tau2=0.6), net) is None
 
 
 def test_hypotheses_are_asked_for():
