@@ -11,7 +11,7 @@ state R_l, arrivals y_l and queue q_l, and flows i that follow the link b_i:
                  staircase that reaches link l after D_il, and an interval of l sees its steps in proportion
 
 Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over the source of flow i to link l (the RTT
-where l = b_i). A source without memory (x_x = 0) has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
+where l = b_i). A source law without x has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
 R', its R_l(t) is R_y y_l(t) + R_q q_l(t).
 
 Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, only flows that are alike
@@ -84,7 +84,8 @@ class Linearization:
     `heard`: shape (n_flows, K), bool: whether the flow follows the link.
     `paths`: (l, b, delay [s], flow): flow follows links[b] and crosses links[l], `delay` after links[b] spoke.
     `by_flow`: whether the loop needs a state for each flow.
-    `remembers`: whether routers have a state.
+    `remembers`: whether routers have a state; `sources_remember`: whether the source law goes on from the flow's own
+        rate. Both are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
     """
 
     links: NDArray[np.int64]
@@ -95,6 +96,7 @@ class Linearization:
     paths: list[tuple[int, int, float, int]]
     by_flow: bool
     remembers: bool
+    sources_remember: bool
     equilibrium: Equilibrium
 
 
@@ -186,7 +188,10 @@ def linearize_laws(
         if link in row and not by_flow
     ]
     remembers = "R" in law_arguments(protocol.router_law)
-    return Linearization(links, router, announce, source, heard[:, links], paths, by_flow, remembers, point)
+    sources_remember = "x" in law_arguments(protocol.source_law)
+    return Linearization(
+        links, router, announce, source, heard[:, links], paths, by_flow, remembers, sources_remember, point
+    )
 
 
 def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
@@ -357,7 +362,7 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     if lag == "static":
         source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
-    memory = source["x"] != 0.0 or not laws.remembers
+    memory = (laws.sources_remember and lag != "static") or not laws.remembers
     y_at = count if laws.remembers else 0
     q_at = y_at + (count if memory else 0)
     size = q_at + (count if queues else 0)
@@ -469,7 +474,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # of each router in H
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
-    memory = source["x"] != 0.0
+    memory = laws.sources_remember
     before = np.concatenate([[0], np.cumsum(ticks)])
     whole = int(before[-1])
     R, x, q = 0, whole, whole * (2 if memory else 1)

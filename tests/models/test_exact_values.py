@@ -1,0 +1,74 @@
+"""A parameter that is exactly 0, 1 or 2 gives the model of the values beside it, for every protocol and parameter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.closed_loop import law_arguments, linearize
+from ecc.errors import EccError
+from ecc.models.base import Protocol
+from ecc.stability import critical_gain
+from ecc.stability.gains import gain_names
+
+NETWORKS = {
+    "dumbbell": ecc.Network.dumbbell("100 Mb/s", [0.12, 0.12, 0.3]),
+    "parking lot": ecc.Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="21 ms"),
+}
+S = 1j * np.array([0.3, 2.0, 9.0, 40.0]) + np.array([0.0, 0.1, -0.1, 0.3])
+Z = np.exp(1j * np.array([0.02, 0.3, 1.5, 3.0])) * np.array([1.0, 1.1, 0.95, 1.0])
+PROTOCOLS = [
+    kind
+    for kind in (getattr(ecc.models, name) for name in ecc.models.__all__)
+    if isinstance(kind, type) and issubclass(kind, Protocol) and kind is not Protocol and kind.times
+]
+
+
+def models(protocol, name, value):
+    """The linear models that a protocol has at a value of a parameter: (network, time) -> system."""
+    options = {"clocking": "integrator"} if "w" in law_arguments(protocol.source_law) else {}
+    out = {}
+    for title, network in NETWORKS.items():
+        for time in protocol.times:
+            try:
+                out[title, time] = linearize(replace(protocol, **{name: value}), network, time, **options)
+            except (ValueError, EccError):
+                continue
+    return out
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS, ids=lambda kind: kind.__name__)
+def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
+    protocol, compared = kind(), 0
+    for name in gain_names(protocol):
+        for value in (0.0, 1.0, 2.0):
+            exact = models(protocol, name, value)
+            below, above = (models(protocol, name, value + step) if exact else {} for step in (-1e-9, 1e-9))
+            for where, system in exact.items():
+                at = S if where[1] == "continuous" else Z
+                loop = system.open_loop(at)
+                near = [side[where] for side in (below, above) if where in side]
+                for other in near:
+                    gap = np.abs(loop - other.open_loop(at))
+                    assert np.all(gap <= 1e-6 * (1.0 + np.abs(loop))), (name, value, where)
+                    compared += 1
+                if len({other.is_stable for other in near}) == 1:  # else the boundary itself is here
+                    assert system.is_stable is near[0].is_stable, (name, value, where)
+    assert compared > 0
+
+
+def test_a_source_with_tau1_of_exactly_1_keeps_its_lag():
+    """THESIS (4.60) with (4.56): [(tau1 + tau2) - tau2 e^-sT]/(s T + tau1 e^-sT), whatever tau1 is."""
+    net = ecc.Network.dumbbell("100 Mb/s", [0.03])
+    for tau1, tau2 in ((1.0, 1.0), (1.0, 0.0), (1.0, 0.25)):
+        protocol = ecc.models.PIQIRCP(alpha=0.3, tau1=tau1, tau2=tau2)
+        lag = np.exp(-S * protocol.interval)
+        router = 0.3 * (1.0 + lag) / (S * 0.03)
+        source = (tau1 + tau2 - tau2 * lag) / (S * protocol.interval + tau1 * lag)
+        loop = router * source * np.exp(-0.03 * S)
+        assert linearize(protocol, net).open_loop(S) == pytest.approx(loop, rel=1e-10)
+    found = [critical_gain(ecc.models.PIQIRCP(tau1=tau1, tau2=1.0), net, "alpha").value for tau1 in (1.0, 1.000001)]
+    assert found == pytest.approx([0.58477, 0.58477], abs=2e-5)
