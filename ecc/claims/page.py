@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,10 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture, Verdict
 from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, count, evidence, number, tally, typeset
-from ecc.plot.look import thinned
+from ecc.plot.look import decoded, thinned
 
 __all__ = ["Report", "page"]
 
@@ -274,8 +272,8 @@ def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
     x, y = trace.get("x"), trace.get("y")
     if not (trace.get("mode") == "lines" and isinstance(x, dict) and isinstance(y, dict)):
         return trace
-    old_x, old_y = (np.frombuffer(b64decode(side["bdata"]), side["dtype"]) for side in (x, y))
-    new = [{"dtype": "f4", "bdata": b64encode(side.tobytes()).decode()} for side in thinned(old_x, old_y, buckets)]
+    drawn = thinned(decoded(x), decoded(y), buckets)
+    new = [{"dtype": "f4", "bdata": b64encode(side.tobytes()).decode()} for side in drawn]
     return {**trace, "x": new[0], "y": new[1]}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.colors import sample_colorscale
 
 __all__ = [
-    "GREY", "INK", "PALETTE", "RATE", "SIZE", "axis", "buckets_for", "colors", "faded", "figure", "lean", "thinned",
-    "unit_for",
+    "GREY", "INK", "PALETTE", "RATE", "SIZE", "axis", "buckets_for", "colors", "decoded", "faded", "figure", "lean",
+    "thinned", "unit_for",
 ]  # fmt: skip
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -138,3 +139,14 @@ def lean(values: Any) -> NDArray[np.float32]:
         values : array.
     """
     return np.asarray(values, dtype=np.float32)
+
+
+def decoded(values: Any) -> NDArray[np.float64]:
+    """Return a series of a trace as an array: Plotly keeps one that came as JSON in base 64.
+
+    Parameters
+        values : array, or {"bdata": ..., "dtype": ...}.
+    """
+    if isinstance(values, Mapping):
+        values = np.frombuffer(b64decode(values["bdata"]), values["dtype"])
+    return np.asarray(values, dtype=float)

@@ -55,13 +55,14 @@ def trajectory_figure(
             **dict(zip("xy", thinned(t, x[:, k] / factor, buckets), strict=True)),
             name=name if few else f"{x.shape[1]} flows", legendgroup=name if few else "flows",
             showlegend=few or k == 0, mode="lines", line={"color": color, "width": 1.8 if few else 0.8},
-            hovertemplate=f"{name}: %{{y:.4g}} {unit} at %{{x:.4g}} s<extra></extra>", row=1, col=1,
+            meta=[factor, unit], row=1, col=1,
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
     for name, level in levels:
         made.add_scatter(
             x=t[[0, -1]] if len(t) else t, y=[level / factor] * min(2, len(t)), name=name, mode="lines",
-            line={"color": GREY, "width": 1.2, "dash": "dash"},
-            hovertemplate=f"{name}: %{{y:.4g}} {unit}<extra></extra>", row=1, col=1,
+            line={"color": GREY, "width": 1.2, "dash": "dash"}, meta=[factor, unit],
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=1, col=1,
         )  # fmt: skip
     made.update_yaxes(title_text=f"sending rate [{unit}]", rangemode="tozero", row=1, col=1)
 
@@ -73,8 +74,8 @@ def trajectory_figure(
             made.add_scatter(
                 **dict(zip("xy", thinned(t, q[:, k] / q_factor, buckets_for(2 * q.shape[1])), strict=True)),
                 name=f"queue, {name}", mode="lines", line={"color": color, "width": 1.3},
-                showlegend=q.shape[1] <= _NAMED,
-                hovertemplate=f"{name}: %{{y:.4g}} {q_unit} at %{{x:.4g}} s<extra></extra>", row=2, col=1,
+                showlegend=q.shape[1] <= _NAMED, meta=[q_factor, q_unit], row=2, col=1,
+                hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
             )  # fmt: skip
         made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
     made.update_xaxes(title_text="time [s]", row=1 if q is None else 2, col=1)
@@ -123,9 +124,8 @@ def comparison_figure(
                     name=f"{what} {k}, {name}" if few else f"{count} {what}s, {name}", mode="lines",
                     showlegend=few or k == 0, legendgroup=None if few else f"{what}s, {name}",
                     line={"color": color, "width": 1.2 if run == 0 else 2.0, "dash": "solid" if run == 0 else "dash"},
-                    opacity=0.75 if run == 0 else 1.0,
-                    hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} {unit} at %{{x:.4g}} s<extra></extra>",
-                    row=row, col=1,
+                    opacity=0.75 if run == 0 else 1.0, meta=[factor, unit], row=row, col=1,
+                    hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
                 )  # fmt: skip
         for begin, end in _stretches(t, np.asarray(apart, dtype=bool)):
             made.add_vrect(x0=begin, x1=end, fillcolor=GREY, opacity=0.13, line_width=0, row=row, col=1)
