@@ -26,10 +26,11 @@ class Beginning:
 
     A crossing is a flow group and a link of its route, in the order of the groups. `voice` (n_crossings,): which voice
     speaks to a crossing; `told` (n_voices,): what it says; `speaks` (n_crossings,) [s]: when first a router that has
-    measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; and
-    `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `opens` [s], when it begins to send;
-    `follows`, the link that its packets follow, -1: none yet. `measures_first`: whether routers say nothing before they
-    have measured something; `greets`: whether they announce a rate (of `initial` times their capacity) from the start.
+    measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; `queue`
+    [bit]; and `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `rtt` [s], the waits in these queues
+    included; `opens` [s], when it begins to send; `follows`, the link that its packets follow, -1: none yet.
+    `measures_first`: whether routers say nothing before they have measured something; `greets`: whether they announce a
+    rate (of `initial` times their capacity) from the start.
     """
 
     voice: NDArray[np.int64]
@@ -39,8 +40,10 @@ class Beginning:
     least: FloatArray
     most: FloatArray
     priority: FloatArray
+    queue: FloatArray
     measured: FloatArray
     x: FloatArray
+    rtt: FloatArray
     opens: FloatArray
     follows: NDArray[np.int64]
     measures_first: bool
@@ -95,24 +98,30 @@ class Beginning:
             if not keeps:
                 first_arrival = np.array([speaks[links == link].min() for link in links])
                 speaks = np.maximum(speaks, first_arrival + float(params["interval"]))
+        queue = np.zeros(fluid.n_links) if point is None or point.queue is None else np.array(point.queue, dtype=float)
+        waits = queue / fluid.capacity
+        rtt = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
         if point is None:
             nobody = np.full(fluid.n_groups, -1, dtype=np.int64)
-            return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, nobody, not keeps, greets)
+            return cls(
+                voice, told, speaks, state, least, most, priority, queue, measured, x, rtt, opens, nobody, not keeps,
+                greets,
+            )  # fmt: skip
         law = protocol.announce_law or protocol.router_law
         p = protocol.namespace()
         for link in np.unique(links):
             through = np.flatnonzero(links == link)
             members, rates = fluid.members[owner[through]], x[owner[through]]
             mine = np.array([point.bottleneck[first[g]] in (link, -1) for g in owner[through]])
-            rtts = fluid.rtt[owner[through]]
+            rtts = rtt[owner[through]]
             weights = members * (1.0 if protocol.rtt_weights == "flows" else rates)
             mean = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=weights)
             load = float(members @ rates)
             measured[:, link] = load, (members * rates)[~mine].sum(), members[mine].sum(), members.sum(), mean
             supply: dict[str, Any] = {
                 **dict(zip(MEASURED, measured[:, link].tolist(), strict=True)),
-                "y_prev": load, "q": 0.0, "C": float(fluid.capacity[link]), "T": float(params["interval"]),
-                "R": float(state[link]), "p": p,
+                "y_prev": load, "q": float(queue[link]), "C": float(fluid.capacity[link]),
+                "T": float(params["interval"]), "R": float(state[link]), "p": p,
             }  # fmt: skip
             supply["u"] *= min(1.0, supply["N"])
             supply["N"] = max(1.0, supply["N"])
@@ -125,7 +134,9 @@ class Beginning:
                         **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
                     )
         follows = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
-        return cls(voice, told, speaks, state, least, most, priority, measured, x, opens, follows, False, greets)
+        return cls(
+            voice, told, speaks, state, least, most, priority, queue, measured, x, rtt, opens, follows, False, greets
+        )
 
 
 def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:

@@ -80,6 +80,9 @@ def run_continuous(
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
         "dropped": L, "own": G if memory else 0, "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
+    said = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
+    read = said | {"y"} | ({"N"} if "u" in said else set())  # a router that sees no arrivals is silent
+    reads = np.array([float(name in read) for name in MEASURED])
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
     plans = [fluid.capacities(link) for link in range(L)]
@@ -110,8 +113,9 @@ def run_continuous(
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
             "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),
-            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": fluid.rtt,
-            "bottleneck": np.full(G, -1.0), "speaks": beginning.speaks, "left": np.zeros(crossings),
+            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": beginning.rtt,
+            "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(2),
+            "speaks": beginning.speaks, "left": np.zeros(crossings),
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
@@ -129,11 +133,11 @@ def run_continuous(
         lower[block["state"]], upper[block["state"]] = least, beginning.most
     if measures:
         y[block["measured"]] = beginning.measured.ravel()
-        wanted = set(laws.wants["announce" if laws.announce else "router"] + laws.wants.get("priority", ()))
         for row, name in enumerate(MEASURED):
-            if name in wanted:
+            if reads[row] != 0.0:
                 of_link = rtol * LEAST * (fluid.capacity if name in ("y", "u") else np.ones(L))
                 absolute[block["measured"]][row * L : (row + 1) * L] = of_link
+    y[block["queue"]] = beginning.queue
     lower[block["queue"]], upper[block["queue"]] = 0.0, fluid.buffer
     upper[block["sent"]] = fluid.size
     stopping = np.zeros(size, dtype=np.int64)
@@ -142,7 +146,7 @@ def run_continuous(
     absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
     absolute[block["queue"]] = rtol * fluid.capacity * T
     if memory:
-        y[block["own"]] = beginning.x * (fluid.rtt if windows else 1.0)
+        y[block["own"]] = beginning.x * (beginning.rtt if windows else 1.0)
         lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
     end = float(samples[-1])
@@ -172,6 +176,7 @@ def run_continuous(
         largest=True,
         slide=_SLIDE * T,
         hints=rates.HINTS_PER_CROSSING * crossings,
+        named=lambda component: _named(component, block, L),
     )
     w = run.work
     w.clock[core.END] = min([end, *changes])
@@ -195,7 +200,7 @@ def run_continuous(
                 run.work.count[core.FRESH] = 1
             progress(run.now / end)
         if status != core.DONE:
-            stopped = run.trouble(status)
+            stopped = _law_failed(run, place["failed"]) or run.trouble(status)
     except KeyboardInterrupt:
         stopped = "interrupted"
     rows = run.counted(core.SAMPLE)
@@ -227,6 +232,27 @@ def run_continuous(
         },
         stopped=stopped,
     )
+
+
+def _named(component: int, block: dict[str, slice], links: int) -> str:
+    """What a component of the state is."""
+    name, place = next((name, place) for name, place in block.items() if place.start <= component < place.stop)
+    which = component - place.start
+    if name == "measured":
+        return f"{MEASURED[which // links]} measured at link {which % links}"
+    what = {"state": "R", "arrived": "arrivals", "dropped": "drops", "own": "rate"}.get(name, name)
+    return f"{what} of {'link' if name in ('state', 'queue', 'arrived', 'dropped') else 'flow group'} {which}"
+
+
+def _law_failed(run: Integration, at: int) -> str | None:
+    """Which law failed, and when; None if none did."""
+    from ecc.fluid.rates import SOURCE_FAILED
+
+    kind, which = run.work.numbers[at : at + 2]
+    if kind == 0.0:
+        return None
+    law = f"source law of flow group {which:.0f}" if kind == SOURCE_FAILED else f"router law of link {which:.0f}"
+    return f"the {law} failed at t = {float(run.work.clock[core.FAILED_AT]):.9g}"
 
 
 def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[FloatArray, IntArray]:

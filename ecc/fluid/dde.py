@@ -145,7 +145,7 @@ def solve_dde(
         0.0
     """
     from ecc.fluid import core
-    from ecc.fluid.integration import Integration, breaking_points
+    from ecc.fluid.integration import Integration, breaking_points, in_one_line
 
     start, end = _span(t_span)
     fixed = tuple(_vector(args, "args").tolist()) if len(args) else ()
@@ -253,7 +253,7 @@ def solve_dde(
         at = float(run.work.clock[core.FAILED_AT])
         state = [run.work.last.copy(), *run.work.lag.reshape(-1, count, n).copy()]
         value = function(at, *state[: {"f": 2 + neutral, "delays": 1}.get(name, 0)])
-        _vector(value, f"{name} at t = {at:.9g}, y = {run.work.last}", size)
+        _vector(value, f"{name} at t = {at:.9g}, y = {in_one_line(run.work.last)}", size)
     reached = found[0] if status == 1 and found else run.now
     whole = grid is None or dense_output
     sol = DdeSolution(run.segments(), before) if whole and run.counted(core.SEGMENTS) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.fluid import core, stepping
 
-__all__ = ["Integration", "breaking_points", "curve_values"]
+__all__ = ["Integration", "breaking_points", "curve_values", "in_one_line"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -71,6 +71,15 @@ def curve_values(begun: FloatArray, width: FloatArray, curve: FloatArray, times:
     return value
 
 
+def in_one_line(y: FloatArray) -> str:
+    """Return a state as messages show it.
+
+    Parameters
+        y : shape (n,).
+    """
+    return np.array2string(y, threshold=6, precision=6, max_line_width=1000)
+
+
 class Integration:
     """A problem and the state of its integration; `advance` goes on with it.
 
@@ -86,7 +95,7 @@ class Integration:
         component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up there.
         neutral : the lags are followed by the derivatives there, before the start those of `history_slope` (an
         address, 0: zero); slope : shape (n,), the derivative before the start, a first guess of that after it.
-        implicit : Radau IIA instead of Dormand-Prince.
+        implicit : Radau IIA instead of Dormand-Prince. named : what to call a component in messages; None: all of y.
         Others as in `core.Fields`.
     """
 
@@ -125,7 +134,9 @@ class Integration:
         history_slope: int = 0,
         slope: FloatArray | None = None,
         implicit: bool = False,
+        named: Callable[[int], str] | None = None,
     ) -> None:
+        self._named = named
         n = len(y)
         initial = np.array(y, dtype=float)
         bounds = [np.full(n, fill) if given is None else given for given, fill in ((lower, -np.inf), (upper, np.inf))]
@@ -273,17 +284,28 @@ class Integration:
             status : negative, from `advance`.
         """
         at = f"at t = {self.now:.9g}"
-        y = np.array2string(self.work.y, threshold=6, precision=6)
+        y = f"y = {in_one_line(self.work.y)}"
+        if self._named is not None:
+            y = f"in the {self._named(self._worst(status))}"
         if status == core.BAD_DELAY:
             k = self.counted(core.COMPONENT)
-            return f"delay {k} became {float(self.work.delays[k])!r} {at}, y = {y}: delays must be finite and >= 0"
+            return f"delay {k} became {float(self.work.delays[k])!r} {at}, {y}: delays must be finite and >= 0"
         if status == core.FAILED:
-            return f"the derivative failed at t = {float(self.work.clock[core.FAILED_AT]):.9g}, y = {y}"
+            return f"the derivative failed at t = {float(self.work.clock[core.FAILED_AT]):.9g}, {y}"
         if status == core.UNSETTLED:
-            return f"a delay is zero, and iterating the derivative on itself does not settle it, {at}, y = {y}"
+            return f"a delay is zero, and iterating the derivative on itself does not settle it, {at}, {y}"
         reasons = {
             core.TOO_SMALL: "the step size that the tolerances ask for is below the spacing of numbers",
             core.NOT_FINITE: "the derivative is not finite",
             core.CHATTER: "components chatter at their bounds",
         }
-        return f"{reasons[status]} {at}, y = {y}"
+        return f"{reasons[status]} {at}, {y}"
+
+    def _worst(self, status: int) -> int:
+        """The component that is not finite, or else errs most in units of its tolerance."""
+        w = self.work
+        odd = ~np.isfinite(np.vstack([w.rates, w.trial])).all(axis=0)
+        if status == core.NOT_FINITE and odd.any():
+            return int(np.argmax(odd))
+        ratio = np.abs(w.stage) / (w.absolute + w.clock[core.RELATIVE] * np.abs(w.y))
+        return int(np.argmax(np.where(np.isfinite(ratio), ratio, 0.0)))

@@ -32,7 +32,7 @@ HEADER = (
     "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
     "steady", "fewest", "reaches", "survives", "answers", "leasts",
     "record", "params", "arrival", "before", "weighted", "responsive", "other", "followers", "crossing",
-    "loss", "share",
+    "loss", "share", "reads", "failed",
     "round_trip", "bottleneck", "speaks", "left",
     # arrays in indices
     "crossings", "crossing_link", "listens", "changes",
@@ -47,12 +47,13 @@ HEADER = (
     BEGINS, CAPACITY, TOLD, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
     STEADY, FEWEST, REACHES, SURVIVES, ANSWERS, LEASTS,
     RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
-    LOSS, SHARE,
+    LOSS, SHARE, READS, FAILED,
     ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
     CROSSINGS, CROSSING_LINK, LISTENS, CHANGES,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
+ROUTER_FAILED, SOURCE_FAILED = 1.0, 2.0
 EACH_INTERVAL, EACH_ACK, EACH_RTT, AT_ALL_TIMES = range(4)
 (
     _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT,
@@ -187,7 +188,10 @@ def _ask(law: int, u: float, link: int, R: float, x: float, numbers: Any, indice
     numbers[record + _N] = max(one, numbers[record + _N])
     numbers[record + _N_ALL] = max(one, numbers[record + _N_ALL])
     pointer = shifted(numbers, record)
-    return call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+    status = call(law, (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+    if status != 0:
+        numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = ROUTER_FAILED, link
+    return status
 
 
 @compiled
@@ -284,7 +288,7 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
 
 
 @compiled
-def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float) -> Any:
+def _source(group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev: float, rtt: float) -> Any:
     """(status, rate by the source law)."""
     record = indices[RECORD]
     numbers[record + _OWN_RTT] = rtt
@@ -295,6 +299,8 @@ def _source(numbers: Any, indices: Any, x: float, x_rtt: float, R: float, R_prev
     numbers[record + _R_PREV] = R_prev
     pointer = shifted(numbers, record)
     status = call(indices[SOURCE], (pointer, pointer, shifted(numbers, indices[PARAMS]), pointer))
+    if status != 0:
+        numbers[indices[FAILED]], numbers[indices[FAILED] + 1] = SOURCE_FAILED, group
     return status, numbers[record + _RESULT]
 
 
@@ -323,7 +329,7 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
         status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status, 0.0, rtt, which
-    status, rate = _source(numbers, indices, 0.0, 0.0, R, R_prev, rtt)
+    status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt)
     return status, max(least, rate), rtt, which
 
 
@@ -387,7 +393,7 @@ def _update(
         x = value_at(w, y, own, t - step, _OWN * total + first)
     if indices[WINDOWS] != 0:
         x, x_rtt = x / rtt, x_rtt / rtt
-    status, following = _source(numbers, indices, x, x_rtt, R, R_prev, rtt)
+    status, following = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt)
     if status != 0:
         return status
     out[own] = (following - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
@@ -493,11 +499,12 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             lag = T
             if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
                 lag = 0.5 * numbers[weighted + link]
+            reads = indices[READS]  # 0 for what nobody reads: it would escape error control
             out[at] = (rate - y[at]) / lag
-            out[at + links] = (numbers[other + link] - y[at + links]) / lag
-            out[at + 2 * links] = (numbers[followers + link] - y[at + 2 * links]) / lag
-            out[at + 3 * links] = (numbers[crossing + link] - y[at + 3 * links]) / lag
-            out[at + 4 * links] = (numbers[weighted + link] - y[at + 4 * links]) / lag
+            out[at + links] = numbers[reads + 1] * (numbers[other + link] - y[at + links]) / lag
+            out[at + 2 * links] = numbers[reads + 2] * (numbers[followers + link] - y[at + 2 * links]) / lag
+            out[at + 3 * links] = numbers[reads + 3] * (numbers[crossing + link] - y[at + 3 * links]) / lag
+            out[at + 4 * links] = numbers[reads + 4] * (numbers[weighted + link] - y[at + 4 * links]) / lag
         if indices[REMEMBERS] != 0:
             at = indices[STATE] + link
             out[at] = 0.0

@@ -616,14 +616,14 @@ def run_recurrence(
     block[:, _T] = T
     block[:, _XS : _XS + LANES] = np.pad(beginning.x, (0, groups_padded - G)).reshape(-1, LANES)
     count = len(samples)
-    memory = min(_MEMORY, ceil(float(samples[-1]) / T) + 2)
+    waiting = beginning.queue / (fluid.capacity * T)  # in steps: a queue at rest is fed at capacity
+    memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     zeros = {
         name: np.zeros(L)
         for name in (
-            "queue", "before", "weighted", "idle", "loss", "arrived", "dropped", "peak", "left", "mean", "followers",
-            "crossing", "other",
+            "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "followers", "crossing", "other",
         )
     }  # fmt: skip
     rtt = around * T
@@ -632,13 +632,15 @@ def run_recurrence(
         "record": np.zeros(len(ARGUMENTS)), "block": block, "saying": np.zeros(BLOCK),
         "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
         "least": beginning.least, "most": beginning.most, "state": beginning.state, "told": always(beginning.told),
-        "priority": always(beginning.priority) if laws.priority else [], "wait": np.zeros((size, L)),
-        "volume": np.zeros((L, memory)), **zeros, "arrival": beginning.measured[0], "rtt": rtt,
+        "queue": beginning.queue, "peak": beginning.queue, "left": waiting % 1.0 * fluid.capacity * T,
+        "priority": always(beginning.priority) if laws.priority else [], "wait": always(waiting * T),
+        "volume": np.repeat(fluid.capacity[:, None] * T, memory, axis=1), **zeros,
+        "arrival": beginning.measured[0], "rtt": rtt,
         "members": fluid.members, "floor": fluid.floor(protocol), "size": fluid.size, "total": np.zeros(G),
         "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan),
         "x": always(beginning.x) if looks_back else [],
         "sent": always(np.where(sending, beginning.x, 0.0)), "least_rate": fluid.floor(protocol) / rtt,
-        "carried": always(rtt), "reaching": np.zeros(len(links)),
+        "carried": always(rtt + beginning.rtt - fluid.rtt), "reaching": np.zeros(len(links)),
         "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
     }  # fmt: skip
     integers: dict[str, Any] = {
@@ -650,7 +652,7 @@ def run_recurrence(
         "spoke": np.full(L, NEVER if beginning.measures_first else -NEVER),
         "stops": [steps(time) for time in fluid.stop],
         "hears": np.full(G, -NEVER) if beginning.greets else opens,
-        "head": np.zeros(L),
+        "head": -np.floor(waiting),
     }  # fmt: skip
     w = Fields(
         **{name: np.array(value, dtype=np.float64, order="C") for name, value in floats.items()},
@@ -665,7 +667,12 @@ def run_recurrence(
     w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
     w.count[[MASK, MEMORY]] = size - 1, memory
     w.count[[SOURCES, VOICE_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
-    w.count[[PERIOD, WAITED, SINGLE, UNEVEN]] = len(ahead), -NEVER, len(links) == G and len(ahead) == 1, 0
+    w.count[[PERIOD, WAITED, SINGLE, UNEVEN]] = (
+        len(ahead),
+        0 if waiting.any() else -NEVER,
+        len(links) == G and len(ahead) == 1,
+        0,
+    )
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
     try:
