@@ -358,7 +358,7 @@ def stability(
                 "stable": bool(system.is_stable),
             }
             | {name: getattr(margins, name) for name in _MARGINS}
-            | {"notes": list(dict.fromkeys((*system.notes, *loss.notes)))}
+            | {"notes": list(dict.fromkeys((*system.notes, *loss.notes, *margins.notes)))}
         )
     bounds = [vars(bound) for bound in chosen.published_bounds(network)]
     result = {

@@ -84,8 +84,9 @@ class Linearization:
     `heard`: shape (n_flows, K), bool: whether the flow follows the link.
     `paths`: (l, b, delay [s], flow): flow follows links[b] and crosses links[l], `delay` after links[b] spoke.
     `by_flow`: whether the loop needs a state for each flow.
-    `remembers`: whether routers have a state; `sources_remember`: whether the source law goes on from the flow's own
-        rate. Both are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
+    `remembers`: whether routers have a state. `measures`: whether they respond to the flows that follow them.
+    `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if from none.
+    These three are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
     """
 
     links: NDArray[np.int64]
@@ -96,7 +97,8 @@ class Linearization:
     paths: list[tuple[int, int, float, int]]
     by_flow: bool
     remembers: bool
-    sources_remember: bool
+    measures: bool
+    steps_from: str | None
     equilibrium: Equilibrium
 
 
@@ -187,11 +189,14 @@ def linearize_laws(
         for link in network.flows[i].route
         if link in row and not by_flow
     ]
-    remembers = "R" in law_arguments(protocol.router_law)
-    sources_remember = "x" in law_arguments(protocol.source_law)
+    routers, sources = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     return Linearization(
-        links, router, announce, source, heard[:, links], paths, by_flow, remembers, sources_remember, point
-    )
+        links, router, announce, source, heard[:, links], paths, by_flow,
+        remembers="R" in routers,
+        measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
+        steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
+        equilibrium=point,
+    )  # fmt: skip
 
 
 def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
@@ -362,7 +367,7 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     if lag == "static":
         source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
-    memory = (laws.sources_remember and lag != "static") or not laws.remembers
+    memory = (laws.steps_from == "x" and lag != "static") or not laws.remembers
     y_at = count if laws.remembers else 0
     q_at = y_at + (count if memory else 0)
     size = q_at + (count if queues else 0)
@@ -474,7 +479,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # of each router in H
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
-    memory = laws.sources_remember
+    memory = laws.steps_from == "x"
     before = np.concatenate([[0], np.cumsum(ticks)])
     whole = int(before[-1])
     R, x, q = 0, whole, whole * (2 if memory else 1)
@@ -601,8 +606,20 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
             terms.add(back + 1, x, told + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
-    cut = terms.without(range(first), range(first, size))
-    return _sampled_system(terms, T, _sampled_system(cut, T, None))
+    if laws.measures:
+        cut = terms.without(range(first), range(first, size))
+        return _sampled_system(terms, T, _sampled_system(cut, T, None))
+    cut = terms.without(range(first, size), range(size))
+    for g, flows in enumerate(groups):
+        if laws.steps_from is not None:
+            cut.add(1 if laws.steps_from == "x" else around[flows[0]], first + g, first + g, 1.0)
+    return _sampled_system(terms, T, _sampled_system(cut, T, None).with_notes(_CUT_AT_SOURCES))
+
+
+_CUT_AT_SOURCES = (
+    "the routers do not respond to the flows that follow them: margins are those of the sources' steps, and the delay "
+    "margin is not one of the RTT"
+)
 
 
 def _sampled_system(terms: _Terms, T: float, opened: SampledSystem | None) -> SampledSystem:

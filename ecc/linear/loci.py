@@ -53,7 +53,7 @@ class Loci(Displayed):
         return self.open_unstable + self.encirclements
 
 
-class _Cut:
+class Cut:
     """The pair of characteristic matrices, and the rows in which they differ."""
 
     def __init__(self, system: LinearSystem) -> None:
@@ -90,7 +90,7 @@ def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
         >>> return_ratio(loop, 2.0).round(6)
         array([[0.067668+0.j]])
     """
-    cut = _Cut(system)
+    cut = Cut(system)
     points = np.asarray(s, dtype=np.complex128)
     k = len(cut.rows)
     with np.errstate(divide="ignore"):
@@ -113,7 +113,7 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     Notes: branches are followed by the least total distance on the Riemann sphere on a mesh refined until no branch
         moves by more than 0.1; where two eigenvalues cross, which goes where is a convention.
     """
-    cut = _Cut(system)
+    cut = Cut(system)
     asked = None if omega is None else np.asarray(omega, dtype=np.float64)
     if asked is not None and (asked.ndim != 1 or not np.all(np.diff(asked, prepend=0.0) > 0.0)):
         raise ValueError(f"omega must be one-dimensional and increasing from above 0, got {omega!r}")
@@ -147,7 +147,7 @@ def _path(t: Real, radius: float) -> Complex:
         return np.where(t < 0.0, radius * np.exp(0.5j * pi * (1.0 + t)), 1j * t)
 
 
-def _eigenvalues(cut: _Cut, t: Real, radius: float) -> Complex:
+def _eigenvalues(cut: Cut, t: Real, radius: float) -> Complex:
     q = cut.at(_path(t, radius))
     if not np.all(np.isfinite(q)):
         raise ConvergenceError("the loci cannot be followed: an open pole lies on the boundary", t)
@@ -159,7 +159,7 @@ def _chordal(a: Complex, b: Complex) -> Real:
     return np.asarray(2.0 * np.abs(a - b) / np.sqrt((1.0 + np.abs(a) ** 2) * (1.0 + np.abs(b) ** 2)))
 
 
-def _followed(cut: _Cut, t: Real, radius: float) -> tuple[Real, Complex]:
+def _followed(cut: Cut, t: Real, radius: float) -> tuple[Real, Complex]:
     values = _eigenvalues(cut, t, radius)
     for _ in range(14):
         values = _matched(values)

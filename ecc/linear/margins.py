@@ -1,10 +1,16 @@
-"""The open loop on the boundary of stability: Nyquist curve and margins, delays exact."""
+"""The open loop on the boundary of stability: Nyquist curve and margins, delays exact.
+
+Where states fall into groups of which one acts on the next but not back, each group is a loop with margins of its own:
+det Delta/det Delta_open is then the product of the (1 + L_i) of the loops, and the crossings of the product minus 1 say
+nothing. A group may hold several loops that are coupled. Their margins are those of one factor k exp(-j phi - s theta)
+on all of them, det(I + k exp(-j phi - s theta) Q) = 0, which are those of each eigenvalue of the return ratio Q taken
+for L (MacFarlane, Postlethwaite 1977).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, log, nan, pi
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +20,7 @@ from ecc.errors import ConvergenceError
 from ecc.linear.axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.display import Displayed
-
-if TYPE_CHECKING:
-    from ecc.linear.systems import LinearSystem
+from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
 
@@ -33,18 +37,21 @@ class FrequencyResponse:
 
 @dataclass(frozen=True)
 class Margins(Displayed):
-    """How far an open loop L is from the critical point -1, over all crossings.
+    """How far an open loop L is from the critical point -1, over all crossings; of several loops, the worst of each.
 
     Fields
         stable : whether the closed loop is stable; if not, the numbers are distances and not margins.
         gain_margin : smallest factor > 1 on L that puts a root on the boundary; inf if none.
         gain_reduction : largest factor < 1 that does; 0 if none.
         phase_margin : smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
-        delay_margin : smallest further delay of the loop that puts a root on the boundary, s (DelaySystem) or steps
+        delay_margin : smallest further delay of a loop that puts a root on the boundary, s (DelaySystem) or steps
             (SampledSystem, as a real number); inf if none.
         modulus_margin : smallest |1 + L|; at most 1 for continuous systems.
         gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : where each is found,
             rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
+        coupled : number of loops that one factor is on, because they cannot be told apart; 1 where each is alone.
+        loops : the margins of each group of loops, in the order of its states, where there are several.
+        notes : what must be known about where the loop is cut.
     """
 
     stable: bool
@@ -58,6 +65,9 @@ class Margins(Displayed):
     phase_frequency: float
     delay_frequency: float
     modulus_frequency: float
+    coupled: int = 1
+    loops: tuple[Margins, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def _reach(pair: Pair, level: float) -> float:
@@ -76,50 +86,92 @@ def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
     return one - zero, 2.0 * (d1 * np.conj(f1) - d0 * np.conj(f0)).real, one + zero
 
 
+_WORST = (
+    ("gain_margin", "gain_frequency", min),
+    ("gain_reduction", "reduction_frequency", max),
+    ("phase_margin", "phase_frequency", min),
+    ("delay_margin", "delay_frequency", min),
+    ("modulus_margin", "modulus_frequency", min),
+)
+
+
 def margins(system: LinearSystem) -> Margins:
     """Return the margins of a closed loop over all crossings of |L| = 1 and of the negative real axis.
 
     Parameters
         system : DelaySystem or SampledSystem built with `opened`.
     Returns
-        Margins.
+        Margins: of several loops that do not form a cycle (bottlenecks, each with its flows), the worst of each; of
+        loops that do, those of one factor on all of them.
     Raises
         ValueError: the system has no `opened`.
-        ConvergenceError: the neutral part of the system does not let L fall off with frequency.
+        ConvergenceError: the neutral part of the system does not let L fall off with frequency; coupled loops whose
+            loci cannot be followed, or whose gain margin a count of roots contradicts.
     Notes: crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a
-        frequency that grows until one is found, or the phase has turned 2e4 rad within the longest delay.
+        frequency that grows until one is found, or the phase has turned 2e4 rad within the longest delay. Of coupled
+        loops they are those seen along loci sampled as `characteristic_loci` does, gains up to 50 in continuous time;
+        the gain margin of a stable loop is held against counts of roots on both sides.
     Example:
         >>> DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).margins().gain_margin  # pi/2
         1.5707963267948966
     """
     opened = system._opened()
-    weight = system._leading_determinant / opened._leading_determinant
-    pair = Pair(opened._terms(), system._terms(), 1.0, weight)
-    if not np.any(pair.low.constant != pair.high.constant) and pair.low.slope is pair.high.slope:
-        return Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
-    top = _reach(pair, 1.0)
-    omega = refine(pair, _modulus, *isolate(pair, _modulus, top))
-    f0, _, f1, _ = pair.at(omega)
-    angle = np.angle(-f1 / f0)
+    known: dict[tuple[bytes, ...], Margins | None] = {}
+    found: list[Margins] = []
+    for states in components(reachable(system._pattern | opened._pattern)):
+        loop, cut = system._part(states), opened._part(states)
+        key = tuple(
+            array.tobytes()
+            for terms in (loop._terms(), cut._terms())
+            for array in (terms.constant, terms.delays, terms.slope, terms.slope_delays)
+        )
+        if key not in known:
+            object.__setattr__(loop, "opened", cut)
+            known[key] = _of_loop(loop)
+        one = known[key]
+        found += [] if one is None else [one]
+    whole = Margins(system.is_stable, inf, 0.0, inf, inf, 1.0, nan, nan, nan, nan, nan)
+    for name, frequency, worst in _WORST if found else ():
+        where = worst(found, key=lambda m: getattr(m, name))  # noqa: B023
+        whole = replace(whole, **{name: getattr(where, name), frequency: getattr(where, frequency)})
+    coupled = max((one.coupled for one in found), default=1)
+    return replace(whole, coupled=coupled, loops=tuple(found) if len(found) > 1 else (), notes=opened.notes)
+
+
+def _of_loop(system: LinearSystem) -> Margins | None:
+    """Margins of states that act on each other; None where nothing is cut."""
+    from ecc.linear.coupled import along_loci, loops_cut
+
+    coupled = loops_cut(system)
+    if coupled == 0:
+        return None
+    if coupled == 1:
+        opened = system._opened()
+        pair = Pair(opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+        omega = refine(pair, _modulus, *isolate(pair, _modulus, _reach(pair, 1.0)))
+        f0, _, f1, _ = pair.at(omega)
+        response, (above, below), closest = f1 / f0, _gains(pair), _closest(pair, _reach(pair, 0.05))
+    else:
+        (above, below), (omega, response), closest = along_loci(system)
+    angle = np.angle(-response)
     lag = np.where(angle > 0.0, angle, angle + 2.0 * pi)
     with np.errstate(divide="ignore"):
         delay = np.where(omega > 0.0, lag / omega, inf)
     phase_at = int(np.argmin(np.abs(angle))) if len(omega) else -1
     delay_at = int(np.argmin(delay)) if len(omega) else -1
-    above, below = _gains(pair)
-    modulus, where = _closest(pair, _reach(pair, 0.05))
     return Margins(
         stable=system.is_stable,
         gain_margin=above[0],
         gain_reduction=below[0],
         phase_margin=float(abs(angle[phase_at])) if len(omega) else inf,
         delay_margin=float(delay[delay_at]) if len(omega) else inf,
-        modulus_margin=modulus,
+        modulus_margin=closest[0],
         gain_frequency=above[1],
         reduction_frequency=below[1],
         phase_frequency=float(omega[phase_at]) if len(omega) else nan,
         delay_frequency=float(omega[delay_at]) if len(omega) and isfinite(delay[delay_at]) else nan,
-        modulus_frequency=where,
+        modulus_frequency=closest[1],
+        coupled=coupled,
     )
 
 

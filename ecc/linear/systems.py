@@ -256,7 +256,9 @@ class LinearSystem(ABC):
         return nyquist(self, omega)
 
     def margins(self) -> Margins:
-        """Return gain, phase, delay and modulus margins over all crossings; see `ecc.linear.margins.Margins`.
+        """Return gain, phase, delay and modulus margins over all crossings, of each loop where there are several.
+
+        See `ecc.linear.margins.Margins`.
 
         Raises ValueError: no `opened`.
         """

@@ -125,7 +125,8 @@ def design(
         networks : one, or several that all have to do: the least of their decays is made largest.
         parameters : names -> (lowest, highest), > 0: where each is searched.
         time : "continuous", "discrete" or "hybrid", as in linearize.
-        gain_margin : factor, >= 1. phase_margin : rad, >= 0. delay_margin : s, >= 0. Least ones, on every network.
+        gain_margin : factor, >= 1. phase_margin : rad, >= 0. delay_margin : s, >= 0. Least ones, of every bottleneck
+            of every network.
         seed : int. Of the search.
     Returns
         Design.

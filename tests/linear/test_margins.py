@@ -158,3 +158,72 @@ def test_control_bad_input():
         from_control(1)
     with pytest.raises(ValueError, match="must be in discrete time"):
         from_control(control.ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]))
+
+
+# ---- several loops -------------------------------------------------------------------------------------------
+
+
+def two_loops(first, second, across, back=0.0):
+    """Integrators with gains and unit delays, the first acting on the second, and the second back or not."""
+    closed = [[-first, -back], [across, -second]]
+    return DelaySystem([closed], [1.0], opened=DelaySystem([np.zeros((2, 2))], [0.0]))
+
+
+def test_margins_of_loops_in_a_chain_are_the_worst_of_each():
+    """det Delta/det Delta_open - 1 = L1 + L2 + L1 L2 crosses the negative axis elsewhere: no margin of anything."""
+    m = two_loops(1.5, 0.3, 7.0).margins()
+    assert m.gain_margin == pytest.approx(pi / 3.0, rel=1e-12)
+    assert m.phase_margin == pytest.approx(pi / 2 - 1.5, rel=1e-12)
+    assert m.delay_margin == pytest.approx((pi / 2 - 1.5) / 1.5, rel=1e-12)
+    assert [loop.gain_margin for loop in m.loops] == pytest.approx([pi / 3.0, pi / 0.6], rel=1e-12)
+    assert m.coupled == 1 and m.loops[1].loops == ()
+    assert two_loops(2.0, 0.3, 7.0).margins().stable is False
+
+
+@pytest.mark.parametrize("gain", [0.1, 0.3, 0.54, 1.4])
+def test_margins_of_coupled_loops_are_of_one_factor_on_both(gain):
+    """With the matrix gain [[1, -1], [1, 1]] loci are gain (1 +- j) e^-s/s: rotated by 45 degrees."""
+    m = two_loops(gain, gain, gain, gain).margins()
+    size = np.sqrt(2.0) * gain
+    assert (m.coupled, m.loops) == (2, ())
+    assert m.gain_margin == pytest.approx(pi / 4 / size, rel=1e-9) if pi / 4 > size else m.gain_margin > 1.0
+    if m.stable:
+        assert m.phase_margin == pytest.approx(pi / 4 - size, rel=1e-9)
+        assert m.delay_margin == pytest.approx((pi / 4 - size) / size, rel=1e-9)
+        for share, stable in ((0.999, True), (1.001, False)):
+            matrix = [[-gain, -gain], [gain, -gain]]
+            assert DelaySystem([matrix], [1.0 + share * m.delay_margin]).is_stable is stable
+            assert DelaySystem([share * m.gain_margin * np.array(matrix)], [1.0]).is_stable is stable
+    w = np.linspace(0.5, 1.5, 200_001) * m.modulus_frequency
+    loci = gain * (1.0 + np.outer([1j, -1j], np.ones(len(w)))) * np.exp(-1j * w) / (1j * w)
+    assert m.modulus_margin == pytest.approx(np.abs(1.0 + loci).min(), rel=1e-6)
+
+
+def test_random_coupled_loops_lose_stability_where_their_gain_margin_says():
+    rng = np.random.default_rng(5)
+    compared = 0
+    for _ in range(12):
+        size = int(rng.integers(2, 4))
+        gains, lags = 0.25 * rng.normal(size=(3, size, size)) - 0.2 * np.eye(size), [0.3, 0.8, 1.3]
+        system = DelaySystem(gains, lags, opened=DelaySystem([np.zeros((size, size))], [0.0]))
+        if not system.is_stable:
+            continue
+        margin = system.margins().gain_margin
+        for share, stable in [*((k / 10.0, True) for k in range(10)), (1.0 - 1e-7, True), (1.0 + 1e-7, False)]:
+            assert (
+                DelaySystem(margin**share * gains if share < 0.95 else share * margin * gains, lags).is_stable is stable
+            )
+        compared += 1
+    assert compared >= 4
+
+
+def test_a_loop_beside_an_unstable_part_that_is_not_cut():
+    opened = DelaySystem([[[0.0, 0.0], [0.0, 0.5]]], [0.0])
+    m = DelaySystem([[[0.0, 0.0], [0.0, 0.5]], [[-1.0, 0.0], [0.0, 0.0]]], [0.0, 1.0], opened=opened).margins()
+    assert not m.stable and m.gain_margin == pytest.approx(pi / 2)
+
+
+def test_margins_say_where_the_loop_is_cut():
+    opened = SampledSystem([1.0], [0], notes=["cut at the step"])
+    m = SampledSystem([1.0, -0.1], [0, 9], opened=opened).margins()
+    assert m.notes == ("cut at the step",) and "cut at the step" in m._repr_html_()

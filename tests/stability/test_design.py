@@ -12,7 +12,7 @@ from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network import Network
-from ecc.stability import decay_rate, design, least_decay
+from ecc.stability import critical_gain, decay_rate, design, least_decay
 
 RTT = 0.12
 ALPHA = {"alpha": (0.01, 2.0)}
@@ -121,3 +121,12 @@ def test_other_refusals():
         least_decay(QIRCP(), 0.2, 0.1)
     with pytest.raises(ValueError, match="rtt must be 'mean' for all mixes, got 'max'"):
         least_decay(RCP(rtt="max"), 0.1, 0.2)
+
+
+@pytest.mark.slow
+def test_a_gain_margin_over_several_bottlenecks_is_that_of_the_worst():
+    """With margins of det/det0 - 1, an alpha of 0.5 passed for a margin of 3 in T_u, where it has 1.043."""
+    found = design(QIRCP(), Network.T_u(), ALPHA, gain_margin=3.0)
+    limit = critical_gain(QIRCP(), Network.T_u(), "alpha").value
+    assert found.gains["alpha"] <= limit / 3.0 * (1.0 + 1e-6)
+    assert found.margins[0].gain_margin >= 3.0 * (1.0 - 1e-6)

@@ -110,3 +110,37 @@ def test_refusals():
     for protocol in (JetMax(), Kelly()):
         with pytest.raises(ValueError, match=f"routers that integrate one rate, got {type(protocol).__name__}"):
             links_alone(protocol, Network.T_u())
+
+
+# ---- margins over several bottlenecks ------------------------------------------------------------------------
+
+
+def test_margins_in_t_u_are_those_of_its_worst_bottleneck():
+    protocol, net = QIRCP(alpha=0.5), Network.T_u()
+    m = linearize(protocol, net).margins()
+    assert m.gain_margin == pytest.approx(critical_gain(protocol, net, "alpha").value / 0.5, rel=1e-9)
+    assert (m.gain_margin, np.degrees(m.phase_margin)) == pytest.approx((1.043, 3.72), abs=1e-2)
+    alone = [link.linearize().margins() for link in links_alone(protocol, net, by_flow=True)]
+    for field in ("gain_margin", "phase_margin", "delay_margin", "modulus_margin"):
+        worst = min(getattr(one, field) for one in alone)
+        assert getattr(m, field) == pytest.approx(worst, rel=1e-9)
+    assert [loop.gain_margin for loop in m.loops] == pytest.approx([one.gain_margin for one in alone], rel=1e-9)
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_margins_of_links_in_a_cycle_are_of_one_factor_on_both(time):
+    flows = [Flow([0, 1]), Flow([1, 0]), Flow([0]), Flow([1])]
+    net, crossed = Network([Link("97 Mb/s", "13 ms"), Link("80 Mb/s", "13 ms")], flows), [0, 1, 0, 1]
+    m = linearize(QIRCP(alpha=0.5), net, time, assignment=crossed).margins()
+    assert (m.coupled, m.loops) == (2, ())
+    lost = critical_gain(QIRCP(), net, "alpha", time, assignment=crossed).value
+    assert m.gain_margin == pytest.approx(lost / 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("tau", [0.6, 1.0, 1.9])
+def test_margins_of_jetmax_are_of_its_step(tau):
+    """x = x(t - D) + k tau (g - x(t - D)) is stable for k tau < 2, whatever the delays (JETMAX Theorem 2)."""
+    for net in (Network.dumbbell("100 Mb/s", [0.1, 0.25]), Network.T_u()):
+        m = linearize(JetMax(tau=tau), net, "discrete").margins()
+        assert m.gain_margin == pytest.approx(2.0 / tau, rel=1e-9)
+        assert "margins are those of the sources' steps" in m.notes[0]

@@ -1,0 +1,132 @@
+"""Loops that cannot be told apart: the crossings of their characteristic loci, one factor being on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, isfinite, nan, pi
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Complex, Real
+from ecc.linear.continuous import DelaySystem
+from ecc.linear.counted import unstable_of
+from ecc.linear.loci import Cut, characteristic_loci
+from ecc.linear.sampled import SampledSystem
+from ecc.linear.systems import LinearSystem
+
+__all__ = ["along_loci", "loops_cut", "with_gain"]
+
+_NONE = 1e-9  # of the largest eigenvalue: another that is no loop
+_PROBES = np.exp(2j * pi * np.array([0.07, 0.19, 0.41])) * np.array([1.1, 1.4, 1.05])
+_BESIDE = 1e-6  # of a gain: how far beside it roots are counted
+_BETWEEN = (0.1, 0.5, 0.9)  # logarithmic shares of a gain margin at which roots are counted, too
+_TOP_GAIN = 50.0  # up to which the mesh of loci reaches in continuous time
+
+Crossed = tuple[float, float]
+"""A value (gain, or distance) and the frequency where it is found."""
+
+
+def loops_cut(system: LinearSystem) -> int:
+    """Return the number of loops that are cut, by the eigenvalues of the return ratio at points off the boundary.
+
+    Parameters
+        system : built with `opened`.
+    """
+    cut = Cut(system)
+    if len(cut.rows) < 2:
+        return len(cut.rows)
+    unit = 1.0 if cut.open.sampled else max(cut.open.unit, cut.closed.unit)
+    size = np.sort(np.abs(np.linalg.eigvals(cut.at(np.log(_PROBES) if cut.open.sampled else unit * _PROBES))), axis=1)
+    return int(np.max(np.sum(size > _NONE * size[:, -1:], axis=1)))
+
+
+def with_gain(system: LinearSystem, gain: float) -> LinearSystem:
+    """Return the closed system with one gain on all that is cut: opened + gain (closed - opened).
+
+    Parameters
+        system : built with `opened`. gain : float.
+    """
+    opened = system._opened()
+    shares = ((system, gain), (opened, 1.0 - gain))
+    matrices = np.concatenate([share * one.matrices for one, share in shares])
+    delays = np.concatenate([one.delays for one, _ in shares])
+    if isinstance(system, SampledSystem):
+        return SampledSystem(matrices, delays, dt=system.dt)
+    neutral = [(share * one.neutral, one.neutral_delays) for one, share in shares if isinstance(one, DelaySystem)]
+    return DelaySystem(
+        matrices, delays,
+        neutral=np.concatenate([matrix for matrix, _ in neutral]),
+        neutral_delays=np.concatenate([lags for _, lags in neutral]),
+    )  # fmt: skip
+
+
+def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Real, Complex], Crossed]:
+    """Return where characteristic loci cross the negative real axis and the unit circle, and come closest to -1.
+
+    Parameters
+        system : built with `opened`.
+    Returns
+        (least gain > 1 and largest < 1 that put a root on the boundary), (frequencies and values of loci of modulus 1),
+        closest; each gain and distance with its frequency.
+    Raises
+        ConvergenceError: loci that cannot be followed, or a gain margin that a count of roots contradicts.
+    """
+    cut, loci = Cut(system), characteristic_loci(system)
+    omega, values = loci.omega, loci.values
+
+    def eigenvalues(w: float) -> Complex:
+        return np.asarray(np.linalg.eigvals(cut.at(np.array([1j * w])))[0])
+
+    def crossings(form: Callable[[Complex], Real]) -> tuple[Real, Complex]:
+        """Frequencies and values at which a real function of a locus is zero, by halving between two samples."""
+        sign = form(values) > 0.0
+        found = []
+        for k, branch in np.argwhere(sign[1:] != sign[:-1]).tolist():
+            low, high = float(omega[k]), float(omega[k + 1])
+            begin, end = complex(values[k, branch]), complex(values[k + 1, branch])
+            while high - low > 1e-13 * high:
+                middle = 0.5 * (low + high)
+                near = eigenvalues(middle)
+                value = complex(near[np.argmin(np.abs(near - 0.5 * (begin + end)))])
+                if not low < middle < high:
+                    break
+                if (form(np.array(value)) > 0.0) == sign[k, branch]:
+                    low, begin = middle, value
+                else:
+                    high, end = middle, value
+            found.append((high, end))
+        return np.array([w for w, _ in found]), np.array([value for _, value in found], dtype=np.complex128)
+
+    at, crossed = crossings(np.imag)
+    real = (np.abs(crossed.imag) <= 1e-6 * np.abs(crossed)) & (crossed.real < 0.0)  # else a jump from locus to locus
+    gains = [(-1.0 / value, w) for value, w in zip(crossed[real].real.tolist(), at[real].tolist(), strict=True)]
+    for end in (0.0, pi) if cut.open.sampled else (0.0,):
+        with np.errstate(all="ignore"):
+            ratio = cut.at(np.array([1j * end]))[0]
+        for value in np.linalg.eigvals(ratio) if np.all(np.isfinite(ratio)) else ():
+            if value.real < 0.0 and abs(value.imag) <= 1e-9 * abs(value):
+                gains.append((float(-1.0 / value.real), end))
+    above = min((g for g in gains if g[0] > 1.0 and (cut.open.sampled or g[0] < _TOP_GAIN)), default=(inf, nan))
+    below = max((g for g in gains if g[0] < 1.0), default=(0.0, nan))
+    _check(system, above[0])
+    near = int(np.argmin(np.abs(1.0 + values).min(axis=1)))
+    best = minimize_scalar(
+        lambda w: float(np.abs(1.0 + eigenvalues(w)).min()), method="bounded", options={"xatol": 1e-12},
+        bounds=(float(omega[max(near - 1, 0)]), float(omega[min(near + 1, len(omega) - 1)])),
+    )  # fmt: skip
+    return (above, below), crossings(lambda z: np.abs(z) - 1.0), (float(best.fun), float(best.x))
+
+
+def _check(system: LinearSystem, margin: float) -> None:
+    """Hold the gain margin of a stable loop against counts of roots."""
+    if not system.is_stable:
+        return
+    end = margin if isfinite(margin) else _TOP_GAIN
+    tests = [(end**share, True) for share in _BETWEEN]
+    if isfinite(margin):
+        tests += [(margin * (1.0 - _BESIDE), True), (margin * (1.0 + _BESIDE), False)]
+    for gain, stable in tests:
+        if (unstable_of(with_gain(system, gain)) == 0) is not stable:
+            raise ConvergenceError(f"the gain margin of coupled loops is not {margin:g}: a count says so at {gain:g}")
