@@ -20,6 +20,14 @@ and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
 
     R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
     x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{l heard by i} x_R R_l[n - D_il^<-]
+
+The continuous model does so where a router without memory looks at the rate of each flow, b = b_i (XCP's shuffling):
+
+    T x_i'(t) = (x_x - 1) x_i(t - T) + x_R [R_x x_i(t - D_i) + R_y y_b(t - D_ib^<-) + R_q q_b(t - D_ib^<-)]
+    y_l(t) = sum_{i crosses l} x_i(t - D_il^->),   q_l' = y_l
+
+Differences between two flows that are alike obey the same without y and q, and are counted where they might not decay,
+from R_x x_R D_i = -3 T/2 on. The loop is cut at what a router shares out evenly, (R_y + R_x/N) y + R_q q.
 """
 
 from __future__ import annotations
@@ -71,6 +79,7 @@ def steps_of(delay: float, interval: float) -> int:
 _ROUTER = ("R", "y", "y_prev", "u", "q", "x")
 _SOURCE = ("x", "x_rtt", "R", "R_prev")
 _AT_REST = 1e-9  # relative: rounding in the equilibrium
+_MOST_FLOWS = 200  # kinds of flows that have states of their own in continuous time
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,6 @@ def linearize_laws(
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
     point = protocol.equilibrium(network, links_of)
-    protocol = protocol.linearized
     _check_loads(protocol, network, point)
     crosses = network.incidence
     heard = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
@@ -159,7 +167,9 @@ def linearize_laws(
             at = {argument: supply[argument] for argument in wanted}
             found = gradient(law, at, [argument for argument in _ROUTER if argument in wanted])
             for argument, column in slopes[name].items():
-                column.append(found.get(argument, 0.0))
+                column.append(
+                    found.get(argument, 0.0) if argument != "q" or y >= C else 0.0
+                )  # a slack queue stays empty
             told[link] = law(**at)
             if name == "router":
                 if "R" in wanted and abs(told[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
@@ -285,7 +295,8 @@ def linearize(
         clocking : of windows: "self" or "integrator", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`.
     Returns
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then the rates of unlike flows; or windows.
+        then aggregates y, then queues; or what routers keep and announce, then the rates of unlike flows, then (in
+        continuous time) queues and differences between like flows; or windows.
     Raises
         ValueError: an unknown time or approximation, a model or variant that the protocol has not.
         LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
@@ -324,9 +335,11 @@ def linearize(
         raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {intervals!r}")
     laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
     if laws.by_flow:
-        if time != "discrete":
+        if time == "discrete":
+            return _sampled_flows(laws, network, T)
+        if time == "hybrid" or laws.remembers or protocol.combine == "sum" or laws.announce is not None:
             raise ValueError(f"{type(protocol).__name__} needs a state for each flow: time must be 'discrete'")
-        return _sampled_flows(laws, network, T)
+        return _continuous_flows(laws, network, T)
     if time == "continuous":
         return _continuous(laws, T, protocol.reductions.get(approximation or "", "exact"))
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
@@ -424,6 +437,57 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
     if queues:
         opened = opened.without(range(count), range(q_at, size))
     return _delay_system(terms, slopes, _delay_system(opened, opened_slopes, None))
+
+
+def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySystem:
+    """State (x[, q][, differences]); an x is the sum of flows that are alike, as it enters their first link."""
+    router, followed = laws.router, laws.equilibrium.bottleneck
+    ahead = network.forward_delays
+    row = {int(link): k for k, link in enumerate(laws.links)}
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for i, flow in enumerate(network.flows):
+        start, b = float(ahead[i, flow.route[0]]), int(followed[i])
+        around = float(network.rtts[i])
+        back = float(network.backward_delays[i, b]) + start if b != flow.route[0] else around
+        there = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
+        alike[there, b, back, around].append(i)
+    if len(alike) > _MOST_FLOWS:
+        raise LinearizationError(
+            f"the model has a state for each kind of flow: at most {_MOST_FLOWS}, got {len(alike)}"
+        )
+    queued = np.flatnonzero(router["q"] != 0.0).tolist()
+    q_at = {k: len(alike) + place for place, k in enumerate(queued)}
+    first = len(alike) + len(queued)
+    source = laws.source
+    apart = []  # (gain, delay) of differences between flows that are alike
+    for (_, b, _, around), flows in alike.items():
+        gain = float(source["R"][flows[0]] * router["x"][row[b]]) / T
+        if len(flows) > 1 and -gain * around >= 1.5:
+            apart.append((gain, around))
+    terms, opened = _Terms(first + len(apart)), _Terms(first + len(apart))
+    arrivals: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for g, (there, *_) in enumerate(alike):
+        for link, delay in there:
+            arrivals[link].append((g, delay))
+    for g, ((_, b, back, around), flows) in enumerate(alike.items()):
+        k, i = row[b], flows[0]
+        gain = float(source["R"][i]) / T
+        crossing = int(network.incidence[:, b].sum())
+        for system, of_y in ((terms, router["y"][k]), (opened, -router["x"][k] / crossing)):
+            system.add(T, g, g, (float(source["x"][i]) - 1.0) / T)
+            system.add(around, g, g, gain * router["x"][k])
+            for other, delay in arrivals[b]:
+                system.add(back + delay, g, other, len(flows) * gain * of_y)
+        if k in q_at:
+            terms.add(back, g, q_at[k], len(flows) * gain * router["q"][k])
+    for k in queued:
+        for other, delay in arrivals[int(laws.links[k])]:
+            for system in (terms, opened):
+                system.add(delay, q_at[k], other, 1.0)
+    for place, (gain, around) in enumerate(apart):
+        for system in (terms, opened):
+            system.add(around, first + place, first + place, gain)
+    return _delay_system(terms, _Terms(terms.size), _delay_system(opened, _Terms(terms.size), None))
 
 
 def _copy(terms: _Terms) -> _Terms:

@@ -282,11 +282,6 @@ class Protocol(ABC):
         return []
 
     @property
-    def linearized(self) -> Protocol:
-        """The variant whose laws the linear models differentiate: the protocol itself, unless it says otherwise."""
-        return self
-
-    @property
     def linear_refusal(self) -> str | None:
         """Why this variant has no linear model, in one line; None if it has one."""
         return None

@@ -18,6 +18,7 @@ from ecc.errors import LinearizationError
 __all__ = ["Jet", "derivatives", "gradient", "rebind", "taylor"]
 
 _ORDER = 3
+_ROUNDING = 1e-12  # relative, of slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +183,13 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
         LinearizationError: the law has no linear approximation there, at a tied comparison, min, max or abs.
     """
     on_jets = rebind(law, JETS)
-    slopes = {name: _along(on_jets, at, {name: 1.0})[1] for name in names}
-    # Partial derivatives may exist where arguments that move together still meet a kink: look along one generic line.
-    felt = {name: abs(slope * at[name]) for name, slope in slopes.items()}
+    sides = {name: _sides(on_jets, at, {name: 1.0}) for name in names}
+    # What is small beside what other arguments do is rounding: a slope may cancel to zero.
+    felt = {name: max(abs(c[1] * at[name]) for c in both) for name, both in sides.items()}
     most = max(felt.values(), default=0.0) or 1.0
+    slack = {name: _ROUNDING * most / abs(at[name]) if at[name] else 0.0 for name in sides}
+    slopes = {name: _agreed(name, *both, slack[name])[1] for name, both in sides.items()}
+    # Partial derivatives may exist where arguments that move together still meet a kink: look along one generic line.
     line = {
         name: (2.0 + math.sin(k)) * (abs(at[name]) if felt[name] else most / abs(slope))
         for k, (name, slope) in enumerate(slopes.items())
@@ -193,7 +197,8 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
     }
     if line:
         expected = sum(slopes[name] * step for name, step in line.items())
-        if abs(_along(on_jets, at, line)[1] - expected) > 1e-9 * most:
+        along = _agreed(", ".join(line), *_sides(on_jets, at, line), _ROUNDING * most)
+        if abs(along[1] - expected) > 1e-9 * most:
             raise LinearizationError(f"the law switches at the equilibrium: {', '.join(line)} together meet a kink")
     return slopes
 
@@ -211,22 +216,27 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
         >>> taylor(lambda x, y: x * y, {"x": 3.0, "y": 2.0}, {"x": 1.0, "y": 1.0})
         (6.0, 5.0, 1.0, 0.0)
     """
-    return _along(rebind(law, JETS), at, line)
+    return _agreed(", ".join(line), *_sides(rebind(law, JETS), at, line))
 
 
-def _along(on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]) -> tuple[float, ...]:
-    """Taylor coefficients of h -> law(at + h line); both sides of a tie have to agree on the slope."""
+def _sides(
+    on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Taylor coefficients of h -> law(at + h line), ties decided for h > 0 and for h < 0."""
 
-    def seen(side: int) -> Jet:
+    def seen(side: int) -> tuple[float, ...]:
         moved = dict(at)
         for name, step in line.items():
             moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
-        return Jet.lift(on_jets(**moved))
+        return Jet.lift(on_jets(**moved)).c
 
-    right, left = seen(1).c, seen(-1).c
-    scale = abs(right[1]) + abs(left[1])
-    if abs(right[1] - left[1]) > 1e-9 * scale:
+    return seen(1), seen(-1)
+
+
+def _agreed(names: str, right: tuple[float, ...], left: tuple[float, ...], slack: float = 0.0) -> tuple[float, ...]:
+    """Taylor coefficients of which both sides of a tie agree on the slope; NaN for later ones that differ."""
+    if abs(right[1] - left[1]) > max(1e-9 * (abs(right[1]) + abs(left[1])), slack):
         raise LinearizationError(
-            f"the law switches at the equilibrium: its slope in {', '.join(line)} is {left[1]:g} or {right[1]:g}"
+            f"the law switches at the equilibrium: its slope in {names} is {left[1]:g} or {right[1]:g}"
         )
     return (*right[:2], *(a if a == b else math.nan for a, b in zip(right[2:], left[2:], strict=True)))

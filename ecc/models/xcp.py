@@ -28,14 +28,22 @@ A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this a
 given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
 mean RTT d, an average over flows, as each adds T to sum(X). Q is the lowest queue of the last half RTT or so.
 
-The linear model is that of the sum, x_i' = phi/(N d^2) after each flow's own RTT and without shuffling, with a queue
-that may be negative: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0.
+With h and the larger of +-phi written out the law is x' = [phi/N - (gamma y d - max(phi, 0)) (x/y - 1/N)]/d^2: as
+x = y/N at an equilibrium with y = C, |phi| is of second order there, and the law has a derivative although h has none.
+With u_i the rate of a flow of RTT D_i as it reaches the router, and a queue that may be negative,
+
+    u_i'(t) = phi(t - D_i)/(N d^2) - (gamma/d) [u_i(t - D_i) - y(t - D_i)/N],   y = sum u_i,   q' = y - C
+    1 + [(alpha - gamma)/d + beta/(d^2 s)] mean(exp(-s D_i)/(s + (gamma/d) exp(-s D_i))) = 0
+
+and, between flows of one RTT D, s + (gamma/d) exp(-s D) = 0: shuffling is unstable by itself from D = pi d/(2 gamma)
+on. It cancels where RTTs are equal, or gamma = 0: s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)) = 0. Not in this
+model: routers that count for an interval and grant in the next, and windows that ACKs clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, pi, sqrt
 from typing import Any
 
@@ -201,11 +209,6 @@ class XCP(Protocol):
     def scaling_rtt(self) -> str:
         return self.rtt
 
-    @property
-    def linearized(self) -> Protocol:
-        """Without shuffling, which changes no sum where RTTs are equal."""
-        return replace(self, gamma=0.0)
-
     # ---- hooks -------------------------------------------------------------------------------------------
 
     opening_size = books.PROBE_SIZE
@@ -250,7 +253,7 @@ class XCP(Protocol):
         def share(link: int, count: int, others: float) -> float:
             # y - others = count gamma y^2 / (N ((gamma + alpha) y - alpha C)): the larger root of a y^2 - b y + c
             C, N = float(network.capacities[link]), int(crossing[link])
-            a = N * (gamma + alpha) - count * gamma
+            a = N * alpha + (N - count) * gamma
             b = N * ((gamma + alpha) * others + alpha * C)
             c = N * others * alpha * C
             y = (b + sqrt(b * b - 4.0 * a * c)) / (2.0 * a)

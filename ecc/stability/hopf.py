@@ -161,8 +161,7 @@ class _Loop:
         around = [steps_of(float(r), T) if sampled else float(r) for r in network.rtts]
         rtts = np.array(around) * (T if sampled else 1.0)
         point = protocol.equilibrium(network)
-        laws = protocol.linearized
-        p = laws.namespace()
+        p = protocol.namespace()
         y = float(point.rates.sum())
         C, R = float(network.capacities[0]), float(point.fair_rate[0])
         d = float(rtts.max() if protocol.scaling_rtt == "max" else rtts.mean())
@@ -172,16 +171,16 @@ class _Loop:
             "T": T, "C": C, "p": p,
         }  # fmt: skip
         supply["y_prev"] = supply["y"]
-        if "x" in law_arguments(laws.router_law):
+        if "x" in law_arguments(protocol.router_law):
             raise ValueError(f"the router of {type(protocol).__name__} asks for the rate of each flow")
         groups = sorted(set(zip(around, point.rates.tolist(), strict=True)))
-        remembers = "R" in law_arguments(laws.router_law)
+        remembers = "R" in law_arguments(protocol.router_law)
         step = 1.0 if sampled else T  # of the time in which delays are
-        self.y, state, told = 0, 1, 1 if laws.announce_law is None else 2
+        self.y, state, told = 0, 1, 1 if protocol.announce_law is None else 2
         first = told + 1
-        self.queue = first + len(groups) if self._feels_queue(laws.router_law, supply) else 0
+        self.queue = first + len(groups) if self._feels_queue(protocol.router_law, supply) else 0
         self.size = first + len(groups) + bool(self.queue)
-        moves = "d" in law_arguments(laws.router_law) and protocol.scaling_rtt == "mean" and len(set(around)) > 1
+        moves = "d" in law_arguments(protocol.router_law) and protocol.scaling_rtt == "mean" and len(set(around)) > 1
         if moves:  # d is weighted by the rates of the moment: RTT times rate, added up, over y
             carried, mean_rtt = self.size, self.size + 1
             self.size += 2
@@ -205,20 +204,22 @@ class _Loop:
             self.scale[carried], self.scale[mean_rtt] = y * d, d
             heard["d"] = (mean_rtt, 0.0)
         own = (state, step if sampled else 0.0)
-        self.terms[state] = (laws.router_law, supply, {"R": own, **heard})
+        self.terms[state] = (protocol.router_law, supply, {"R": own, **heard})
         if remembers and not sampled:
             self.leads[state] = _relaxation(T)
-        R = laws.router_law(**{name: supply[name] for name in law_arguments(laws.router_law)})
-        if laws.announce_law is not None:
-            self.terms[told] = (laws.announce_law, supply | {"R": R}, {"R": (state, 0.0), **heard})
-            R = laws.announce_law(**{name: (supply | {"R": R})[name] for name in law_arguments(laws.announce_law)})
+        R = protocol.router_law(**{name: supply[name] for name in law_arguments(protocol.router_law)})
+        if protocol.announce_law is not None:
+            self.terms[told] = (protocol.announce_law, supply | {"R": R}, {"R": (state, 0.0), **heard})
+            R = protocol.announce_law(
+                **{name: (supply | {"R": R})[name] for name in law_arguments(protocol.announce_law)}
+            )
             self.scale[told] = abs(R) or 1.0
         for g, (delay, x) in enumerate(groups):
             place = {"x": (first + g, step), "x_rtt": (first + g, delay), "R": (told, 0.0), "R_prev": (told, step)}
             own_rtt = delay * (T if sampled else 1.0)
             known = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": own_rtt, "T": T, "p": p}
-            self.terms[first + g] = (laws.source_law, known, place)
-            if not sampled and "x" in law_arguments(laws.source_law):
+            self.terms[first + g] = (protocol.source_law, known, place)
+            if not sampled and "x" in law_arguments(protocol.source_law):
                 self.leads[first + g] = _lagged(T)
         self._slopes: dict[int, dict[str, float]] = {}
 

@@ -9,6 +9,7 @@ import pytest
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
+from ecc.linear import DelaySystem
 from ecc.models import RCP, XCP
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
@@ -32,15 +33,88 @@ def test_law_by_hand():
     assert sum(XCP.router_law(x=x, **over) for x in (30.0, 50.0, 20.0, 20.0)) == pytest.approx(-T * 0.4 * 20.0 / d)
 
 
-@pytest.mark.parametrize("rtts", [[0.1], [0.1, 0.1, 0.1], [0.05, 0.17, 0.4, 0.41]])
+@pytest.mark.parametrize(
+    "rtts, gamma", [([0.1], 0.1), ([0.1] * 3, 0.1), ([0.1] * 3, 0.4), ([0.05, 0.17, 0.4, 0.41], 0.0)]
+)
 @pytest.mark.parametrize(("rtt", "over"), [("mean", np.mean), ("max", np.max)])
-def test_free_queue_model(rtts, rtt, over):
+def test_model_without_shuffling_or_with_equal_rtts(rtts, gamma, rtt, over):
     s = np.array([0.3 + 1j, 2j, -1 + 5j, 30j])
     d = over(rtts)
     loop = (0.4 * s / d + 0.226 / d**2) * np.exp(-np.outer(s, rtts)).mean(axis=1)
-    system = linearize(XCP(rtt=rtt), Network.dumbbell("1 Gb/s", rtts))
+    system = linearize(XCP(rtt=rtt, gamma=gamma), Network.dumbbell("1 Gb/s", rtts))
     assert system.characteristic(s) == pytest.approx(s * s + loop, rel=1e-12)
     assert system.open_loop(s) == pytest.approx(loop / s**2, rel=1e-12)
+
+
+# ---- shuffling: roots of a formula that is derived in the model's text, by means that are not in ecc ----------
+
+
+def shuffled(s, rtts, alpha=0.4, beta=0.226, gamma=0.1):
+    """1 + [(alpha - gamma)/d + beta/(d^2 s)] mean(exp(-s D)/(s + (gamma/d) exp(-s D))), and its poles' product."""
+    s, d = np.asarray(s, dtype=complex)[..., None], np.mean(rtts)
+    e = np.exp(-s * np.asarray(rtts))
+    own = np.exp(-s * np.unique(rtts))
+    poles = s[..., 0] * np.prod(s + gamma / d * own, axis=-1)
+    return poles * (1.0 + ((alpha - gamma) / d + beta / (d * d * s[..., 0])) * (e / (s + gamma / d * e)).mean(axis=-1))
+
+
+def right_half_plane(f, top, points=200_001):
+    """Roots of f with Re s > 0 and |s| < top, by the argument principle on a fine half circle."""
+    arc = top * np.exp(1j * np.linspace(-pi / 2, pi / 2, points))
+    line = 1j * np.linspace(top, -top, points) + 1e-12
+    phase = np.unwrap(np.angle(np.concatenate([f(arc), f(line)])))
+    turns = (phase[-1] - phase[0]) / (2 * pi)
+    assert np.abs(np.diff(phase)).max() < 1.0 and abs(turns - round(turns)) < 1e-3
+    return round(turns)
+
+
+MIXES = [[0.01] * 29 + [1.0], [0.01] * 20 + [0.3], [0.05, 0.17, 0.4, 0.41], [0.001, 0.133, 0.133, 0.133]]
+
+
+@pytest.mark.parametrize("gamma", [0.02, 0.1, 0.4, 0.5])
+@pytest.mark.parametrize("rtts", MIXES)
+def test_shuffling_is_in_the_model(rtts, gamma):
+    system = linearize(XCP(gamma=gamma), Network.dumbbell("1 Gb/s", rtts))
+    s = np.array([0.3 + 1j, 2j, -0.5 + 5j, 30j])
+    wanted = shuffled(s, rtts, gamma=gamma)
+    assert system.characteristic(s) == pytest.approx(wanted, rel=1e-9)
+    top = 40.0 / np.mean(rtts)
+    count = right_half_plane(lambda s: shuffled(s, rtts, gamma=gamma), top)
+    assert system.is_stable is (count == 0)
+    assert system.certify().stable is (count == 0)
+
+
+def test_one_long_flow_among_short_ones():
+    """0.4, 0.226, gamma = 0.1: a root at +0.3016 +- 1.7i that a model without shuffling has at -2.27."""
+    rtts = MIXES[0]
+    root = linearize(XCP(), Network.dumbbell("1 Gb/s", rtts)).roots(1)[0]
+    assert abs(shuffled(root, rtts)) < 1e-9 * abs(shuffled(root + 0.01, rtts))
+    assert root.real == pytest.approx(0.30164, abs=1e-5)
+    assert linearize(XCP(gamma=0.0), Network.dumbbell("1 Gb/s", rtts)).spectral_abscissa == pytest.approx(
+        -2.2749, abs=1e-4
+    )
+
+
+def test_differences_between_flows_of_one_long_rtt():
+    """s + (gamma/d) exp(-s D) = 0 is unstable from gamma D/d = pi/2 on, though the sum of two such flows is not."""
+    for gamma, stable in ((1.55, True), (1.59, False)):
+        assert linearize(XCP(gamma=gamma), EQUAL).certify().stable is stable
+    assert linearize(XCP(gamma=1.59), Network.dumbbell("1 Gb/s", [0.1])).is_stable  # one flow has none
+
+
+def test_gain_equal_to_the_share_that_is_shuffled_and_small_gains():
+    """alpha = gamma makes the slope in y cancel, and a small alpha the load: neither is a switch, nor a full queue."""
+    for alpha in (0.1, 1e-9):
+        rtts = [0.05, 0.06, 0.11]
+        system = linearize(XCP(alpha=alpha), Network.dumbbell("1 Gb/s", rtts))
+        assert system.characteristic(3j) == pytest.approx(shuffled(3j, rtts, alpha), rel=1e-9)
+
+
+def test_kinds_of_flows_are_limited():
+    rtts = np.linspace(0.05, 0.06, 201).tolist()
+    with pytest.raises(LinearizationError, match="a state for each kind of flow: at most 200, got 201"):
+        linearize(XCP(), Network.dumbbell("1 Gb/s", rtts))
+    assert linearize(XCP(gamma=0.0), Network.dumbbell("1 Gb/s", rtts)).is_stable
 
 
 @pytest.mark.parametrize("protocol", [XCP, RCP])
@@ -87,9 +161,29 @@ def test_utilization_stays_above_alpha_over_alpha_plus_gamma():
     assert 0.8 < load < 0.9
 
 
-def test_where_links_are_not_saturated_there_is_no_linear_model():
-    with pytest.raises(LinearizationError, match=r"no equilibrium: flow \d+ would move .*; link 0 is not saturated"):
-        linearize(XCP(), Network.T_u())
+def test_several_links():
+    """Flows that a link holds back elsewhere stay; those that follow it see a router whose queue stays empty."""
+    network = Network(
+        [Link("100 Mb/s", 0.001), Link("1 Mb/s", 0.001)],
+        [Flow([0], access_delay=0.499)] + [Flow([0, 1], access_delay=0.003) for _ in range(9)],
+    )
+    p, point = XCP(), XCP().equilibrium(network)
+    C, y, x, d = 1e8, float(point.rates.sum()), float(point.rates[0]), float(network.rtts.mean())
+    assert y < C and point.bottleneck.tolist() == [0] + [1] * 9
+
+    def law(x, y):  # of the long flow: phi > 0
+        phi = p.alpha * d * (C - y)
+        return ((p.gamma * y * d) / 10 - (p.gamma * y * d - phi) * x / y) / d**2
+
+    slope = (law(x + 1.0, y + 1.0) - law(x - 1.0, y - 1.0)) / 2.0
+    assert law(x, y) == pytest.approx(0.0, abs=1e-6 * x)
+    alone = DelaySystem([slope], [1.0])
+    system = linearize(p, network)
+    assert system.spectral_abscissa == pytest.approx(alone.spectral_abscissa, rel=1e-6) and not system.is_stable
+    assert linearize(XCP(), Network.T_u()).certify().stable
+
+
+def test_where_the_law_switches_there_is_no_linear_model():
     with pytest.raises(LinearizationError, match="the law switches at the equilibrium"):
         linearize(XCP(gamma=0.0), Network.T_u())  # increases are equal, decreases in proportion to unequal rates
     with pytest.raises(LinearizationError, match="no equilibrium without a standing queue at link 1"):
@@ -97,14 +191,10 @@ def test_where_links_are_not_saturated_there_is_no_linear_model():
 
 
 def test_a_router_that_looks_at_the_flows_rate_needs_a_state_for_each():
-    class Shuffled(XCP):
-        @property
-        def linearized(self):
-            return self
-
+    class Shuffled(RCP):
         @staticmethod
-        def router_law(x, y, q, N_all, C, d, T, p):
-            return T * ((p.alpha * (C - y) / d - p.beta * q / (d * d)) / N_all - p.gamma * (x - y / N_all) / d)
+        def router_law(R, x, y, N_all, C, d, T, p):
+            return R + T * (p.alpha * (C - y) / d / N_all - p.beta * (x - y / N_all) / d)
 
     with pytest.raises(ValueError, match="Shuffled needs a state for each flow: time must be 'discrete'"):
         linearize(Shuffled(), EQUAL)

@@ -84,7 +84,7 @@ def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
     assert found.value / found.equal == pytest.approx(0.99363, abs=1e-5)
     assert found.rtts[0] == 0.0 and found.rtts[1] * found.share == pytest.approx(0.1, rel=1e-3)
     rtts = [0.001, 0.133, 0.133, 0.133]
-    for protocol in (RCP(alpha=0.2875, beta=0.2571), XCP(alpha=0.2875, beta=0.2571)):
+    for protocol in (RCP(alpha=0.2875, beta=0.2571), XCP(alpha=0.2875, beta=0.2571, gamma=0.0)):
         assert linearize(protocol, net([0.1] * 4)).certify().stable is True
         assert linearize(protocol, net(rtts)).certify().stable is False
     kept = worst_mix(RCP(alpha=0.2875), 0.1, "beta", least_rtt=0.05)
