@@ -6,15 +6,6 @@
 #include "flow.h"
 #include "transport.h"
 
-/* What hooks without a packet see as its size. */
-static int64_t
-largest_size(const ecc_flow_state_t *flow)
-{
-    bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
-
-    return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
-}
-
 /* What hooks see of a transport beside what they see of all flows. */
 static void
 show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
@@ -124,7 +115,7 @@ int
 ecc_ask_alone(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
 {
     memset(self->scratch, 0, self->header_size);
-    return ask(self, index, hook_number, hook, self->scratch, largest_size(&self->flows[index]), kind);
+    return ask(self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind);
 }
 
 int
@@ -147,5 +138,5 @@ ecc_ask_stop(ecc_engine_t *self, uint32_t index)
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, largest_size(flow), 0);
+    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, ecc_flow_largest_size(flow), 0);
 }

@@ -76,6 +76,10 @@
  *   packet_size_max > packet_size, between(packet_size, packet_size_max) from stream 2^33 + f: drawn before the first
  *   event and again in each EMIT (also while opening_size counts).
  *   rto = max(1 s, ps(3 * srtt)), doubled for each timeout since the last ACK, but to 64 s at most if it is below that.
+ *   Before the first ACK srtt is here seconds(first): no answer can be back earlier. first is the sum of access_delay, of each
+ *   link of the route tx(size, env.capacity) and delay, and of ack_delay; size is that of a hook without a packet plus
+ *   header_bytes, or, on reverse links, ack_size; of spike_between and jitter_lo of each impairment on the way; and of ack_wait if
+ *   ack_every > 1.
  *   START: active; on_start; GO.
  *   SEND: EMIT; GO.
  *   ACK: rtt = seconds(now - sent time); srtt = rtt the first time (the opening is over), then srtt += (rtt - srtt) / 8;
@@ -145,7 +149,8 @@
  *     at again in each GO.
  *   EMIT: the kind that on_send sees is 1 for a packet sent again, 0 for new. Then: 3: top += size. Else lost += size, expected
  *     += size. 1, 2, 4: again = its end, but for type 1 if recovering; urgent = 0. 1, if recovering: rescue = its end.
- *     5: rescue = recover. If una was top: the timer starts.
+ *     5: rescue = recover. If una was top, or, for SACK, if recovering, the kind is 1 and it begins below recover: the
+ *     timer starts (RFC 6675 sec. 6; what is lost later does not keep it from expiring).
  *   ACK: first rttvar += (|srtt - rtt| - rttvar) / 4, with the old srtt; = rtt / 2 the first time. Each ACK measures: it answers one
  *     packet, whose sent time it has, as timestamps would. The ACK says ack and, for SACK, up to three ranges. size: of the packet
  *     that it answers.
@@ -157,10 +162,10 @@
  *     If not: acked > 0 makes left = 0. If una >= recover, and, for type 1, acked = 0, ack = una and top > una, or, for SACK, bytes
  *       were sacked that had not been: a duplicate: duplicates += 1; if it is the first, before = top; type 1: left += size. At the
  *       third, or, for SACK, if gone > una: recovering = 1, recover = top, again = una, urgent = 1, partials = 0, on_loss (kind 0).
- *     If acked > 0: the timer starts, but not if this left type 1 recovering with partials > 1 (RFC 6582, the impatient
- *     variant). Then on_ack, with acked, recovering, recovered; it is complete if una >= size.
- *   rto = max(least_rto, ps(srtt + max(seconds(rto_granularity), 4 * rttvar))), before the first ACK max(least_rto, 1 s); doubled
- *     as above.
+ *     If acked > 0, or a recovery begins: the timer starts, but not if this left type 1 recovering with partials > 1 (RFC 6582,
+ *     the impatient variant). Then on_ack, with acked, recovering, recovered; it is complete if una >= size.
+ *   rto = max(least_rto, ps(srtt + max(seconds(rto_granularity), 4 * rttvar))), before the first ACK max(least_rto, 1 s,
+ *     ps(3 * seconds(first))), as a handshake would leave it (RFC 6298 (2.2)); doubled as above.
  *   The timer starts: heard = now; TIMEOUT is pending at now + rto, if it was not pending before that.
  *   TIMEOUT: nothing if una = top or the flow is not active. deadline as above. Else one timeout more; recovering = 0; recover =
  *     top, + 1 for type 1 (only what is acknowledged beyond it makes duplicates count); gone = top, again = una; duplicates = left =

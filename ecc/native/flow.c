@@ -74,6 +74,31 @@ idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
     return rtt;
 }
 
+static ecc_ps_t
+least_of(const ecc_impaired_t *impaired)
+{
+    return ecc_state_add(impaired->is.spike_between, impaired->is.jitter_lo);
+}
+
+ecc_ps_t
+ecc_flow_first_rtt(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_t *is = self->flows[index].is;
+    int64_t size = ecc_flow_largest_size(&self->flows[index]) + is->header_bytes;
+    ecc_ps_t rtt = ecc_state_add(self->flows[index].access_delay, self->flows[index].ack_delay);
+
+    for (int64_t k = 0; k < is->n_forward + is->n_reverse; k++) {
+        uint32_t hop = self->hops[self->flows[index].position + k];
+        ecc_link_state_t *link = &self->links[hop >> ECC_HOP_LINK];
+        double capacity = ecc_link_capacity(self, link);
+        rtt = ecc_state_add(rtt, link->is.delay);
+        rtt = ecc_state_add(rtt, ecc_state_tx(k < is->n_forward ? size : is->ack_size, capacity));
+        rtt = link->impaired != NULL ? ecc_state_add(rtt, least_of(link->impaired)) : rtt;
+    }
+    rtt = is->impairment > 0 ? ecc_state_add(rtt, least_of(&self->receivers[index].impaired)) : rtt;
+    return is->ack_every > 1 ? ecc_state_add(rtt, is->ack_wait) : rtt;
+}
+
 ecc_flow_result_t
 ecc_flow_result(const ecc_engine_t *self, uint32_t index)
 {

@@ -18,6 +18,15 @@ ecc_flow_full_size(ecc_flow_state_t *flow)
                                         : is->packet_size);
 }
 
+/* What hooks without a packet see as its size. */
+static inline int64_t
+ecc_flow_largest_size(const ecc_flow_state_t *flow)
+{
+    bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+
+    return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
+}
+
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_access(ecc_engine_t *self, uint32_t flow);
@@ -37,6 +46,9 @@ void ecc_flow_forget(ecc_engine_t *self, uint32_t packet);
 
 /* A transfer that neither sends, nor has anything in the network, nor is followed by one that waits, is over. */
 void ecc_flow_leave_if_over(ecc_engine_t *self, uint32_t flow);
+
+/* first of the text: how long the first answer takes at least. */
+ecc_ps_t ecc_flow_first_rtt(ecc_engine_t *self, uint32_t flow);
 
 ecc_flow_result_t ecc_flow_result(const ecc_engine_t *self, uint32_t flow);
 

@@ -38,9 +38,8 @@ node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
     return self->base[kind] + link;
 }
 
-/* The capacity that routers are told. */
-static ECC_RARE double
-capacity_now(const ecc_engine_t *self, ecc_link_state_t *link)
+ECC_RARE double
+ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link)
 {
     while (link->next_change < link->n_changes && link->changes[link->next_change].time <= self->now) {
         double capacity = link->changes[link->next_change].capacity;
@@ -103,7 +102,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, int hook_number, ecc_hook_
     int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
-    env->capacity = link->changes == NULL ? link->is.capacity : capacity_now(self, link);
+    env->capacity = link->changes == NULL ? link->is.capacity : ecc_link_capacity(self, link);
     env->buffer = link->is.buffer;
     env->queue = link->queue;
     env->queue_low = router->queue_low;

@@ -18,6 +18,9 @@ ECC_MUST_CHECK int ecc_link_departure(ecc_engine_t *self, uint32_t link);
 ECC_MUST_CHECK int ecc_link_hop(ecc_engine_t *self, uint32_t link);
 ECC_MUST_CHECK int ecc_link_interval(ecc_engine_t *self, uint32_t link);
 
+/* The capacity that routers are told now. */
+double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
+
 /* Whether packets may overtake each other on its wire. */
 static inline bool
 ecc_link_reorders(const ecc_engine_t *self, uint32_t link)

@@ -33,16 +33,19 @@ is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
 
 /* rto of the text. */
 static ecc_ps_t
-timeout(const ecc_engine_t *self, uint32_t index)
+timeout(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
+    bool is_measured = flow->srtt > 0.0;
+    ecc_ps_t least = LEAST_TIMEOUT;
     ecc_ps_t wait;
 
-    if (flow->repairs) {
+    if (flow->repairs && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
-        wait = ecc_state_ps(3.0 * flow->srtt);
-        wait = wait > LEAST_TIMEOUT ? wait : LEAST_TIMEOUT;
+        wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
+        least = flow->repairs && flow->is->least_rto > least ? flow->is->least_rto : least;
+        wait = wait > least ? wait : least;
     }
     if (wait >= MOST_TIMEOUT) {
         return wait;
@@ -95,7 +98,7 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         flow->lost += segment.size;
         flow->expected += segment.size;
     }
-    if (was_idle) {
+    if (was_idle || (transport->sacks && transport->recovering && segment.rule != 3 && segment.begin < transport->recover)) {
         start_timer(self, index);
     }
 }

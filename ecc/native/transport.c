@@ -5,7 +5,6 @@
 #include "errors.h"
 
 #define DUPLICATES 3u /* that are taken for a loss */
-#define FIRST_RTO INT64_C(1000000000000)
 
 static int64_t
 least(int64_t a, int64_t b)
@@ -76,9 +75,6 @@ ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     double margin = ecc_state_seconds(flow->is->rto_granularity);
     double spread = 4.0 * self->rttvar;
 
-    if (flow->srtt == 0.0) {
-        return most(flow->is->least_rto, FIRST_RTO);
-    }
     return most(flow->is->least_rto, ecc_state_ps(flow->srtt + (margin > spread ? margin : spread)));
 }
 
@@ -269,6 +265,7 @@ ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *
         if (transport->una >= transport->recover
             && (transport->sacks ? n_sacked > 0 : is_repeated && transport->top > transport->una)) {
             heard->is_loss = duplicate(transport, size);
+            heard->starts_timer = heard->starts_timer || heard->is_loss;
         }
     }
     return 0;

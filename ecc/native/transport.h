@@ -31,6 +31,7 @@ int64_t ecc_transport_in_flight(const ecc_transport_t *self);
 /* Of the RTT sample that the flow has just taken, before its srtt knows of it. */
 void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
 
+/* Once there is a sample. */
 ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 
 ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow);

@@ -444,19 +444,20 @@ class Twin:
         flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
         self.ask_flow(flow, "on_send", packet, int(segment.is_repeat))
-        if flow.in_flight == 0 and flow.outgoing:
+        stream = flow.outgoing
+        if stream and (flow.in_flight == 0 or stream.restarts_with(segment)):
             self.start_timer(flow)
         elif flow.in_flight == 0:
             flow.heard = self.now
         flow.sent += packet.size
-        if flow.outgoing:
-            flow.outgoing.sent(segment)
+        if stream:
+            stream.sent(segment)
         if segment.is_repeat:
             flow.lost += packet.size
             flow.expected += packet.size
         flow.draw_size()
         if (Kind.TIMEOUT, flow.index) not in self.timers:
-            self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout)
+            self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout(self.now))
         if flow.given.access_delay > 0:
             self.put(flow.given.access_delay, Kind.ACCESS, flow.index, packet)
         else:
@@ -562,7 +563,7 @@ class Twin:
 
     def start_timer(self, flow: TwinFlow) -> None:
         """The retransmission timer of a transport starts."""
-        flow.heard, deadline = self.now, self.now + flow.timeout
+        flow.heard, deadline = self.now, self.now + flow.timeout(self.now)
         if self.timers.get((Kind.TIMEOUT, flow.index), NEVER) > deadline:
             self.set_timer(Kind.TIMEOUT, flow.index, deadline)
 
@@ -577,7 +578,7 @@ class Twin:
             self.leave_if_over(flow)
 
     def check_timeout(self, flow: TwinFlow) -> None:
-        deadline = flow.heard + flow.timeout
+        deadline = flow.heard + flow.timeout(self.now)
         if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
         if deadline > self.now:

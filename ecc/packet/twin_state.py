@@ -22,7 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
-FIRST_RTO = 10**12  # ps, of a transport
 LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
@@ -379,12 +378,24 @@ class TwinFlow:
         lo, hi = self.given.packet_size, self.given.packet_size_max
         self.full_size = self.sizes.between(lo, hi) if hi > lo else lo
 
-    @property
-    def timeout(self) -> int:
-        given, least = self.given, max(LEAST_TIMEOUT, to_ps(3.0 * self.srtt))
-        if self.outgoing:
+    def first_rtt(self, now: int) -> int:
+        """How long the first answer takes at least."""
+        given, sizes = self.given, (self.largest_size + self.given.header_bytes, self.given.ack_size)
+        times: list[int] = [given.access_delay, given.ack_delay, given.ack_wait if given.ack_every > 1 else 0]
+        for links, size in zip((self.forward, self.reverse), sizes, strict=True):
+            times += [link.given.delay + transmission(size, link.told(now)) for link in links]
+        ways = [way for way in (self.way, *(link.way for link in [*self.forward, *self.reverse])) if way]
+        times += [way.given.spike_between + way.given.jitter_lo for way in ways]
+        return min(NEVER, sum(times))
+
+    def timeout(self, now: int) -> int:
+        given, measured = self.given, self.srtt > 0.0
+        least: int = max(LEAST_TIMEOUT, to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now)))))
+        if self.outgoing and measured:
             spread = max(to_seconds(given.rto_granularity), 4.0 * self.outgoing.rttvar)
-            least = max(given.least_rto, to_ps(self.srtt + spread) if self.srtt > 0.0 else FIRST_RTO)
+            least = max(given.least_rto, to_ps(self.srtt + spread))
+        elif self.outgoing:
+            least = max(given.least_rto, least)
         return min(least << min(self.n_timeouts, 6), max(MOST_TIMEOUT, least))  # 64 s: six doublings at most
 
 

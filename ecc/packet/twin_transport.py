@@ -96,6 +96,10 @@ class Outgoing:
             found = Segment(begin, self.top - begin, 5)
         return found
 
+    def restarts_with(self, segment: Segment) -> bool:
+        """Whether the timer starts with a packet, though it runs."""
+        return self.is_sack and self.recovering and segment.is_repeat and segment.begin < self.recover
+
     def sent(self, segment: Segment) -> None:
         end = segment.begin + segment.size
         if segment.rule == 3:
@@ -134,7 +138,7 @@ class Outgoing:
             self.left = 0
         is_duplicate = news > 0 if self.is_sack else is_same and self.top > self.una
         is_loss = self.una >= self.recover and is_duplicate and self.duplicate(size)
-        return acked, is_loss, acked > 0
+        return acked, is_loss, acked > 0 or is_loss
 
     def note(self, sacks: Ranges) -> int:
         """Learn what the receiver holds; how many bytes are news."""

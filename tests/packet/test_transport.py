@@ -206,6 +206,53 @@ def test_the_timeout(transport: str, protocol: dict[str, Any], repeated: list[fl
 
 
 @BOTH
+def test_the_timer_begins_anew_with_a_recovery(transport: str) -> None:
+    # RTTs that do not vary: the RTO is one RTT, and what is sent again at the third duplicate takes as long
+    engine, flow = run(Window(transport, first=10, grows=False, drops=(203,), min_rto=0.0), duration=1.0)
+    assert (flow["losses"], flow["timeouts"]) == (1, 0) and engine.flow_results[0]["retransmitted"] == 1000
+
+
+@BOTH
+def test_no_timer_expires_where_the_rtt_exceeds_the_least_rto(transport: str) -> None:
+    # slow start overshoots by a window: with SACK the last of it is sent again an RTT after the recovery began
+    net = Network.dumbbell("2 Mb/s", rtts=[1.0], buffer="250 kB")
+    found = ecc.packet.simulate(Scenario(net, ecc.models.NewReno(transport=transport), 120.0), sample=1.0)
+    assert found.drops.sum() > 200
+    if transport == "sack":
+        assert found.flows["retransmitted"][0] == 1000 * found.drops.sum()
+    assert found.goodput[60:].mean() > 0.999 * 2e6
+
+
+@pytest.mark.parametrize("transport", ["newreno", "sack", None])
+def test_the_first_timer_waits_for_what_an_answer_takes(transport: str | None) -> None:
+    def first_again(**others: Any) -> float:
+        """When what was dropped is sent again [s]; its first copy was at 0."""
+        links = [Link("8 Mb/s", "0.5 s"), Link("0.8 Mb/s", "0.25 s")]
+        net = Network(links, [Flow([0], access_delay=0.25, size=1000, reverse=[1], **others)])
+        protocol = Window(transport, first=1, drops=(0,), min_rto=0.2)
+        ways = [Jitter(("0.1 s", "0.2 s"), link=1), Jitter(("0.2 s", "0.3 s"), acks_of=0)]
+        setup = prepare(scenario := Scenario(net, protocol, 60.0, impairments=ways))
+        engine = build_engine(setup, scenario, trace=100)
+        engine.advance(60.0)
+        assert engine.flow_results[0]["completed"] == 1
+        return float(engine.trace[engine.trace["kind"] == Kind.ACCESS]["time"][1] / 1e12) - 0.25
+
+    first = 0.25 + 0.001 + 0.5 + 0.0004 + 0.25 + 0.1 + 0.25 + 0.2
+    assert first_again() == pytest.approx(3.0 * first)
+    assert first_again(delayed_acks=(2, 1.0)) == pytest.approx(3.0 * (first + 1.0))
+
+
+@pytest.mark.parametrize("rtt", [0.99, 1.0, 2.02])
+@pytest.mark.parametrize("name", ["NewReno", "BIC", "RCP", "EMKC", "XCP"])
+def test_nothing_is_lost_before_an_answer_can_be_back(name: str, rtt: float) -> None:
+    net = Network.dumbbell("10 Mb/s", rtts=[rtt], sizes=[100_000])
+    found = ecc.packet.simulate(Scenario(net, getattr(ecc.models, name)(), 40.0), sample=1.0)
+    flow = found.flows.iloc[0]
+    assert flow["lost"] == flow["retransmitted"] == 0 and flow["delivered"] == 100_000
+    assert found.goodput.sum().item() / 8.0 == pytest.approx(100_000)
+
+
+@BOTH
 def test_after_a_timeout_all_is_sent_again_in_slow_start(transport: str) -> None:
     engine, flow = run(Window(transport, first=4, drops=(0, 1, 2, 3)), duration=1.1)
     assert sent(engine) == [
@@ -218,7 +265,7 @@ def test_after_a_timeout_all_is_sent_again_in_slow_start(transport: str) -> None
 def test_what_sack_knows_is_not_sent_again_after_a_timeout() -> None:
     # 3 is lost twice; its timeout comes when 4 to 9 are held, which the ACK of its third copy says
     engine, _ = run(Window("sack", first=10, grows=False, drops=(3, 10), min_rto=0.2), duration=0.4, size=10_000)
-    assert sent(engine) == [*BURST, (36.0, 3), (233.0, 3)]
+    assert sent(engine) == [*BURST, (36.0, 3), (236.0, 3)]  # the timer began anew with the second copy
     assert engine.flow_results[0]["completed"] == 1
 
 
