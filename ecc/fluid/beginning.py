@@ -64,7 +64,7 @@ class Beginning:
             protocol : Protocol. laws : CompiledLaws of it. fluid : FluidNetwork.
             point : equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
                 network, routers with a state at `initial` times their capacity (where the protocol has no such
-                parameter, the most they may be, or the least), flows at a packet an RTT or at their `floor`.
+                parameter, the most they may be, or the least), flows at their opening rate.
             factor : float, > 0.
         """
         first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
@@ -78,8 +78,7 @@ class Beginning:
         rest = np.where(np.isfinite(most), most, least)  # of a link that nobody follows
         if point is None:
             state = np.clip(params["initial"] * fluid.capacity, least, most) if greets else rest
-            packets = max(1.0, params.get("floor", 0.0)) * 8.0 * fluid.packet_size
-            x = packets / fluid.rtt
+            x = np.broadcast_to(protocol.opening_rate(fluid.rtt, 8.0 * fluid.packet_size), fluid.rtt.shape)
             waits = greets & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
         else:

@@ -227,11 +227,19 @@ class Protocol(ABC):
 
     @property
     def source_clock(self) -> str:
-        """When ACKs make a source update: "interval" (at most once an interval), "ack" (each), "rtt" (once an RTT).
+        """When a source updates: "interval" (by ACKs, at most once an interval), "ack" (by each), "rtt" (once an RTT).
 
-        "always": ACKs bring parts of an update, which add up to one an interval however many ACKs there are.
+        "always": once an interval however many ACKs there are: by a timer, or in parts that ACKs bring.
         """
         return "interval"
+
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        """Return what a flow sends before any feedback [bit/s]: a packet, or its `floor`, in an RTT.
+
+        Parameters
+            rtt : float or array, s. packet : float or array, bit.
+        """
+        return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
 
     @abstractmethod
     def params(self) -> dict[str, float]:

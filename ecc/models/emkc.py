@@ -65,6 +65,9 @@ class EMKC(Protocol):
 
     source_law = staticmethod(MKC.source_law)
 
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        return self.alpha
+
     def params(self) -> dict[str, float]:
         return {"alpha": self.alpha, "beta": self.beta, "interval": self.interval, "floor": self.floor}
 

@@ -88,6 +88,9 @@ class EMKCAVQ(Protocol):
 
     source_law = staticmethod(MKC.source_law)
 
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        return self.alpha
+
     def params(self) -> dict[str, float]:
         return {
             "alpha": self.alpha,

@@ -100,6 +100,13 @@ class Kelly(Protocol):
         """THESIS (2.7)."""
         return x + p.kappa * (p.omega - x_rtt * R)
 
+    @property
+    def source_clock(self) -> str:
+        return "always"
+
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        return self.kappa * self.omega
+
     def params(self) -> dict[str, float]:
         return {
             "kappa": self.kappa,

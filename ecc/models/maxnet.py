@@ -29,8 +29,9 @@ What MAXNET leaves open:
   (RTTs of 57 and 29 ms oscillate at 0.07), and at 0.03 the first price comes too late for the 30 KB buffer.
 - Its RTTs of 29 and 57 ms belong to links of 14 and 28 ms one way: they hold a transmission of 1.2 ms, as base RTTs do.
   Against those its flows queue for less than 2 ms on the mean of a minute from the start.
-- Windows count `segment` bytes and stay above 1. A timeout sets the window to 1 ("standard TCP"); a gap in the ACKs
-  changes nothing. Prices are at least 0, as a field without sign has to be.
+- Windows count `segment` bytes, and ACKs the segments that they acknowledge; windows stay above 1. A timeout sets the
+  window to 1 ("standard TCP"); a gap in the ACKs changes nothing. Prices are at least 0, as a field without sign has
+  to be.
 - The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the
   books.
 
@@ -165,6 +166,9 @@ class MaxNet(Protocol):
     def source_clock(self) -> str:
         return "always"
 
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        return np.maximum(max(self.p3, 1.0) * 8.0 * self.segment, packet) / rtt
+
     def params(self) -> dict[str, float]:
         ticks = self.form == "thesis"
         scale = 0.05 * (self.mu * self.interval if ticks else 1.0) if self.price_scale is None else self.price_scale
@@ -284,7 +288,8 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.rate = 0.0
         flow.W = flow.x * D / p.segment_bits
         flow.eta = integral_of(flow.W, header.price, D, p)
-    flow.eta = min(integral_law(flow.eta, flow.W, header.price, D, p.interval, p), LARGEST)
+    T = p.interval * 8.0 * env.acked / p.segment_bits  # an ACK of MAXNET is of a segment
+    flow.eta = min(integral_law(flow.eta, flow.W, header.price, D, T, p), LARGEST)
     aim = window_law(flow.eta, header.price, D, p)
     set_window(flow, max(min(aim, flow.W + p.max_increment), flow.W - p.max_decrement), p, env)
 

@@ -73,6 +73,9 @@ class MKC(Protocol):
         """THESIS (2.13), JETMAX (6)."""
         return x_rtt + p.alpha - p.beta * R * x_rtt
 
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        return self.alpha
+
     def params(self) -> dict[str, float]:
         return {
             "alpha": self.alpha,

@@ -184,7 +184,7 @@ def test_a_router_integrates_over_the_time_that_passed():
 def test_a_source_moves_by_bounded_steps():
     protocol = MaxNet(price_scale=1.0)
     p, hooks, flow = protocol.namespace(), protocol.flow_hooks(), maxnet.FlowState()
-    env = SimpleNamespace(min_rtt=0.05, packet_size=1500, rate=0.0, window=0.0, kind=1)
+    env = SimpleNamespace(min_rtt=0.05, packet_size=1500, rate=0.0, window=0.0, kind=1, acked=1500)
     hooks["on_start"](flow, None, p, env)
     assert (env.window, env.rate) == (3000.0, 0.0)
     hooks["on_ack"](flow, maxnet.Header(), p, env)
@@ -204,12 +204,15 @@ def test_a_source_moves_by_bounded_steps():
     flow.eta = 1e6
     hooks["on_ack"](flow, maxnet.Header(), p, env)  # no overflow
     assert flow.W == 3.0
+    flow.eta, flow.W, env.acked = 0.0, 2.0, 500  # a third of a segment
+    hooks["on_ack"](flow, maxnet.Header(), p, env)
+    assert flow.eta == pytest.approx(6 / 2 * 0.01 / 3)
 
 
 def test_a_flow_placed_at_rest_goes_from_its_rate_to_its_window():
     protocol = MaxNet()
     p, hooks, flow = protocol.namespace(), protocol.flow_hooks(), protocol.flow_at(4.8e6, 0.3, 0)
-    env = SimpleNamespace(min_rtt=0.05, packet_size=1500, rate=0.0, window=0.0)
+    env = SimpleNamespace(min_rtt=0.05, packet_size=1500, rate=0.0, window=0.0, acked=1500)
     hooks["on_start"](flow, None, p, env)
     assert (env.rate, env.window) == (4.8e6, 0.0)
     price = 6 * 12000 / (0.05 * 4.8e6)
