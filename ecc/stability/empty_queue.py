@@ -1,7 +1,8 @@
 """RCP and XCP where they rest: at an empty queue, where their loop switches.
 
 With time over the mean RTT d, r the deviation of the announced rate (RCP; of what sources were told in all, XCP) over
-its equilibrium, x that of the arrivals, q the queue over C d, and equal or unlike RTTs D_i of mean 1, both are
+its equilibrium, x that of the arrivals, q the queue over C d, and RTTs D_i of mean 1 (equal ones for XCP, whose
+shuffling cancels from the sum only there), both are
 
     r'(t) = -alpha x(t) - beta q(t),   x(t) = mean r(t - D_i),   q' = x where q > 0 or x > 0, else 0
 
@@ -10,7 +11,7 @@ exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a moti
 from a history the norm grows or falls by a number per time. Let X be the answer to a unit step of r where q = 0
 throughout: X' = -alpha mean X(t - D_i), X(0) = 1, X = 0 before.
 
-Theorem. If X dies out and beta G < 1, every motion of the switched loop dies out exponentially, where
+Theorem. If X dies out, beta > 0 and beta G < 1, every motion of the switched loop dies out exponentially, where
 
     alpha G = max over v > 0 of [integral of max(0, X(u + v) - X(u)) over u > 0] + integral of max(0, X - 1).
 
@@ -25,11 +26,15 @@ without end is a bounded motion of the free queue, almost periodic of mean 0 (0 
 Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform: exponential.
 
 G = 0 if and only if X falls all the time; it does where alpha mean exp(z D_i) <= z for a z > 0 (X' >= -z X is kept,
-since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large.
+since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large. At beta = 0
+nothing empties the queue.
+
+The loop is that of small deviations, and of routers that act all the time (T -> 0): the theorem says no more of RCP.
 """
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from math import e, inf, pi
 
 import numpy as np
@@ -44,74 +49,125 @@ __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 
 Real = NDArray[np.float64]
 
-_QUIET = 1e-12  # size from which on the step response is left out ...
-_LEFT_OUT = 1e-10  # ... and what is added for it, so that bounds err to the safe side
+_QUIET, _MOST = 1e-7, 3_000_000  # size below which the step response has died out, and points until it must have
+_TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
 
 
-def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 200) -> float:
-    """Return the beta below which RCP, or XCP, is proven stable at its empty queue: 1/G of the module's text.
+def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000) -> float:
+    """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G of above.
 
     Parameters
         alpha : float, > 0. rtts : shape (n_flows,), > 0, in any unit: RTTs of flows of equal rates.
-        steps : int, even. Steps a mean RTT, at least, of the quadrature.
+        steps : int, > 0. Steps a mean RTT, at least, of the enclosure of G; with more of them the bound nears 1/G.
     Returns
-        float : inf where no beta is too large; 0 where the loop without queue is not stable.
+        float : inf where no beta is too large; 0 where the loop without queue is not proven stable.
     Raises
-        ValueError: alpha or an RTT that is not > 0.
-    Notes: the theorem is proven; the quadrature is extrapolated, to about 1e-4 of the value.
+        ValueError: alpha or an RTT that is not > 0. ImportError: python-flint is not installed.
+    Notes: G is enclosed from above, rounding included, so that the bound errs to the safe side (`_area_above`).
     Example
-        >>> empty_queue_bound(0.36), round(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
-        (inf, 226)
+        >>> empty_queue_bound(0.36), int(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
+        (inf, 225)
     """
     delays = np.asarray(rtts, dtype=float)
     if not alpha > 0.0:
         raise ValueError(f"alpha must be > 0, got {alpha!r}")
     if delays.ndim != 1 or not len(delays) or not np.all((delays > 0.0) & np.isfinite(delays)):
         raise ValueError(f"rtts must be > 0, at least one, got {rtts!r}")
-    delays = delays / delays.mean()
-    longest = float(delays.max())
-    falls = minimize_scalar(
-        lambda z: alpha * float(np.mean(np.exp(z * delays))) / z, bounds=(1e-3 / longest, e), method="bounded",
-        options={"xatol": 1e-10},
-    )  # fmt: skip
-    if falls.fun <= 1.0 or alpha * float(np.mean(np.exp(delays))) <= 1.0:
+    values, counts = np.unique(delays / delays.mean(), return_counts=True)
+    if _falls(alpha, values, counts):
         return inf
-    loop = linearize(RCP(alpha=alpha, queue_term=False), Network.dumbbell(1e9, delays.tolist()))
-    if not loop.is_stable:
+    if not linearize(RCP(alpha=alpha, queue_term=False), Network.dumbbell(1e9, delays.tolist())).is_stable:
         return 0.0
-    fine = max(steps, int(np.ceil(2.0 / delays.min())))
-    coarse, area = (_growth_area(alpha, delays, h) for h in (2.0 / fine, 1.0 / fine))
-    return 3.0 * alpha / (4.0 * area - coarse)
+    finest = max(steps, int(np.ceil(2.0 / values[0])))
+    return alpha / _area_above(alpha, values, counts / len(delays), finest) * (1.0 - 1e-9)
 
 
-def _growth_area(alpha: float, delays: Real, h: float) -> float:
-    """alpha G on a grid of h."""
-    answer = _answer(alpha, delays, h)
+def _falls(alpha: float, delays: Real, counts: NDArray[np.int64]) -> bool:
+    """Whether alpha mean exp(z D) <= z for a z > 0: by ball arithmetic, at 1 and where the ratio is least."""
+    from flint import arb
+
+    least = minimize_scalar(
+        lambda z: float(counts @ np.exp(z * delays)) / z, bounds=(1e-3 / delays[-1], e), method="bounded",
+        options={"xatol": 1e-10},
+    ).x  # fmt: skip
+
+    def holds(z: float) -> bool:
+        terms = (int(n) * (arb(z) * arb(D)).exp() for n, D in zip(counts, delays.tolist(), strict=True))
+        return bool(arb(alpha) * sum(terms, arb(0)) <= arb(z) * int(counts.sum()))
+
+    return holds(1.0) or holds(float(least))
+
+
+def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
+    """Return an upper bound of alpha G; inf if the step response does not die out on the grid.
+
+    x is the piecewise linear function through the values of X that are computed on a grid of h, from 0 to T, with
+    variation V and int |x| <= J. It misses its equation, X = 1 - alpha mean int_0^(t - D_i) X, by r with
+
+        int |r| <= R = T rho + alpha h^2 (V/6 + 1/8):
+
+    rho for rounding, V/6 for the linear interpolation of a function with derivative -alpha mean x(t - D_i), 1/8 for its
+    kinks at D_i. X - x = -r + alpha mean X(. - D_i) * r, so that int_0^T |X - x| <= R (1 + alpha int_0^T |X|). If
+    |X| <= eta on the longest RTT before T, the integral of |X| from T to any later time is at most eta (1 + alpha)
+    times that from 0, as X(T + .) = X(T) X - alpha mean int_0^(D_i) X(T - s) X(. + s - D_i) ds: X is integrable.
+
+    For x the two integrals of alpha G are at most trapezoidal sums, positive parts being convex; the first grows with v
+    by at most the ascent of x beyond v, and its maximum is found by halving intervals of v.
+    """
+    h = 1.0 / steps
+    x = _answer(alpha, delays, shares, h)
+    n, rises = len(x), np.diff(x)
+    J = float(np.abs(x).sum()) * h
+    rho = 2.0 * float(np.finfo(float).eps) * ((n + 20) * alpha * J + 4.0)  # a cumulative sum of n terms, twofold
+    R = n * h * rho + alpha * h * h * (float(np.abs(rises).sum()) / 6.0 + 0.125)
+    missed = R * (1.0 + alpha * J) / (1.0 - alpha * R)
+    off = rho + alpha * h * float(np.abs(rises).max()) + 2.0 * alpha * R * float(np.abs(x).max() + 1.0)
+    eta = (1.0 + alpha) * (float(np.abs(x[-int(delays[-1] * steps) - 2 :]).max()) + off)  # |X - x| <= off past kinks
+    if not (alpha * R < 0.25 and eta < 0.5):
+        return inf
+    beyond = eta * (J + missed) / (1.0 - eta) + h * eta
+
+    padded = np.append(x, np.zeros(n))
+    ascent = np.append(np.cumsum(np.maximum(rises, 0.0)[::-1])[::-1], 0.0)
 
     def rise(v: int) -> float:
-        return float(np.maximum(answer[v:] - answer[:-v], 0.0).sum())
+        return float(np.maximum(padded[v : v + n] - x, 0.0).sum()) * h
 
-    apart = max(1, int(0.05 / h))
-    last = min(len(answer), int(12.0 / h))
-    best = max(range(apart, last, apart), key=rise)
-    most = max(rise(v) for v in range(best - apart + 1, min(best + apart, last)))
-    return (most + float(np.maximum(answer - 1.0, 0.0).sum())) * h + _LEFT_OUT
+    top, here = rise(n - 1), rise(0)
+    found = max(top, here)
+    intervals = [(-here - float(ascent[0]) * n * h, here, 0, n - 1)]  # least: by the most that is possible there
+    while intervals and -intervals[0][0] > found * (1.0 + _TIGHT):
+        most, here, low, high = heappop(intervals)
+        if high - low == 1:
+            top = max(top, -most)
+            continue
+        middle = (low + high) // 2
+        for value, start, end in ((here, low, middle), (rise(middle), middle, high)):
+            found = max(found, value)
+            heappush(intervals, (-value - float(ascent[start]) * (end - start) * h, value, start, end))
+    top = max(top, -intervals[0][0] if intervals else 0.0)
+    return (top + float(np.maximum(x - 1.0, 0.0).sum()) * h + 3.0 * (missed + beyond)) * (1.0 + n * 1e-15)
 
 
-def _answer(alpha: float, delays: Real, h: float) -> Real:
-    """X on a grid of h, until it has died out: 1 - alpha mean int_0^(t - D_i) X, in blocks of the least delay."""
-    block = max(1, int(delays.min() / h + 1e-9))
-    quiet = int(np.ceil(2.0 * delays.max() / h)) + block
-    answer, area = np.ones(1), np.zeros(1)
-    while len(answer) <= quiet or np.abs(answer[-quiet:]).max() > _QUIET:
-        k = len(answer) + np.arange(block)
-        known = max(0, k[0] - 1 - int(np.ceil(delays.max() / h)))
-        grid = np.arange(known, len(area))
-        past = np.mean([np.interp(k - d / h, grid, area[known:], left=0.0) for d in delays], axis=0)
-        new = 1.0 - alpha * past
-        steps = 0.5 * h * (np.append(answer[-1], new[:-1]) + new)
-        answer, area = np.append(answer, new), np.append(area, area[-1] + np.cumsum(steps))
-    return answer
+def _answer(alpha: float, delays: Real, shares: Real, h: float) -> Real:
+    """X on a grid of h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between the values before."""
+    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i is `part` of a step behind the point `back` before t
+    part = back - delays / h
+    block, quiet = int(back.min()) - 1, int(np.ceil(2.0 * back.max()))
+    x, area = np.ones(1), np.zeros(1)
+    while len(x) <= quiet or np.abs(x[-quiet:]).max() > _QUIET:
+        if len(x) > _MOST:
+            return x
+        k = len(x) + np.arange(block)
+        new = np.ones(block)
+        for m, s, share in zip(back, part, shares, strict=True):
+            j = k - m
+            known = j >= 0
+            j = j[known]
+            new[known] -= alpha * share * (area[j] + h * s * (x[j] + 0.5 * s * (x[j + 1] - x[j])))
+        steps = 0.5 * h * (np.append(x[-1], new[:-1]) + new)
+        x, area = np.append(x, new), np.append(area, area[-1] + np.cumsum(steps))
+    return x
 
 
 def empty_queue_growth(

@@ -1,6 +1,6 @@
 """The switched loop of RCP and XCP at an empty queue: proofs, growth, and runs of other engines."""
 
-from math import e, inf, pi
+from math import e, factorial, inf, pi
 
 import numpy as np
 import pytest
@@ -26,17 +26,28 @@ def test_no_beta_is_too_large_where_the_answer_falls():
     assert empty_queue_bound(pi / 2 * (1 + 1e-9)) == 0.0
 
 
-def test_bound_is_the_gain_of_the_step_response():
-    """G with X in closed form: sum of (-alpha)^k (t - k)^k/k! over k <= t."""
-    alpha, h = 0.6, 0.01
-    t = np.arange(0.0, 18.0, h)
-    answer, term = np.zeros_like(t), np.ones_like(t)
-    for k in range(18):
-        answer += np.where(t >= k, term, 0.0)
-        term = (-alpha) ** (k + 1) * np.maximum(t - k - 1, 0.0) ** (k + 1) / float(np.prod(np.arange(1.0, k + 2)))
-    rises = [np.maximum(answer[v:] - answer[:-v], 0.0).sum() * h for v in range(1, 600)]
-    assert empty_queue_bound(alpha) == pytest.approx(alpha / max(rises), rel=1e-3)
+def integral_of_rises(alpha, h=0.01, until=30):
+    """alpha G of equal RTTs over the lags of a grid, X in closed form: sum of (-alpha)^k (t - k)^k/k! over k <= t."""
+    t = np.arange(0.0, until, h)
+    answer = np.zeros_like(t)
+    for k in range(until):
+        answer += np.where(t >= k, (-alpha) ** k * np.maximum(t - k, 0.0) ** k / float(factorial(k)), 0.0)
+    rises = [np.trapezoid(np.maximum(answer[v:] - answer[:-v], 0.0), dx=h) for v in range(1, round(6.0 / h))]
+    return max(rises) + np.trapezoid(np.maximum(answer - 1.0, 0.0), dx=h)
+
+
+@pytest.mark.parametrize("alpha", [0.45, 0.6, 0.8])
+def test_bound_is_below_and_near_the_gain_of_the_step_response(alpha):
+    exact = alpha / integral_of_rises(alpha)
+    assert 0.996 * exact < empty_queue_bound(alpha) < exact * (1.0 + 1e-5)  # of the grid's lags
     assert empty_queue_bound(alpha, [7.0, 7.0]) == pytest.approx(empty_queue_bound(alpha), rel=1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.38, 1.3), st.lists(st.floats(0.1, 1.0), min_size=1, max_size=4))
+def test_finer_enclosures_are_tighter_and_contained(alpha, rtts):
+    coarse, fine = (empty_queue_bound(alpha, rtts, steps=steps) for steps in (100, 1600))
+    assert coarse <= fine * (1.0 + 1.1e-3)  # to which the maximum over lags is enclosed
 
 
 def test_growth_without_return_is_that_of_one_mode():
