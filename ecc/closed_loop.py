@@ -14,6 +14,10 @@ Subscripts are derivatives at the equilibrium; D_il is the delay from b_i over t
 where l = b_i). A source law without x has y_l = sum_i x_R R_{b_i}(t - D_il); a router without memory has no
 R', its R_l(t) is R_y y_l(t) + R_q q_l(t).
 
+Where the equilibrium has queues, the laws are differentiated at them, all delays include the waits q/C (a header is
+stamped as its packet leaves a queue, or comes to it: `stamping`), and a queue passes on what it serves: what a flow of
+rate x_i brings to link l changes by -x_i y_k/C_k too, for every queue k that it has been in.
+
 Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, only flows that are alike
 add up (their differences decay by themselves and are not counted). The discrete model keeps the others' rates, forward
 and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
@@ -83,6 +87,39 @@ _MOST_FLOWS = 200  # kinds of flows that have states of their own in continuous 
 
 
 @dataclass(frozen=True)
+class Delays:
+    """Delays of packets, waits in the queues of the equilibrium included [s].
+
+    `rtts` (n_flows,); `forward` (n_flows, n_links), from the sender to the queue of a link; `backward`, from where its
+    header is stamped back to the sender; `around`, from there to the queue again; `waits` (n_links,), in each queue.
+    """
+
+    rtts: NDArray[np.float64]
+    forward: NDArray[np.float64]
+    backward: NDArray[np.float64]
+    around: NDArray[np.float64]
+    waits: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, protocol: Protocol, network: Network, queue: NDArray[np.float64] | None) -> Delays:
+        """Return those of a network with queues [bit] (None: all are empty)."""
+        waits = np.zeros(network.n_links) if queue is None else np.asarray(queue, dtype=float) / network.capacities
+        rtts, forward, backward = (
+            each.copy() for each in (network.rtts, network.forward_delays, network.backward_delays)
+        )
+        for i, flow in enumerate(network.flows if waits.any() else ()):
+            route, answers = list(flow.route), float(waits[list(flow.reverse or ())].sum())
+            passed = np.cumsum([0.0, *waits[route]])
+            rtts[i] += passed[-1] + answers
+            forward[i, route] += passed[:-1]
+            backward[i, route] += passed[-1] - passed[1:] + answers
+        around = rtts[:, None] - waits
+        if protocol.stamping == "arrival":
+            backward, around = backward + waits, around + waits
+        return cls(rtts, forward, backward, around, waits)
+
+
+@dataclass(frozen=True)
 class Linearization:
     """First derivatives of the laws at an equilibrium, and the delays between the links that flows follow.
 
@@ -92,8 +129,11 @@ class Linearization:
     `source`: name (x, x_rtt, R, R_prev) -> shape (n_flows,), derivative of the source law.
     `heard`: shape (n_flows, K), bool: whether the flow follows the link.
     `paths`: (l, b, delay [s], flow): flow follows links[b] and crosses links[l], `delay` after links[b] spoke.
+    `passed_on`: (l, k, delay [s], share): arrivals at links[l] lose `share` of those at links[k] `delay` before, whose
+        queue flows come from.
     `by_flow`: whether the loop needs a state for each flow.
     `remembers`: whether routers have a state. `measures`: whether they respond to the flows that follow them.
+    `notes`: what must be known about the model.
     `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if from none.
     These three are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
     """
@@ -104,10 +144,13 @@ class Linearization:
     source: dict[str, NDArray[np.float64]]
     heard: NDArray[np.bool_]
     paths: list[tuple[int, int, float, int]]
+    passed_on: list[tuple[int, int, float, float]]
+    delays: Delays
     by_flow: bool
     remembers: bool
     measures: bool
     steps_from: str | None
+    notes: tuple[str, ...]
     equilibrium: Equilibrium
 
 
@@ -138,7 +181,8 @@ def linearize_laws(
     heard = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
     links = np.flatnonzero(heard.any(axis=0))
     p = protocol.namespace()
-    rtts, intervals = network.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (network.n_links,))
+    delays = Delays.of(protocol, network, point.queue)
+    rtts, intervals = delays.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (network.n_links,))
     if discrete:
         rtts = intervals[0] * np.array([steps_of(rtt, float(intervals[0])) for rtt in rtts])
     laws: dict[str, Callable[..., float]] = {"router": protocol.router_law}
@@ -146,6 +190,7 @@ def linearize_laws(
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     told = np.zeros(network.n_links)
+    notes: list[str] = []
     for link in links:
         through, followers = crosses[:, link], heard[:, link]
         if mean_rtt is not None:
@@ -159,8 +204,8 @@ def linearize_laws(
             y = C
         supply: dict[str, Any] = {
             "R": float(point.fair_rate[link]), "y": y, "y_prev": y, "u": float(point.rates[through & ~followers].sum()),
-            "N": float(followers.sum()), "N_all": float(through.sum()), "q": 0.0, "d": d, "T": float(intervals[link]),
-            "C": C, "x": float(point.rates[followers][0]), "p": p,
+            "N": float(followers.sum()), "N_all": float(through.sum()), "q": float(delays.waits[link]) * C, "d": d,
+            "T": float(intervals[link]), "C": C, "x": float(point.rates[followers][0]), "p": p,
         }  # fmt: skip
         for name, law in laws.items():
             wanted = law_arguments(law)
@@ -170,6 +215,9 @@ def linearize_laws(
                 column.append(
                     found.get(argument, 0.0) if argument != "q" or y >= C else 0.0
                 )  # a slack queue stays empty
+            if delays.waits[link] > 0.0 and "d" in wanted:
+                if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
+                    notes.append("the mean RTT that routers scale by is constant in the model, though queues move it")
             told[link] = law(**at)
             if name == "router":
                 if "R" in wanted and abs(told[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
@@ -191,22 +239,55 @@ def linearize_laws(
     )
     if not by_flow and any(np.any(slope != slope[0]) for slope in source.values()):
         raise LinearizationError("the source law has different derivatives at different rates")
-    forward, backward = network.forward_delays, network.backward_delays
     row = {int(link): k for k, link in enumerate(links)}
     paths = [
-        (row[link], row[int(b)], float(backward[i, b] + forward[i, link]) if link != b else float(network.rtts[i]), i)
+        (
+            row[link],
+            row[int(b)],
+            float(delays.backward[i, b] + delays.forward[i, link] if link != b else delays.around[i, b]),
+            i,
+        )  # fmt: skip
         for i, b in enumerate(point.bottleneck)
         for link in network.flows[i].route
         if link in row and not by_flow
     ]
     routers, sources = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     return Linearization(
-        links, router, announce, source, heard[:, links], paths, by_flow,
+        links, router, announce, source, heard[:, links], paths, _passed_on(network, point, delays, row), delays,
+        by_flow,
         remembers="R" in routers,
         measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
         steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
+        notes=tuple(notes),
         equilibrium=point,
     )  # fmt: skip
+
+
+def _passed_on(
+    network: Network, point: Equilibrium, delays: Delays, row: dict[int, int]
+) -> list[tuple[int, int, float, float]]:
+    """What queues do to arrivals downstream: see `Linearization.passed_on`."""
+    out = []
+    downstream: dict[int, set[int]] = defaultdict(set)
+    for i, flow in enumerate(network.flows):
+        busy: list[int] = []
+        for link in flow.route:
+            for k in busy if link in row else ():
+                delay = float(delays.forward[i, link] - delays.forward[i, k])
+                out.append((row[link], row[k], delay, float(point.rates[i] / network.capacities[k])))
+                downstream[k].add(link)
+            if delays.waits[link] > 0.0:
+                if link not in row:
+                    raise LinearizationError(f"the queue of link {link} has no linear model: no flow follows that link")
+                busy.append(link)
+    for k in list(downstream):
+        reached, new = set[int](), set(downstream[k])
+        while new:
+            reached |= new
+            new = {link for m in new for link in downstream.get(m, ())} - reached
+        if k in reached:
+            raise LinearizationError(f"the queue of link {k} has no linear model: it is downstream of itself")
+    return out
 
 
 def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
@@ -224,6 +305,10 @@ def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> No
             raise LinearizationError(
                 f"no equilibrium: arrivals of {load:g} bit/s would fill the queue of link {link} ({capacity:g} bit/s) "
                 "without end"
+            )
+        if point.queue is not None and point.queue[link] > 0.0 and load < capacity * (1.0 - _AT_REST):
+            raise LinearizationError(
+                f"no equilibrium: arrivals of {load:g} bit/s would drain the queue of link {link} ({capacity:g} bit/s)"
             )
 
 
@@ -376,14 +461,17 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
     """
     count = len(laws.links)
     router = laws.router
-    queues = bool(np.any(router["q"] != 0.0))
+    queued = np.flatnonzero(router["q"]).tolist()  # nothing hears the others
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
+    if not laws.remembers:
+        _refuse_passing_on(laws, "where routers have no state")
     if lag == "static":
         source = {"x": 0.0, "R": (source["R"] + source["R_prev"]) / (1.0 - source["x"]), "R_prev": 0.0}
     memory = (laws.steps_from == "x" and lag != "static") or not laws.remembers
     y_at = count if laws.remembers else 0
-    q_at = y_at + (count if memory else 0)
-    size = q_at + (count if queues else 0)
+    first = y_at + (count if memory else 0)
+    q_at = {k: first + place for place, k in enumerate(queued)}
+    size = first + len(queued)
     terms, slopes, opened = _Terms(size), _Terms(size), _Terms(size)
 
     def delayed(delay: float, row: int, column: int, value: float, into: _Terms = terms) -> None:
@@ -395,24 +483,27 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
             if lag == "taylor":
                 slopes.add(delay, row, column, -T * value)
 
-    def arrivals(link: int, row: int, lagged: bool, gain: float) -> None:
-        """Add gain * y_link(t) or gain * y_link(t - T)."""
+    def arrivals(link: int, row: int, lagged: bool, gain: float, ago: float = 0.0) -> None:
+        """Add gain * y_link(t - ago) or gain * y_link(t - T - ago)."""
+        for here, before, delay, share in laws.passed_on:
+            if here == link:
+                arrivals(before, row, lagged, -gain * share, ago + delay)
         if memory:
-            (delayed if lagged else terms.add)(0.0, row, y_at + link, gain)
+            (delayed if lagged else terms.add)(ago, row, y_at + link, gain)
             return
         for here, b, delay, _ in laws.paths:
             if here == link:
-                (delayed if lagged else terms.add)(delay, row, b, gain * source["R"])
+                (delayed if lagged else terms.add)(ago + delay, row, b, gain * source["R"])
                 if source["R_prev"]:
-                    delayed(delay + (T if lagged else 0.0), row, b, gain * source["R_prev"])
+                    delayed(ago + delay + (T if lagged else 0.0), row, b, gain * source["R_prev"])
 
     for k in range(count):
         if laws.remembers:
             terms.add(0.0, k, k, (router["R"][k] - 1.0) / T)
-        if queues:
+        if k in q_at:
             if laws.remembers:
-                terms.add(0.0, k, q_at + k, router["q"][k] / T)
-            arrivals(k, q_at + k, False, 1.0)
+                terms.add(0.0, k, q_at[k], router["q"][k] / T)
+            arrivals(k, q_at[k], False, 1.0)
         if memory:
             delayed(0.0, y_at + k, y_at + k, (source["x"] - 1.0) / T)
     if not laws.remembers:
@@ -425,8 +516,8 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
             else:
                 terms.add(delay + later, y_at + link, y_at + b, gain * router["y"][b])
                 terms.add(delay + later + T, y_at + link, y_at + b, gain * router["y_prev"][b])
-                if queues:
-                    terms.add(delay + later, y_at + link, q_at + b, gain * router["q"][b])
+                if b in q_at:
+                    terms.add(delay + later, y_at + link, q_at[b], gain * router["q"][b])
     if not laws.remembers:
         return _delay_system(terms, slopes, _delay_system(opened, slopes, None))
     opened, opened_slopes = _copy(terms), _copy(slopes)
@@ -434,21 +525,21 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
         arrivals(k, k, False, router["y"][k] / T)
         if router["y_prev"][k]:
             arrivals(k, k, True, router["y_prev"][k] / T)
-    if queues:
-        opened = opened.without(range(count), range(q_at, size))
+    opened = opened.without(range(count), range(first, size))
     return _delay_system(terms, slopes, _delay_system(opened, opened_slopes, None))
 
 
 def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySystem:
     """State (x[, q][, differences]); an x is the sum of flows that are alike, as it enters their first link."""
     router, followed = laws.router, laws.equilibrium.bottleneck
-    ahead = network.forward_delays
+    _refuse_passing_on(laws, "with a state for each flow")
+    ahead = laws.delays.forward
     row = {int(link): k for k, link in enumerate(laws.links)}
     alike: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
         start, b = float(ahead[i, flow.route[0]]), int(followed[i])
-        around = float(network.rtts[i])
-        back = float(network.backward_delays[i, b]) + start if b != flow.route[0] else around
+        around = float(laws.delays.rtts[i])
+        back = float(laws.delays.backward[i, b] + start if b != flow.route[0] else laws.delays.around[i, b])
         there = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
         alike[there, b, back, around].append(i)
     if len(alike) > _MOST_FLOWS:
@@ -490,6 +581,12 @@ def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelayS
     return _delay_system(terms, _Terms(terms.size), _delay_system(opened, _Terms(terms.size), None))
 
 
+def _refuse_passing_on(laws: Linearization, where: str) -> None:
+    if laws.passed_on:
+        queue = int(laws.links[laws.passed_on[0][1]])
+        raise LinearizationError(f"the queue of link {queue} is upstream of another router: no linear model {where}")
+
+
 def _copy(terms: _Terms) -> _Terms:
     return terms.without(range(0), range(0))
 
@@ -509,8 +606,8 @@ def _delay_system(terms: _Terms, slopes: _Terms, opened: DelaySystem | None) -> 
 def _discrete(laws: Linearization, T: float) -> SampledSystem:
     """State (R, y[, q]) at a step; delays in whole steps (the papers' recurrence)."""
     count = len(laws.links)
-    queues = bool(np.any(laws.router["q"] != 0.0))
-    size = count * (3 if queues else 2)
+    queued = np.flatnonzero(laws.router["q"]).tolist()
+    size = 2 * count + len(queued)
     terms = _Terms(size)  # key m: coefficient of x[n - m] in x[n]
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     for k in range(count):
@@ -519,11 +616,13 @@ def _discrete(laws: Linearization, T: float) -> SampledSystem:
         terms.add(1, y, y, source["x"])
         terms.add(0, k, y, laws.router["y"][k])
         terms.add(1, k, y, laws.router["y_prev"][k])
-        if queues:
-            q = 2 * count + k
+        if k in queued:
+            q = 2 * count + queued.index(k)
             terms.add(0, k, q, laws.router["q"][k])
             terms.add(1, q, q, 1.0)
             terms.add(0, q, y, T)
+    for link, before, delay, share in laws.passed_on:
+        terms.add(ceil(delay / T - 1e-9), count + link, count + before, -share)
     for link, b, delay, _ in laws.paths:
         m = steps_of(delay, T)
         terms.add(m, count + link, b, source["R"])
@@ -539,6 +638,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
     it has memory; else that is R_l[g]), from D_il after the tick until D_il after the next. y_l[g] averages what falls
     into the interval that ends there.
     """
+    _refuse_passing_on(laws, "with routers that act at their ticks")
     unit, lengths = _common_unit(intervals)
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # of each router in H
@@ -581,7 +681,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
             if memory:
                 add(x, k, g, x, k, g - 1, source["x"])
                 hear(x, k, g, k, g, 1.0, False)
-            if size > q:
+            if laws.router["q"][k]:
                 add(R, k, g, q, k, g, laws.router["q"][k], True)
                 add(q, k, g, q, k, g - 1, 1.0)
                 arrive(q, k, g, g, float(T), False)
@@ -624,10 +724,15 @@ def _common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
     """State (R[, announced], x[, q]) at a step; an x is the sum of flows that are alike, which move as one."""
-    around = [steps_of(float(rtt), T) for rtt in network.rtts]
+    _refuse_passing_on(laws, "with a state for each flow")
+    around = [steps_of(float(rtt), T) for rtt in laws.delays.rtts]
 
     def forward(flow: int, link: int) -> int:
-        return min(ceil(float(network.forward_delays[flow, link]) / T - 1e-9), around[flow] - 1)
+        return min(ceil(float(laws.delays.forward[flow, link]) / T - 1e-9), around[flow] - 1)
+
+    def backward(flow: int, link: int) -> int:
+        waited = float(laws.delays.rtts[flow] - laws.delays.around[flow, link])
+        return max(1, around[flow] - forward(flow, link) - floor(waited / T + 1e-9))
 
     alike: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
@@ -635,11 +740,14 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
         alike[there, around[i], laws.heard[i].tobytes()].append(i)
     groups = list(alike.values())
     count = len(laws.links)
-    queues = bool(np.any(laws.router["q"] != 0.0))
+    hears_queue = laws.router["q"] != 0.0
+    if laws.announce is not None:
+        hears_queue |= laws.announce["q"] != 0.0
+    queues = np.flatnonzero(hears_queue).tolist()
     first = count * (1 if laws.announce is None else 2)  # of the rates
     told = first - count  # of what is announced
     q_at = first + len(groups)
-    size = q_at + (count if queues else 0)
+    size = q_at + len(queues)
     terms = _Terms(size)
     source = laws.source
     for k, link in enumerate(laws.links.tolist()):
@@ -652,12 +760,13 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
                 terms.add(m, row, x, slopes["y"][k] + (slopes["u"][k] if other else 0.0))
                 terms.add(m + 1, row, x, slopes["y_prev"][k])
             terms.add(1 if slopes is laws.router else 0, row, k, slopes["R"][k])
-            if queues:
-                terms.add(0, row, q_at + k, slopes["q"][k])
-        if queues:
-            terms.add(1, q_at + k, q_at + k, 1.0)
+            if k in queues:
+                terms.add(0, row, q_at + queues.index(k), slopes["q"][k])
+        if k in queues:
+            q = q_at + queues.index(k)
+            terms.add(1, q, q, 1.0)
             for x, i in crossing:
-                terms.add(forward(i, link), q_at + k, x, T)
+                terms.add(forward(i, link), q, x, T)
     answered = (laws.announce or laws.router)["x"]
     for g, flows in enumerate(groups):
         x, i = first + g, flows[0]
@@ -665,7 +774,7 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
         terms.add(around[i], x, x, source["x_rtt"][i])
         heard: list[int] = np.flatnonzero(laws.heard[i]).tolist()
         for k in heard:
-            back = around[i] - forward(i, int(laws.links[k]))
+            back = backward(i, int(laws.links[k]))
             terms.add(back, x, told + k, len(flows) * source["R"][i])
             terms.add(back + 1, x, told + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])

@@ -1,14 +1,17 @@
 """Linear models from the laws, against the equations of the papers written out by hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from ecc.closed_loop import linearize, steps_of
+from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.errors import LinearizationError
+from ecc.fluid import simulate
 from ecc.models import PIQIRCP, QIRCP, RCP, Equilibrium
+from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Flow, Link, Network
+from ecc.scenario import Scenario
 
 RTTS = np.array([0.12, 0.3, 0.205])
 NET = Network.dumbbell("1 Gb/s", rtts=RTTS.tolist())
@@ -249,3 +252,83 @@ def test_any_number_of_roots_equals_the_poles_of_python_control(protocol, time, 
     assert max(np.abs(poles - root).min() for root in roots) < 1e-9
     largest = poles[np.abs(poles) > np.abs(roots[-1]) + 1e-9]
     assert max((np.abs(roots - pole).min() for pole in largest), default=0.0) < 1e-9
+
+
+# ---- equilibria with queues ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StandingQueue(RCP):
+    """RCP that holds a queue of `wait` seconds."""
+
+    wait: float = 0.05
+
+    @staticmethod
+    def router_law(R, y, q, C, d, T, p):
+        return R * (1.0 + T * (p.alpha * (C - y) - p.beta * (q - p.wait * C) / d) / (d * C))
+
+    def params(self):
+        return super().params() | {"wait": self.wait}
+
+    def equilibrium(self, network, assignment=None):
+        point = shared_fair_rate(network, network.capacities, assignment)
+        queue = np.where(np.isfinite(point.fair_rate), self.wait * network.capacities, 0.0)
+        return replace(point, queue=queue)
+
+
+@pytest.mark.parametrize("stamping", ["departure", "arrival"])
+def test_a_queue_at_the_equilibrium_is_live_and_part_of_the_rtt(stamping):
+    protocol = StandingQueue(alpha=0.3, beta=0.15, stamping=stamping)
+    d = MEAN + 0.05
+    around = RTTS + (0.05 if stamping == "arrival" else 0.0)  # a header stamped at departure skips its own queue
+    loop = (0.3 / (S * d) + 0.15 / (S * d) ** 2) * np.exp(-S[:, None] * around).mean(axis=1)
+    assert linearize(protocol, NET).open_loop(S) == pytest.approx(loop, rel=1e-12)
+    for _ in range(2):  # networks are left as they are
+        sampled = linearize(protocol, NET, "discrete")
+        assert np.log(sampled.spectral_radius) / sampled.dt == pytest.approx(
+            linearize(protocol, NET).spectral_abscissa, rel=0.1
+        )
+
+
+@pytest.mark.parametrize("stamping", ["departure", "arrival"])
+def test_queues_in_a_row_pass_on_what_they_serve_as_in_the_fluid(stamping):
+    net = Network.parking_lot(["100 Mb/s", "80 Mb/s"], delay="25 ms")
+    protocol = StandingQueue(alpha=0.3, beta=0.15, stamping=stamping)
+    d = [(0.4 * 0.2 + 0.6 * 0.1), 0.15]  # over packets, as the fluid's routers have it
+    root = linearize(protocol, net, mean_rtt=d).roots(1)[0]
+    run = simulate(Scenario(net, protocol, 10.0), sample=0.01, start="equilibrium", perturb=0.001)
+    waits = 8.0 * run.queue.to_numpy() / net.capacities - 0.05
+    seen = waits[300::5]  # from 3 s on: the dominant pair alone
+    n, half = len(seen), len(seen) // 3
+    for link in range(2):
+        rows = np.array([seen[i : i + half, link] for i in range(n - half)])
+        basis = np.linalg.svd(rows, full_matrices=False)[2][:6]
+        step = np.linalg.lstsq(basis[:, :-1].T, basis[:, 1:].T, rcond=None)[0]
+        modes = np.log(np.linalg.eigvals(step).astype(complex)) / 0.05
+        assert np.abs(modes - root).min() < 0.006
+
+
+def test_what_a_queue_passes_on_comes_later_by_its_wait():
+    laws = linearize_laws(StandingQueue(), Network.parking_lot(["100 Mb/s", "80 Mb/s"], delay="25 ms"), 0.01)
+    assert laws.passed_on == [(1, 0, pytest.approx(0.025 + 0.05), pytest.approx(0.4))]
+
+
+def test_queues_without_a_linear_model_are_refused():
+    flows = [Flow([0, 1]), Flow([1, 0]), Flow([0]), Flow([1])]
+    crossed = Network([Link("97 Mb/s", "13 ms"), Link("80 Mb/s", "13 ms")], flows)
+    with pytest.raises(LinearizationError, match="the queue of link 0 has no linear model: it is downstream of itself"):
+        linearize(StandingQueue(), crossed, assignment=[0, 1, 0, 1])
+    row = Network.parking_lot(["100 Mb/s", "80 Mb/s"])
+    with pytest.raises(LinearizationError, match="the queue of link 0 is upstream of another router: no linear model"):
+        linearize(StandingQueue(), row, "hybrid")
+
+    class Elsewhere(StandingQueue):
+        def equilibrium(self, network, assignment=None):
+            return replace(super().equilibrium(network, assignment), queue=self.wait * network.capacities)
+
+    slack = Network([Link("100 Mb/s", "10 ms"), Link("1 Gb/s", "10 ms")], [Flow([0, 1])])
+    with pytest.raises(LinearizationError, match=r"no equilibrium: arrivals of 1e\+08 bit/s would drain the queue of"):
+        linearize(Elsewhere(), slack)
+    tied = Network([Link("100 Mb/s", "10 ms"), Link("100 Mb/s", "10 ms")], [Flow([0, 1])])
+    with pytest.raises(LinearizationError, match="the queue of link 1 has no linear model: no flow follows that link"):
+        linearize(Elsewhere(), tied)
