@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, stability, tmix
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
-    from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError
+    from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
     from ecc.linear import DelaySystem, SampledSystem
     from ecc.network import Flow, Link, Network
     from ecc.scenario import Scenario
@@ -38,6 +38,7 @@ _HOME = {
     "Scenario": "scenario",
     "Tmix": "workload",
     "Trajectory": "trajectory",
+    "UndecidedError": "errors",
     "Workload": "workload",
     "compare": "comparison",
     "linearize": "closed_loop",
@@ -50,9 +51,9 @@ _PACKAGES = (
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
-    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "Workload", "allocation",
-    "compare", "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native", "packet",
-    "plot", "stability", "sweep", "tmix",
+    "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError", "Workload",
+    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native",
+    "packet", "plot", "stability", "sweep", "tmix",
 ]  # fmt: skip
 
 

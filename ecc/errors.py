@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceError", "EccError", "LinearizationError", "NativeError"]
+__all__ = ["ConvergenceError", "EccError", "LinearizationError", "NativeError", "UndecidedError"]
 
 
 class EccError(Exception):
@@ -28,3 +28,7 @@ class NativeError(EccError):
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
         self.code = code
+
+
+class UndecidedError(EccError):
+    """A yes or no was asked for where neither is proven; the message says what is known."""

@@ -11,11 +11,12 @@ import numpy as np
 from ecc.linear.characteristic import Characteristic, Real
 from ecc.linear.counting import Count, Evaluation, count_right
 from ecc.linear.display import Displayed
+from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
 
-__all__ = ["Certificate", "certify", "certify_block", "is_stable"]
+__all__ = ["Certificate", "certify", "certify_block", "decide"]
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,38 @@ class Certificate(Displayed):
         return self.at_least if self.at_least == self.at_most else None
 
 
+_FOLLOWED = "argument principle on the determinant, Taylor polynomials in balls of {} bits (python-flint)"
+_FOUND = "a root proven by Rouche's theorem in balls of {} bits (python-flint)"
 _METHOD = "argument principle, cubic enclosures between balls of {} bits (python-flint)"
 _BITS = 80
+_MOST_NODES = 1 << 12
+"""Nodes of a mesh beyond which the determinant is followed first, which takes fewer pieces."""
 _STEP = 1e-13
 
 
-def is_stable(system: LinearSystem) -> bool:
-    """Count in floating point with its own error bounds; where that cannot tell, in balls."""
+def decide(system: LinearSystem) -> tuple[str, str]:
+    """ "stable", "unstable" or "undecided", and what is known of the last: by counts in floating point with its own
+    error bounds, where these cannot tell in balls."""
+    unknown = ""
     for part, _ in system._blocks:
-        number = count_right(part._characteristic, 0.0).number
+        ch = part._characteristic
+        strong = ch.strong(0.0).holds
+        if strong is None:
+            unknown = "the neutral part is not proven stable under small changes of its delays, nor the contrary"
+            continue
+        if not strong:
+            return "unstable", ""
+        mesh = count_right(ch, 0.0)
+        number = mesh.number
         if number is None:
-            number = 0 if certify_block(part._characteristic).stable else 1
+            proof = certify_block(ch, mesh=mesh)
+            if proof.stable is None:
+                most = "any number" if proof.at_most is None else str(proof.at_most)
+                unknown = f"between {proof.at_least} and {most} of the roots are unstable, in {max(BITS)} bits"
+            number = proof.at_least
         if number > 0:
-            return False
-    return True
+            return "unstable", ""
+    return ("undecided" if unknown else "stable"), unknown
 
 
 def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
@@ -103,18 +122,27 @@ def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
     )
 
 
-def certify_block(ch: Characteristic, line: float = 0.0) -> Certificate:
-    """The proof for one group of states."""
-    count = _proven(ch, line)
-    if count.number is not None:
-        return _certificate(count, count.number, count.number)
-    if not np.isfinite(count.top):
-        return _certificate(count, 0, None)
+def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = None) -> Certificate:
+    """The proof for one group of states; `mesh`: the count in floating point, if it is known."""
+    mesh = mesh or count_right(ch, line)
+    if not isfinite(mesh.top):
+        return _certificate(mesh, 0, None)
+    least, clear = 0, mesh.number is not None
+    exact = QuasiPolynomial.of(ch) if not clear or len(mesh.omega) > _MOST_NODES else None
+    if exact is not None:
+        least = exact.on_the_boundary() if line == 0.0 and not clear else 0
+        if least == 0:
+            number, least, bits = exact.count(line)
+            if number is not None or (least > 0 and not clear):
+                method = (_FOLLOWED if number is not None else _FOUND).format(bits)
+                return Certificate(_verdict(least, number), least, number, line, mesh.top, exact.pieces, method)
+    if clear or exact is None:
+        count = _proven(ch, line, mesh)
+        if count.number is not None:
+            return _certificate(count, count.number, count.number)
     step = _STEP * 10.0 * ch.unit
     right, left = _proven(ch, line + step), _proven(ch, line - step)
-    least = right.number or 0
-    if line == 0.0 and _root_at_zero(ch):
-        least = max(least, 1)
+    least = max(least, right.number or 0)
     return _certificate(left if left.number is not None else right, least, left.number)
 
 
@@ -127,25 +155,10 @@ def _certificate(count: Count, least: int, most: int | None) -> Certificate:
     return Certificate(_verdict(least, most), least, most, count.sigma, count.top, pieces, method)
 
 
-def _root_at_zero(ch: Characteristic) -> bool:
-    """Whether det P(0) = 0 exactly, in rational numbers."""
-    from flint import fmpq, fmpq_mat
-
-    n = ch.size
-    entries = [fmpq(0)] * (n * n)
-    for matrix in ch.constant:
-        for i, value in enumerate(matrix.ravel()):
-            entries[i] += fmpq(*float(value).as_integer_ratio())
-    if ch.sampled:
-        for i in range(n):
-            entries[i * (n + 1)] += 1
-    return bool(fmpq_mat(n, n, entries).det() == 0)
-
-
-def _proven(ch: Characteristic, sigma: float) -> Count:
+def _proven(ch: Characteristic, sigma: float, mesh: Count | None = None) -> Count:
     """The count right of a line, on the mesh of floating point, with balls for values."""
-    mesh = count_right(ch, sigma)
-    if not len(mesh.omega):
+    mesh = mesh or count_right(ch, sigma)
+    if not len(mesh.omega) or (mesh.number is None and len(mesh.omega) > 16 * _MOST_NODES):
         return mesh
     return count_right(ch, sigma, lambda omega: _balls(ch, sigma, omega), mesh.omega)
 
@@ -156,7 +169,7 @@ def _balls(ch: Characteristic, sigma: float, omega: Real) -> Evaluation:
 
     delays = [arb(float(tau)) for tau in ch.delays]
     n = ch.size
-    blocks = [ch.constant] if ch.slope is None else [ch.constant, ch.slope]
+    blocks = [block for block in ch.exact if block is not None]
     points, columns = len(omega), 2 * len(blocks) * n * n
     before = ctx.prec
     ctx.prec = _BITS
@@ -168,7 +181,7 @@ def _balls(ch: Characteristic, sigma: float, omega: Real) -> Evaluation:
         table: list[Any] = []
         for k, tau in enumerate(delays):
             for block in blocks:
-                entries = block[k].ravel().tolist()
+                entries = [arb(x) for x in block[k]]
                 table += entries + [-tau * x for x in entries]
         balls = (acb_mat(points, len(delays), exponentials) * acb_mat(len(delays), columns, table)).entries()
         middle = np.array([complex(x) for x in balls]).reshape(points, columns)

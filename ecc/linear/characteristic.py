@@ -9,7 +9,9 @@ and its roots are the s at which det P(s) = 0: all of them for continuous system
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import atan2, ceil, inf, nan, pi, sin, sqrt
 from typing import Any, NamedTuple
@@ -19,13 +21,17 @@ from numpy.typing import NDArray
 from scipy.linalg import matrix_balance
 from scipy.optimize import linear_sum_assignment
 
+from ecc.linear.neutral import Strong, strong
+
 __all__ = [
-    "Characteristic", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid", "inverse",
-    "longest_sum", "product",
+    "Characteristic", "Rational", "Terms", "adjugate", "align", "determinant", "evaluate_all", "evaluate_grid",
+    "fraction", "identity", "inverse", "longest_sum", "product", "rounded",
 ]  # fmt: skip
 
 Real = NDArray[np.float64]
 Complex = NDArray[Any]  # complex128
+Rational = dict[float, Any]
+"""Delay -> matrix of rational numbers (flint's fmpq_mat)."""
 
 _EPS = float(np.finfo(np.float64).eps)
 _CHUNK = 1 << 21  # exponentials held at once
@@ -93,6 +99,24 @@ def adjugate(a: Complex) -> Complex:
     return np.asarray(turn[..., None, None] * np.matmul(back, np.swapaxes(u.conj(), -1, -2)))
 
 
+def identity(size: int) -> Any:
+    """The identity in rational numbers."""
+    from flint import fmpq_mat
+
+    return fmpq_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
+
+
+def rounded(sums: Rational, size: int) -> Real:
+    """Rational matrices as binary numbers, by increasing delay; shape (K, n, n)."""
+    numbers = [int(x.p) / int(x.q) for _, matrix in sorted(sums.items()) for x in matrix.entries()]
+    return np.array(numbers, np.float64).reshape(len(sums), size, size)
+
+
+def fraction(x: Any) -> Fraction:
+    """A binary number or one of flint's rational numbers as a fraction."""
+    return Fraction(x) if isinstance(x, float) else Fraction(int(x.p), int(x.q))
+
+
 class Terms(NamedTuple):
     """A characteristic matrix as given: B_k at tau_k and E_j at sigma_j > 0, in any order."""
 
@@ -112,13 +136,14 @@ def align(*systems: Terms) -> list[Characteristic]:
     tables = np.zeros((len(pairs), len(every), size, size))
     for table, (matrices, delays), (on, _) in zip(tables, pairs, used, strict=True):
         np.add.at(table, np.searchsorted(every, delays[on]), matrices[on])
+    scale = np.ones(size)
     if size > 1:
         total = np.abs(tables).sum(axis=(0, 1))
         scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
         tables *= scale[None, :] / scale[:, None]
     retarded = not np.any(tables[1::2])
     return [
-        Characteristic(every, tables[2 * i], None if retarded else tables[2 * i + 1], t.sampled)
+        Characteristic(every, tables[2 * i], None if retarded else tables[2 * i + 1], t.sampled, scale)
         for i, t in enumerate(systems)
     ]
 
@@ -131,12 +156,38 @@ class Characteristic:
         delays : shape (K,), increasing, distinct: seconds, or steps of a sampled system.
         constant, slope : shape (K, n, n). B_k and E_k; slope is None where all E_k are zero.
         sampled : bool. p(s) = 1 instead of s, and |Im s| <= pi.
+        scale : shape (n,). The powers of two that balance: entry (i, j) was multiplied by scale_j/scale_i.
+        unrounded : function to the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers
+            are exact. Floating point is within half a unit in the last place of them.
     """
 
     delays: Real
     constant: Real
     slope: Real | None
     sampled: bool
+    scale: Real
+    unrounded: Callable[[], tuple[Rational, Rational]] | None = None
+
+    @cached_property
+    def exact(self) -> tuple[list[list[Any]], list[list[Any]] | None]:
+        """The entries of B_k and of E_k, row by row, exactly: binary numbers, or rational ones where those round."""
+        tables = [self.constant] if self.slope is None else [self.constant, self.slope]
+        if self.unrounded is None:
+            out = [[matrix.ravel().tolist() for matrix in table] for table in tables]
+        else:
+            from flint import fmpq
+
+            ratio = (self.scale[None, :] / self.scale[:, None]).ravel()
+            scale = [fmpq(*float(x).as_integer_ratio()) for x in ratio]
+            none = [fmpq(0)] * len(scale)
+            out = [
+                [
+                    [x * f for x, f in zip(sums[tau].entries(), scale, strict=True)] if tau in sums else none
+                    for tau in self.delays.tolist()
+                ]
+                for sums in self.unrounded()[: len(tables)]
+            ]
+        return out[0], out[1] if len(out) > 1 else None
 
     @property
     def size(self) -> int:
@@ -224,7 +275,8 @@ class Characteristic:
         """A proven bound on |s| over the roots with Re s >= sigma; inf where the neutral part allows none.
 
         For a positive vector v and nonnegative A, E with A v <= r (v - E v): every root has |s| <= r. Sums run over
-        positive numbers, so that the relative margin of 1e-9 covers rounding many times over.
+        positive numbers, so that the relative margin of 1e-9 covers rounding many times over. Where absolute values
+        are too coarse for the neutral part, `ecc.linear.neutral` bounds instead.
         """
         if self.sampled:
             return inf
@@ -234,8 +286,11 @@ class Characteristic:
             return inf
         gain = a
         if self.slope is not None:
+            if self.size == 1:
+                rest = self._scalar_rest(sigma)
+                return inf if rest <= 0.0 else float(a[0, 0]) / rest * (1.0 + 1e-9)
             if self.neutral_radius(sigma) >= 1.0:
-                return inf
+                return self.strong(sigma).reach
             gain = np.linalg.solve(np.eye(self.size) - e, a)
         top = float(gain.sum(axis=1).max())
         if top == 0.0:
@@ -261,6 +316,35 @@ class Characteristic:
         if not np.all(np.isfinite(e)):
             return inf
         return float(np.abs(np.linalg.eigvals(e)).max()) * (1.0 + 1e-9)
+
+    def _scalar_rest(self, sigma: float) -> float:
+        """1 - sum |e_k| exp(-sigma tau_k) of one state, from below; on the axis in rational numbers."""
+        assert self.exact[1] is not None
+        if sigma == 0.0:
+            return float(1 - sum(abs(fraction(row[0])) for row in self.exact[1]))
+        total = float(self.moments(sigma)[1][0][0, 0])
+        return 1.0 - total - 4.0 * _EPS * (len(self.delays) + self.longest * abs(sigma)) * total
+
+    def strong(self, sigma: float) -> Strong:
+        """What is proven of the neutral part over Re s >= sigma, under small changes of its delays (`neutral`)."""
+        if self.slope is None:
+            return Strong(True, inf)
+        if sigma not in self._settled:
+            if self.size == 1:
+                rest = self._scalar_rest(sigma)
+                on_axis = True if sigma == 0.0 or rest > 0.0 else None
+                self._settled[sigma] = Strong(rest > 0.0 if on_axis else None, inf)
+            else:
+                with np.errstate(over="ignore"):
+                    weights = np.exp(-sigma * self.delays)
+                known = bool(np.all(np.isfinite(weights)))
+                parts = (x * weights[:, None, None] for x in (self.slope, self.constant))
+                self._settled[sigma] = strong(*parts) if known else Strong(None, inf)
+        return self._settled[sigma]
+
+    @cached_property
+    def _settled(self) -> dict[float, Strong]:
+        return {}
 
     def top_frequency(self, sigma: float) -> float:
         """The end of the contour on Re s = sigma: pi, or where det P has settled to its last quadrant."""
@@ -296,7 +380,7 @@ class Characteristic:
         b, e = self.moments(sigma)
         size = np.abs(s)[:, None, None]
         eye = np.eye(self.size)
-        many = 10.0 + len(self.delays)
+        many = 11.0 + len(self.delays)  # entries themselves may be rounded once
         value = many * (b[0] + size * (e[0] + eye)) + 4.0 * size * (b[1] + size * e[1])
         slope = many * (b[1] + e[0] + eye + size * e[1]) + 4.0 * size * (b[2] + 2.0 * e[1] + size * e[2])
         return _EPS * value, _EPS * slope

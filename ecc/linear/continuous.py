@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ecc.linear.certificate import is_stable
-from ecc.linear.characteristic import Complex, Real, Terms
-from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices, read_notes
+from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
+from ecc.linear.neutral import largest_radius
+from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["DelaySystem"]
 
@@ -57,10 +57,11 @@ class DelaySystem(LinearSystem):
         tau = read_delays(delays, len(a), "delays of a DelaySystem", "s")
         e = read_matrices(neutral, "neutral matrices of a DelaySystem", a.shape[1])
         sigma = read_delays(neutral_delays, len(e), "neutral_delays of a DelaySystem", "s")
-        for name, value in zip(("matrices", "delays"), merge(a, tau), strict=True):
+        *plain, one = merge(a, tau)
+        *derivative, other = merge(e, sigma)
+        for name, value in zip(("matrices", "delays", "neutral", "neutral_delays"), (*plain, *derivative), strict=True):
             object.__setattr__(self, name, value)
-        for name, value in zip(("neutral", "neutral_delays"), merge(e, sigma), strict=True):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_given", None if one and other else (a, tau, e, sigma))
         object.__setattr__(self, "opened", opened)
         object.__setattr__(self, "notes", read_notes(notes))
         if np.any(self.neutral_delays == 0.0) and np.linalg.cond(self._leading) > 1e14:
@@ -78,13 +79,14 @@ class DelaySystem(LinearSystem):
 
     def _part(self, states: NDArray[np.int64]) -> DelaySystem:
         rows = states[:, None]
-        return DelaySystem(
-            self.matrices[:, rows, states],
-            self.delays,
-            neutral=self.neutral[:, rows, states],
-            neutral_delays=self.neutral_delays,
-            notes=self.notes,
-        )
+        a, tau, e, sigma = self._exact
+        part, derivative = a[:, rows, states], e[:, rows, states]
+        return DelaySystem(part, tau, neutral=derivative, neutral_delays=sigma, notes=self.notes)
+
+    @property
+    def _exact(self) -> tuple[Real, ...]:
+        """Matrices and delays, neutral ones last, that no rounding has touched."""
+        return self._given or (self.matrices, self.delays, self.neutral, self.neutral_delays)
 
     @property
     def _pattern(self) -> NDArray[np.bool_]:
@@ -92,11 +94,26 @@ class DelaySystem(LinearSystem):
 
     def _terms(self) -> Terms:
         later = self.neutral_delays > 0.0
-        a: Real = self.matrices
-        e: Real = self.neutral[later]
-        if not np.array_equal(self._leading, np.eye(self.size)):
-            a, e = (np.asarray(np.linalg.solve(self._leading, x)) for x in (a, e))
-        return Terms(-a, self.delays, e, self.neutral_delays[later], sampled=False)
+        sigma = self.neutral_delays[later]
+        if later.all():
+            return Terms(-self.matrices, self.delays, self.neutral, sigma, sampled=False)
+        b, e = self._rational
+        return Terms(rounded(b, self.size), self.delays, rounded(e, self.size), sigma, sampled=False)
+
+    @cached_property
+    def _rational(self) -> tuple[Rational, Rational]:
+        a, tau, e, sigma = self._exact
+        one, other = rational_sums(a, tau, -1), rational_sums(e, sigma)
+        lead = other.pop(0.0, None)
+        if lead is None:
+            return one, other
+        lead += identity(self.size)
+        b, c = ({delay: lead.solve(matrix) for delay, matrix in sums.items()} for sums in (one, other))
+        return b, c
+
+    def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
+        exact = self._given is None and bool(np.all(self.neutral_delays > 0.0))
+        return None if exact else lambda: self._rational
 
     def characteristic(self, s: ArrayLike) -> Complex:
         """Return det(s I + s sum_j E_j exp(-s sigma_j) - sum_k A_k exp(-s tau_k)).
@@ -114,23 +131,47 @@ class DelaySystem(LinearSystem):
     def essential_abscissa(self) -> float:
         """Supremum of the real parts that the neutral part alone allows under small changes of its delays [1/s].
 
-        -inf for retarded systems. Exact (to 1e-9 above it) for one state, one neutral delay, matrices E_j triangular in
-        one order of the states, and entries of one sign up to the signs of the states; otherwise an upper bound: the
-        spectral radius of sum_j |E_j| exp(-x sigma_j) is 1 there. A count on a line needs that radius below 1 on it, so
-        a system of several states whose radius is 1 or more at x = 0 is called not stable, although it may be stable.
+        -inf for retarded systems; otherwise the x at which sup over theta of the spectral radius of
+        sum_j E_j exp(-x sigma_j + j theta_j) is 1. Exact up to rounding for one state, one neutral delay, and matrices
+        E_j triangular in one order of the states; for others the supremum is found by search. The verdict does not rest
+        on this number but on a proof (`ecc.linear.neutral`).
         """
+        return max(part._essential for part, _ in self._blocks)
+
+    @cached_property
+    def _essential(self) -> float:
+        """The same of one group of states."""
         ch = self._characteristic
         if ch.slope is None:
             return -inf
         on = np.any(ch.slope != 0.0, axis=(1, 2))
-        if on.sum() == 1:
-            radius = float(np.abs(np.linalg.eigvals(ch.slope[on][0])).max())
-            return float(np.log(radius) / ch.delays[on][0]) if radius > 0.0 else -inf
-        return self._countable
+        e, sigma = ch.slope[on], ch.delays[on]
+        if len(e) == 1:
+            one = float(np.abs(np.linalg.eigvals(e[0])).max())
+            return float(np.log(one) / sigma[0]) if one > 0.0 else -inf
+        if self.size == 1:
+            return self._plain
+        x, floor = -600.0 * ch.unit, -600.0 * ch.unit
+
+        def size(y: float, theta: Real) -> float:
+            turned = np.tensordot(np.exp(-y * sigma + 1j * theta), e, axes=1)
+            return float(np.log(np.abs(np.linalg.eigvals(turned)).max()))
+
+        for _ in range(20):  # the angles, then the line on which these reach 1: from below, to where neither moves
+            theta = largest_radius(e * np.exp(-max(x, -20.0 * ch.unit) * sigma)[:, None, None])[1]
+            if size(self._plain, theta) >= 0.0:
+                return self._plain
+            if size(floor, theta) <= 0.0:
+                break
+            here = brentq(size, floor, self._plain, args=(theta,), xtol=1e-14 * ch.unit, rtol=1e-14)
+            if here <= x + 1e-12 * ch.unit:
+                break
+            x = float(here)
+        return x if x > -600.0 * ch.unit else -inf
 
     @cached_property
-    def _countable(self) -> float:
-        """Right of this line roots have a proven bound."""
+    def _plain(self) -> float:
+        """An upper bound: the spectral radius of sum_j |E_j| exp(-x sigma_j) is 1 there."""
         ch = self._characteristic
         if ch.slope is None or ch.neutral_radius(-600.0 * ch.unit) < 1.0:
             return -inf
@@ -140,13 +181,21 @@ class DelaySystem(LinearSystem):
         return float(brentq(lambda x: np.log(ch.neutral_radius(x)), low, high, xtol=1e-14 * ch.unit, rtol=1e-14))
 
     @cached_property
-    def is_stable(self) -> bool:
-        """Whether all roots have Re s < 0, by a proven count (in balls where floating point cannot tell).
+    def _countable(self) -> float:
+        """Right of this line roots have a proven bound."""
+        sharp, plain = self._essential, self._plain
+        near = sharp + 1e-3 * self._characteristic.unit
+        return sharp if plain > near and self._characteristic.bound(near) < inf else plain
 
-        A root within 1e-13 of the axis, relative to the scale of the system, counts as not stable. A neutral system is
-        stable only if it stays so under small changes of its neutral delays.
+    @property
+    def is_stable(self) -> bool:
+        """Whether all roots have Re s < 0, proven either way: by a count in floating point with its own error bounds,
+        or in balls of growing precision.
+
+        A neutral system is stable only if it stays so under small changes of its neutral delays.
+        Raises UndecidedError: neither is proven (`verdict` is "undecided").
         """
-        return self.essential_abscissa < 0.0 and is_stable(self)
+        return super().is_stable
 
     @property
     def _floor(self) -> float:

@@ -8,7 +8,7 @@ from math import inf, nan, pi
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from ecc.errors import LinearizationError
+from ecc.errors import LinearizationError, UndecidedError
 from ecc.linear.axis import Crossing
 from ecc.linear.certificate import certify_block
 from ecc.linear.characteristic import Characteristic
@@ -48,12 +48,17 @@ def last_taken(family: Family, taken: float, refused: float) -> float:
 
 
 def unstable(ch: Characteristic) -> int:
-    """Number of unstable roots, at least; roots on the boundary itself count as one."""
-    number = count_right(ch, 0.0).number
-    if number is None:
-        proof = certify_block(ch)
-        number = 0 if proof.stable else max(1, proof.at_least)
-    return number
+    """Number of unstable roots, at least; roots on the boundary itself count.
+
+    Raises UndecidedError: neither that there are none is proven, nor one.
+    """
+    mesh = count_right(ch, 0.0)
+    if mesh.number is not None:
+        return mesh.number
+    proof = certify_block(ch, mesh=mesh)
+    if proof.stable is None:
+        raise UndecidedError(f"between {proof.at_least} and {proof.at_most} of the roots are unstable")
+    return proof.at_least
 
 
 def unstable_of(system: LinearSystem) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.linear.characteristic import Characteristic, Complex, inverse, longest_sum
+from ecc.linear.characteristic import Characteristic, Complex, fraction, inverse, longest_sum
 from ecc.linear.counting import Count, count_right
 
 __all__ = ["newton", "newton_steps", "rightmost", "starts"]
@@ -292,16 +292,16 @@ def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
     from flint import fmpz, fmpz_poly
 
     n, longest = ch.size, int(ch.longest)
-    shift = max(float(x).as_integer_ratio()[1].bit_length() for x in ch.constant.flat) - 1
-    scale = 1 << shift
+    entries = [[fraction(x) for x in block] for block in ch.exact[0]]
+    scale = max(one.denominator for block in entries for one in block)
     rows: list[list[Any]] = []
     for i in range(n):
         rows.append([])
         for j in range(n):
             entry = [fmpz(0)] * longest + [fmpz(scale if i == j else 0)]
-            for tau, value in zip(ch.delays, ch.constant[:, i, j], strict=True):
-                numerator, denominator = float(value).as_integer_ratio()
-                entry[longest - int(tau)] += numerator * (scale // denominator)
+            for tau, block in zip(ch.delays, entries, strict=True):
+                value = block[n * i + j]
+                entry[longest - int(tau)] += value.numerator * (scale // value.denominator)
             rows[i].append(fmpz_poly(entry))
     before = fmpz_poly([1])
     for k in range(n - 1):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.linear.certificate import is_stable
-from ecc.linear.characteristic import Complex, Real, Terms
-from ecc.linear.systems import LinearSystem, merge, read_delays, read_matrices, read_notes
+from ecc.linear.characteristic import Complex, Rational, Real, Terms
+from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["SampledSystem"]
 
@@ -55,15 +53,24 @@ class SampledSystem(LinearSystem):
             raise ValueError(f"delays of a SampledSystem must be whole steps, got {float(m[at])!r} (number {at})")
         if dt is not None and not 0.0 < dt < np.inf:
             raise ValueError(f"dt must be > 0 s and finite, got {dt!r}")
-        for name, value in zip(("matrices", "delays"), merge(a, m), strict=True):
+        *sums, exact = merge(a, m)
+        for name, value in zip(("matrices", "delays"), sums, strict=True):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "_given", None if exact else (a, m))
         object.__setattr__(self, "dt", None if dt is None else float(dt))
         object.__setattr__(self, "opened", opened)
         object.__setattr__(self, "notes", read_notes(notes))
         self._check_opened()
 
     def _part(self, states: NDArray[np.int64]) -> SampledSystem:
-        return SampledSystem(self.matrices[:, states[:, None], states], self.delays, dt=self.dt, notes=self.notes)
+        a, m = self._given or (self.matrices, self.delays)
+        return SampledSystem(a[:, states[:, None], states], m, dt=self.dt, notes=self.notes)
+
+    def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
+        if self._given is None:
+            return None
+        a, m = self._given
+        return lambda: (rational_sums(a, m + 1.0, -1), {})
 
     def _terms(self) -> Terms:
         return Terms(-self.matrices, self.delays + 1.0, np.zeros((0, self.size, self.size)), np.zeros(0), sampled=True)
@@ -80,14 +87,6 @@ class SampledSystem(LinearSystem):
         with np.errstate(divide="ignore"):
             value = self._characteristic.determinant(np.log(points.ravel())).reshape(points.shape)
         return np.asarray(value * points**self.size)
-
-    @cached_property
-    def is_stable(self) -> bool:
-        """Whether all roots have |z| < 1, by a proven count (in balls where floating point cannot tell).
-
-        A root within 1e-13 of the circle, divided by the longest delay, counts as not stable.
-        """
-        return is_stable(self)
 
     @property
     def _floor(self) -> float:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from math import fsum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align
+from ecc.errors import UndecidedError
+from ecc.linear.certificate import decide
+from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
 from ecc.linear.rootfinding import rightmost, starts
 
 if TYPE_CHECKING:
@@ -81,14 +84,39 @@ def read_notes(value: Iterable[str]) -> tuple[str, ...]:
     return notes
 
 
-def merge(matrices: Real, delays: Real) -> tuple[Real, Real]:
-    """Add up matrices of equal delay; increasing delays; read-only."""
+def merge(matrices: Real, delays: Real) -> tuple[Real, Real, bool]:
+    """Add up matrices of equal delay; increasing delays; read-only. Last: whether no sum had to be rounded.
+
+    Sums are those of exact arithmetic, rounded once: an entry is 0 only if its terms cancel exactly.
+    """
     every, where = np.unique(delays, return_inverse=True)
     total = np.zeros((len(every), *matrices.shape[1:]))
-    np.add.at(total, where, matrices)
+    rounded = np.zeros(total.shape, bool)
+    if len(every) == len(delays):
+        total[where] = matrices
+    else:
+        for k, matrix in zip(where, matrices, strict=True):
+            before = total[k].copy()
+            total[k] += matrix
+            back = total[k] - before  # Knuth: the rounding error of a sum is a sum of binary numbers itself
+            rounded[k] |= (before - (total[k] - back)) + (matrix - back) != 0.0
+        for k, i, j in np.argwhere(rounded):
+            total[k, i, j] = fsum(matrices[where == k, i, j])
     total.setflags(write=False)
     every.setflags(write=False)
-    return total, every
+    return total, every, not rounded.any()
+
+
+def rational_sums(matrices: Real, delays: Real, sign: int = 1) -> Rational:
+    """The sums of `merge` in rational numbers: delay -> matrix."""
+    from flint import fmpq, fmpq_mat
+
+    n = matrices.shape[1]
+    out: Rational = {}
+    for matrix, delay in zip(matrices, delays.tolist(), strict=True):
+        one = fmpq_mat(n, n, [sign * fmpq(*float(x).as_integer_ratio()) for x in matrix.ravel()])
+        out[delay] = out[delay] + one if delay in out else one
+    return out
 
 
 def reachable(pattern: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -125,6 +153,8 @@ class LinearSystem(ABC):
     delays: Real
     opened: Self | None
     notes: tuple[str, ...]
+    _given: tuple[Real, ...] | None
+    """Matrices and delays as they were given, where adding up those of equal delay has to round."""
 
     @abstractmethod
     def _terms(self) -> Terms:
@@ -150,14 +180,21 @@ class LinearSystem(ABC):
             part = self._part(states)
             part.__dict__["_blocks"] = ((part, 1),)
             terms = part._terms()
-            key = (terms.constant.tobytes(), terms.slope.tobytes())  # over the same delays
+            key = (terms.constant.tobytes(), terms.slope.tobytes(), part._given_bytes())  # over the same delays
             first, many = known.get(key, (part, 0))
             known[key] = first, many + 1
         return tuple(known.values())
 
     @cached_property
     def _characteristic(self) -> Characteristic:
-        return align(self._terms())[0]
+        return replace(align(self._terms())[0], unrounded=self._unrounded())
+
+    def _given_bytes(self) -> bytes:
+        return b"" if self._given is None else b"".join(part.tobytes() for part in self._given)
+
+    @abstractmethod
+    def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
+        """B_k and E_j of `_terms` in rational numbers; None where the binary numbers there are exact."""
 
     @property
     def size(self) -> int:
@@ -195,10 +232,29 @@ class LinearSystem(ABC):
     def roots(self, k: int) -> Complex:
         """Return the k dominant roots."""
 
+    @cached_property
+    def verdict(self) -> str:
+        """ "stable", "unstable" or "undecided": what is proven of all roots.
+
+        Stable: every root lies strictly inside the stable region. Unstable: one does not. Undecided: neither is proven
+        in the precision and time that are spent, as for a root on the boundary itself that is not a rational point.
+        """
+        return self._decision[0]
+
     @property
-    @abstractmethod
     def is_stable(self) -> bool:
-        """Whether every root lies strictly inside the stable region."""
+        """Whether every root lies strictly inside the stable region, proven either way.
+
+        Raises UndecidedError: neither is proven (`verdict` is "undecided").
+        """
+        if self.verdict == "undecided":
+            raise UndecidedError(f"stability is undecided: {self._decision[1]}")
+        return self.verdict == "stable"
+
+    @cached_property
+    def _decision(self) -> tuple[str, str]:
+        """The verdict, and what is known where it is "undecided"."""
+        return decide(self)
 
     def open_loop(self, s: ArrayLike) -> Complex:
         """Return the open loop L with its gain at complex points: 1 + L = 0 is the characteristic equation.
@@ -301,5 +357,4 @@ class LinearSystem(ABC):
     def _repr_html_(self) -> str:
         lines = [*self._describe(), *(("note", note) for note in self.notes)]
         rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in lines)
-        verdict = "stable" if self.is_stable else "unstable"
-        return f"<table><caption>{type(self).__name__}, {verdict}</caption>{rows}</table>"
+        return f"<table><caption>{type(self).__name__}, {self.verdict}</caption>{rows}</table>"

@@ -53,12 +53,15 @@ def test_next_double_beside_the_boundary_is_decided_or_left_open():
     assert DelaySystem([-above * (1.0 + 1e-11)], [1.0]).certify().unstable == 2
 
 
-def test_root_on_the_axis_is_never_called_stable():
+def test_root_on_the_boundary_is_proven_where_it_is_algebraic():
+    """Sturm's theorem on the axis, and on the circle by z = (1 + s)/(1 - s): such roots are unstable, not undecided."""
     oscillator = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]]], [0.0])
     proof = oscillator.certify()
-    assert proof.stable is None
-    assert (proof.at_least, proof.at_most, proof.unstable) == (0, 2, None)
+    assert (proof.stable, proof.unstable) == (False, 2)
     assert not oscillator.is_stable
+    circle = SampledSystem([1.0, -1.0], [0, 1])  # z^2 - z + 1: sixth roots of unity
+    assert (circle.verdict, circle.certify().at_least) == ("unstable", 2)
+    assert SampledSystem([-1.0], [6]).verdict == "unstable"  # z^7 = -1
 
 
 def test_integrators_are_proven_by_rational_arithmetic():

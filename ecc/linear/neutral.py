@@ -1,0 +1,174 @@
+"""Strong stability of the neutral part: sup over theta of the spectral radius of sum_k E_k exp(j theta_k) below 1.
+
+That, and not less, keeps roots of x'(t) + sum E_k x'(t - sigma_k) = ... of large |s| left of the axis for the delays as
+they are and for all near them (Hale and Verduyn Lunel). It is proven by branch and bound over the torus of the angles,
+the first of which only turns the sum: at the center of a cell the norm with the weight D, from the discrete Lyapunov
+equation, makes the sum a contraction, ||D M D^-1|| = q < 1, and over a cell of half-widths w_k
+
+    ||D M(theta) D^-1|| <= q + sum_k w_k ||D E_k D^-1|| = r.
+
+If r < 1 for every cell, roots have |s| <= rho((I + M)^-1 sum A_k z_k) <= sum ||D A_k D^-1||/(1 - r) for some cell, as
+the logarithm of a spectral radius is subharmonic in every exp(-s tau_k): its largest value is one on the torus.
+Commuting matrices need no cells: in the basis that makes them triangular, absolute values do.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import inf, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import schur, solve_discrete_lyapunov
+from scipy.optimize import minimize
+
+__all__ = ["Strong", "largest_radius", "strong"]
+
+Real = NDArray[np.float64]
+Complex = NDArray[Any]
+
+_MARGIN = 1e-9  # of 1: covers the rounding of sums, norms and similarities of small matrices many times over
+_MOST_CELLS = 3000
+_MOST_ANGLES = 3
+
+
+class Strong(NamedTuple):
+    """Whether sup rho < 1 is proven (False: a point of the torus with rho > 1 is), and then a bound on |s| of roots."""
+
+    holds: bool | None
+    reach: float
+
+
+def _at(matrices: Real, theta: Real) -> Complex:
+    """sum_k M_k exp(j theta_k) for theta of shape (..., K)."""
+    return np.asarray(np.tensordot(np.exp(1j * theta), matrices, axes=(-1, 0)))
+
+
+def _radius(matrices: Real, theta: Real) -> Real:
+    return np.asarray(np.abs(np.linalg.eigvals(_at(matrices, theta))).max(axis=-1))
+
+
+def largest_radius(matrices: Real) -> tuple[float, Real]:
+    """sup over theta of rho(sum_k M_k exp(j theta_k)) and where, by search: a lower bound, reached at that theta."""
+    count = len(matrices)
+    if count == 1 or matrices.shape[1] == 1:
+        theta = np.where(matrices.sum(axis=(1, 2)) < 0.0, pi, 0.0) if matrices.shape[1] == 1 else np.zeros(1)
+        return float(_radius(matrices, theta)), theta
+    signs = np.array(list(product([0.0, pi], repeat=min(count - 1, 6))))
+    rng = np.random.default_rng(0)
+    tries = rng.uniform(0.0, 2.0 * pi, (64 * count, count))
+    tries[: len(signs), : signs.shape[1] + 1] = np.pad(signs, ((0, 0), (1, 0)))[: len(tries)]
+    tries[:, 0] = 0.0
+    values = _radius(matrices, tries)
+    best, where = 0.0, tries[0]
+    for start in tries[np.argsort(-values)[:4]]:
+        found = minimize(
+            lambda x: -float(_radius(matrices, np.r_[0.0, x])),
+            start[1:],
+            method="Nelder-Mead",
+            options={"xatol": 1e-10, "fatol": 1e-14, "initial_simplex": start[1:] + 0.1 * np.eye(count, count - 1, -1)},
+        )
+        for x, value in ((found.x, -float(found.fun)), (start[1:], float(_radius(matrices, start)))):
+            if value > best:
+                best, where = value, np.r_[0.0, x]
+    return best, where
+
+
+def _exceeds(matrices: Real, theta: Real) -> bool:
+    """Whether an eigenvalue at theta is proven to lie outside the unit circle, in balls."""
+    from flint import acb, acb_mat, arb, ctx
+
+    n, before = matrices.shape[1], ctx.prec
+    ctx.prec = 160
+    try:
+        turns = [acb(0, arb(float(x))).exp() for x in theta]
+        entries = [
+            sum((t * float(x) for t, x in zip(turns, matrices[:, i, j], strict=True)), acb(0))
+            for i in range(n)
+            for j in range(n)
+        ]
+        return any(abs(value) > 1 for value in acb_mat(n, n, entries).eig(multiple=True))
+    except ValueError:
+        return False
+    finally:
+        ctx.prec = before
+
+
+def strong(matrices: Real, others: Real) -> Strong:
+    """Settle sup rho < 1 for real matrices M_k of shape (K, n, n), beside the matrices A_k of the terms without s."""
+    matrices = matrices[np.any(matrices != 0.0, axis=(1, 2))]
+    radius, theta = largest_radius(matrices)
+    if radius >= 1.0 + 1e-12 and _exceeds(matrices, theta):
+        return Strong(False, inf)
+    if radius >= 1.0 - _MARGIN:
+        return Strong(None, inf)
+    found = _by_triangles(matrices, others)
+    return found if found.holds else _by_cells(matrices, others)
+
+
+def _by_triangles(matrices: Real, others: Real) -> Strong:
+    """Absolute values in the basis that makes a combination of the matrices triangular: exact where they commute."""
+    n = matrices.shape[1]
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, len(matrices))
+    basis = schur(np.tensordot(weights, matrices, axes=1), output="complex")[1]
+
+    def size(these: Real) -> Real:
+        inside = np.abs(np.matmul(basis.conj().T, np.matmul(these.astype(complex), basis))).sum(axis=0)
+        return np.asarray(inside + 1e-14 * n * n * np.abs(these).sum())  # the rounding of products and of the basis
+
+    part = size(matrices)
+    if np.abs(np.linalg.eigvals(part)).max() >= 1.0 - _MARGIN:
+        return Strong(None, inf)
+    whole = np.linalg.solve(np.eye(n) - part, size(others))
+    return Strong(True, float(np.abs(np.linalg.eigvals(whole)).max()) * (1.0 + 1e-6))
+
+
+def _by_cells(matrices: Real, others: Real) -> Strong:
+    count, n = len(matrices), matrices.shape[1]
+    if count - 1 > _MOST_ANGLES:
+        return Strong(None, inf)
+    # the conjugate of a point has the same radius: half a turn of the second angle is enough
+    low, high = np.zeros((1, count)), np.full((1, count), 2.0 * pi)
+    high[:, 0] = 0.0
+    high[:, 1:2] = pi
+    number, worst = 0, 0.0
+    while len(low):
+        number += len(low)
+        if number > _MOST_CELLS:
+            return Strong(None, inf)
+        center, half = 0.5 * (low + high), 0.5 * (high - low)
+        keep = []
+        for width, m in zip(half, _at(matrices, center), strict=True):
+            radius = float(np.abs(np.linalg.eigvals(m)).max())
+            if radius >= 1.0 - _MARGIN:
+                return Strong(None, inf)
+            scale = m / (0.5 * (1.0 + radius))  # close to the best weight, and not beyond it
+            x = solve_discrete_lyapunov(scale.conj().T, np.eye(n))
+            try:
+                d = np.linalg.cholesky(0.5 * (x + x.conj().T)).conj().T
+            except np.linalg.LinAlgError:
+                return Strong(None, inf)
+            back = np.linalg.inv(d)
+            condition = float(np.linalg.norm(d) * np.linalg.norm(back))
+            if condition > 1e5:
+                keep.append(True)
+                continue
+            moves = np.linalg.norm(np.matmul(d, np.matmul(matrices, back)), axis=(1, 2))
+            middle, spread = float(np.linalg.norm(d @ m @ back, 2)), float(width @ moves)
+            good = spread <= 0.5 * (1.0 - middle) and middle + spread < 1.0 - _MARGIN
+            keep.append(not good)
+            if good:
+                size = float(np.linalg.norm(np.matmul(d, np.matmul(others, back)), axis=(1, 2)).sum())
+                worst = max(worst, size / (1.0 - middle - spread))
+        left = np.array(keep)
+        low, high, center = low[left], high[left], center[left]
+        for k in range(1, count):
+            low, high, center = (
+                np.concatenate([low, np.where(np.arange(count) == k, center, low)]),
+                np.concatenate([np.where(np.arange(count) == k, center, high), high]),
+                np.concatenate([center, center]),
+            )
+        if count == 1 and len(low):
+            return Strong(None, inf)
+    return Strong(True, worst * (1.0 + 1e-6))

@@ -1,0 +1,289 @@
+"""The determinant of a small system exactly, and what can be proven of it where floating point cannot tell.
+
+det P(s) = F(s) = sum_m p_m(s) exp(-s theta_m), polynomials p_m of rational coefficients, is followed along a line in
+balls of growing precision (python-flint). On a piece of half-length h the terms with theta_m h <= 1 are one Taylor
+polynomial G with a proven remainder; of the others only the modulus counts, rho = sum |p_m|. If u G stays in the half
+plane Re > rho for one |u| = 1, so does u F: F has no zero on the piece, and its argument changes by the difference of
+the principal arguments of u F at the ends. Pieces that fail are halved. So
+
+- a cluster of m roots at a distance r from the line costs pieces of the length r, not r^m, as F is one function,
+- delays of any length cost nothing where they do not matter (|G| > rho: no phase of theirs makes a root), and
+- precision alone limits how close to the line a root may lie.
+
+Where delays matter over more pieces than can be afforded, the system is almost surely unstable: Newton's method starts
+from pieces that failed, and a root that it finds right of the line is proven by Rouche's theorem on a disk around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite, log2, pi
+from typing import Any
+
+import numpy as np
+
+from ecc.linear.characteristic import Characteristic, fraction
+from ecc.linear.rootfinding import newton
+
+__all__ = ["BITS", "QuasiPolynomial"]
+
+BITS = (96, 192, 384, 768)
+"""Precisions that are tried in turn."""
+_MOST_TERMS = 2000
+_MOST_PIECES = 3000
+_MOST_STARTS = 96
+
+
+class QuasiPolynomial:
+    """F(s) = sum of `terms`: theta -> p, both rational."""
+
+    def __init__(self, terms: dict[Any, Any], ch: Characteristic) -> None:
+        self.terms, self.ch = terms, ch
+        self.pieces = 0  # of the last line that was followed
+
+    @staticmethod
+    def of(ch: Characteristic) -> QuasiPolynomial | None:
+        """The determinant expanded row by row; None if it has too many terms."""
+        from flint import fmpq, fmpq_poly
+
+        n = ch.size
+        if n > 12:
+            return None
+        delays = [fmpq(*float(tau).as_integer_ratio()) for tau in ch.delays]
+        tables = [(block, power) for power, block in enumerate(ch.exact) if block is not None]
+        known: dict[int, dict[Any, Any]] = {0: {fmpq(0): fmpq_poly([1])}}  # columns taken -> minor
+        for row in range(n):
+            after: dict[int, dict[Any, Any]] = {}
+            for taken, minor in known.items():
+                for column in range(n):
+                    if taken >> column & 1:
+                        continue
+                    entry = {fmpq(0): fmpq_poly([1] if ch.sampled else [0, 1])} if row == column else {}
+                    for block, power in tables:
+                        for tau, values in zip(delays, block, strict=True):
+                            value = fraction(values[n * row + column])
+                            if value:
+                                one = fmpq_poly([0] * power + [fmpq(value.numerator, value.denominator)])
+                                entry[tau] = entry.get(tau, 0) + one
+                    sign = (-1) ** (taken >> column + 1).bit_count()
+                    sums = after.setdefault(taken | 1 << column, {})
+                    for tau, factor in entry.items():
+                        for theta, p in minor.items():
+                            sums[theta + tau] = sums.get(theta + tau, 0) + sign * factor * p
+                    if len(sums) > _MOST_TERMS:
+                        return None
+            known = after
+        return QuasiPolynomial({theta: p for theta, p in sorted(known[(1 << n) - 1].items()) if p}, ch)
+
+    def on_the_boundary(self) -> int:
+        """Roots on Re s = 0 that exact arithmetic shows, at least: at s = 0, at z = -1, and any without delays."""
+        from flint import fmpq, fmpq_poly
+
+        if self.ch.sampled:
+            plus = sum((p[0] for p in self.terms.values()), fmpq(0))
+            minus = sum(((-1) ** int(theta.p) * p[0] for theta, p in self.terms.items()), fmpq(0))
+            found = int(plus == 0) + int(minus == 0)
+            longest = max((int(theta.p) for theta in self.terms), default=0)
+            if found or longest > 200:
+                return found
+            forward = [fmpq(0)] * (longest + 1)
+            for theta, p in self.terms.items():
+                forward[longest - int(theta.p)] = p[0]
+            # z = (1 + s)/(1 - s) takes the unit circle, but z = -1, to the axis
+            one, other = fmpq_poly([1, 1]), fmpq_poly([1, -1])
+            polynomial = sum((c * one**k * other ** (longest - k) for k, c in enumerate(forward)), fmpq_poly())
+            return _on_the_axis(polynomial)
+        if sum((p[0] for p in self.terms.values()), fmpq(0)) == 0:
+            return 1
+        return _on_the_axis(next(iter(self.terms.values()))) if len(self.terms) == 1 else 0
+
+    def change(self, line: float, top: float, bits: int) -> tuple[float | None, list[float], bool]:
+        """Change of arg F from line to line + j top, None if not followed.
+
+        Also: frequencies of pieces that failed, and whether more precision may help.
+        """
+        from flint import acb, arb, ctx
+
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            end = arb.pi() if self.ch.sampled else arb(top)
+            pieces: list[tuple[Any, Any, int]] = [(arb(0), end, 0)]
+            total, number, hard = arb(0), 0, list[float]()
+            while pieces:
+                low, high, depth = pieces.pop()
+                number += 1
+                if number > _MOST_PIECES:
+                    hard += [float(low), *(float(piece[0]) for piece in pieces)]
+                    return None, hard, False
+                half = (high - low) / 2
+                middle = (low + half).mid()
+                half = max(high - middle, middle - low).upper()
+                turn, resolved = self._turn(acb(line), low, high, middle, half)
+                if turn is not None:
+                    total += turn
+                    continue
+                if resolved:
+                    hard.append(float(middle))
+                if depth > bits // 2:
+                    return None, hard[-_MOST_STARTS:], True
+                pieces += [(middle, high, depth + 1), (low, middle, depth + 1)]
+            self.pieces = number
+            return (float(total.mid()) if total.rad() < 1e-6 else None), hard, True
+        finally:
+            ctx.prec = before
+
+    def _taylor(self, s: Any, radius: Any, cut: float, least: int = 1) -> tuple[list[Any], Any]:
+        """Coefficients of F(s + t) in t for |t| <= radius, their remainders included, and the modulus of fast terms."""
+        from flint import acb, acb_poly, arb, ctx
+
+        total: list[Any] = []
+        rest = arb(0)
+        for theta, p in self.terms.items():
+            lag = arb(theta)
+            coefficients = acb_poly(p)(acb_poly([s, 1])).coeffs()
+            weight = (-s * lag).exp()
+            size = sum((abs(c) * radius**i for i, c in enumerate(coefficients)), arb(0)) * abs(weight)
+            reach = float((lag * radius).upper())
+            if not reach <= cut:
+                rest += size.upper()  # along the line, |exp(-j x theta)| = 1
+                continue
+            if theta == 0:
+                product = [c * weight for c in coefficients]
+            else:
+                factor, series = weight, [weight]
+                left = reach  # what is left out is below reach^k/k! exp(reach)
+                while (left > 2.0**-ctx.prec or len(series) < least) and len(series) < 400:
+                    factor = factor * -lag / len(series)
+                    series.append(factor)
+                    left *= reach / len(series)
+                product = (acb_poly(coefficients) * acb_poly(series)).coeffs()
+                error = (size * arb(left) * arb(reach).exp()).upper()
+                product[0] += acb(arb(0, error), arb(0, error))
+            total += [acb(0)] * (len(product) - len(total))
+            for i, c in enumerate(product):
+                total[i] += c
+        return total, rest
+
+    def _turn(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> tuple[Any, bool]:
+        """The change of arg F over a piece, None if it may vanish there; whether all terms were resolved."""
+        from flint import acb, arb
+
+        series, rest = self._taylor(line + acb(0, middle), half, 1.0)
+        resolved = bool(rest == 0)
+        size = abs(series[0])
+        if not size > rest:
+            return None, resolved
+        u = (series[0].conjugate() / size).mid()
+        clear = (u * series[0]).real - abs(u) * rest
+        power = arb(1)
+        for i, c in enumerate(series[1:]):
+            power *= half
+            c = u * c * acb(0, 1) if i == 0 else c
+            clear -= (abs(c.real) if i == 0 else abs(c)) * power
+        if not clear > 0:
+            return None, resolved
+        ends = [u * self._value(line + acb(0, w)) for w in (low, high)]
+        return ends[1].arg() - ends[0].arg(), resolved
+
+    def _value(self, s: Any) -> Any:
+        from flint import acb, acb_poly, arb
+
+        return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in self.terms.items()), acb(0))
+
+    def count(self, line: float) -> tuple[int | None, int, int]:
+        """Roots right of a line, None if not proven; a number that there are at least; the precision it took."""
+        ch = self.ch
+        top = ch.top_frequency(line)
+        if not isfinite(top):
+            return None, 0, BITS[0]
+        hard: list[float] = []
+        for bits in BITS:
+            change, hard, again = self.change(line, top, bits)
+            if change is not None:
+                s = complex(line, top)
+                tail = 0.0 if ch.sampled else ch.tail(s, ch.evaluate(np.array([s]))[0][0])
+                turns = -change / pi if ch.sampled else ch.size / 2 - (change + tail) / pi
+                number = round(turns) if isfinite(turns) else -1
+                return (number if number >= 0 and abs(turns - number) < 0.01 else None), max(number, 0), bits
+            if not again:
+                break
+        return None, self.beyond(line, hard, bits), bits
+
+    def beyond(self, line: float, near: Iterable[float], bits: int) -> int:
+        """1 or 2 if a real root, or a pair, right of the line is proven, from starts near frequencies on it; else 0."""
+        from flint import acb, arb, ctx
+
+        ch = self.ch
+        every = np.unique(np.array(list(near), np.float64))
+        if not len(every):
+            return 0
+        every = every[np.linspace(0, len(every) - 1, min(len(every), _MOST_STARTS)).astype(int)]
+        s = line + 1j * every
+        found = newton(ch, np.concatenate([s, s + 0.5 * ch.unit, s + 5.0 * ch.unit]))
+        before = ctx.prec
+        ctx.prec = 2 * bits
+        try:
+            for start in sorted(found[found.real > line - 1e-9 * ch.unit].tolist(), key=lambda s: -s.real)[:8]:
+                root = acb(start)
+                for _ in range(3 + int(log2(bits))):
+                    series, _ = self._taylor(root, arb(0), float("inf"), 2)
+                    if len(series) < 2 or not abs(series[1]) > 0:
+                        break
+                    root = (root - series[0] / series[1]).mid()
+                distance = root.real - line
+                if distance > 0 and self._enclosed(root, distance):
+                    return 1 if start.imag == 0.0 or (ch.sampled and start.imag == pi) else 2
+            return 0
+        finally:
+            ctx.prec = before
+
+    def _enclosed(self, root: Any, distance: Any) -> bool:
+        """Whether roots lie within less than a distance: by Rouche's theorem one term of Taylor's series outweighs."""
+        from flint import arb
+
+        longest = max(float(theta.p) / float(theta.q) for theta in self.terms)
+        radius = distance.lower() / 2
+        if longest > 0.0 and not radius * longest < 1:
+            radius = arb(1) / arb(longest)
+        for _ in range(40):
+            series, _ = self._taylor(root, radius, float("inf"), self.ch.size + 1)
+            sizes = [abs(c) * radius**i for i, c in enumerate(series)]
+            whole = sum(sizes, arb(0))
+            if any(2 * one.lower() > (whole + (one - one.mid())).upper() for one in sizes[1 : self.ch.size + 1]):
+                return True
+            radius /= 8
+        return False
+
+
+def _on_the_axis(p: Any) -> int:
+    """Different roots of a rational polynomial on the imaginary axis."""
+    from flint import fmpq_poly
+
+    mirrored = fmpq_poly([(-1) ** k * c for k, c in enumerate(p.coeffs())])
+    common = p.gcd(mirrored)
+    found = 0
+    if common.degree() > 0 and common[0] == 0:
+        found = 1
+        while common[0] == 0:
+            common = fmpq_poly(common.coeffs()[1:])
+    even = fmpq_poly([(-1) ** k * c for k, c in enumerate(common.coeffs()[::2])])  # in y = -s^2
+    return found + 2 * _positive_roots(even)
+
+
+def _positive_roots(p: Any) -> int:
+    """Different roots in (0, inf) of a rational polynomial that is not 0 at 0, by Sturm's theorem."""
+    if p.degree() < 1:
+        return 0
+    chain = [p, p.derivative()]
+    while chain[-1].degree() > 0:
+        rest = chain[-2] % chain[-1]
+        if rest == 0:
+            break
+        chain.append(-rest)
+
+    def changes(values: list[Any]) -> int:
+        signs = [v > 0 for v in values if v != 0]
+        return sum(a != b for a, b in zip(signs, signs[1:], strict=False))
+
+    return changes([one[0] for one in chain]) - changes([one.leading_coefficient() for one in chain])
