@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ecc.claims.ledger import Claim, Finding
-    from ecc.claims.store import Store
     from ecc.models import Protocol
     from ecc.scenario import Scenario
-    from ecc.sweeps import ScenarioRuns
+    from ecc.store import Store
     from ecc.trajectory import Trajectory
 
 __all__ = ["main"]
@@ -130,7 +129,7 @@ def reproduce(
     jobs: Jobs = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report says so.")] = False,
     store: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where results are kept; the user's cache if not given.")
+        Path | None, typer.Option(metavar="FILE", help="Where results are kept; the user's cache if not given.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again, and keep that instead.")] = False,
     json: AsJson = False,
@@ -138,7 +137,7 @@ def reproduce(
     """Check every claim of the ledger by theory, fluid and packets; only what changed since the last time is redone."""
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
-    from ecc.claims.store import Store
+    from ecc.store import Store
 
     selected = select(names or (), list(claims().values()))
     kept = Store(store or Store.of_user(), fresh)
@@ -277,14 +276,12 @@ def sweep(
     json: AsJson = False,
 ) -> int:
     """Run a scenario on a grid of its settings and print measures of each run."""
-    from concurrent.futures import ProcessPoolExecutor
     from itertools import product
-    from multiprocessing import get_context
 
     from ecc.claims.measures import get
     from ecc.claims.report import json_text
     from ecc.scenario import Scenario
-    from ecc.sweeps import ScenarioRuns
+    from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
     from ecc.sweeps import sweep as over
 
     if out is not None and out.suffix not in _TABLES:
@@ -301,27 +298,29 @@ def sweep(
         get(name)
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
-    if store is not None:
-        _claim(store, runs)
+    ended: SweepError | SweepInterrupted | None = None
     with _progress() as bar:
         task = bar.add_task(f"{engine} runs", total=1.0)
-        pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
         try:
-            found = over(runs, axes, pool, store, lambda share: bar.update(task, completed=share))
-        finally:
-            pool.shutdown(cancel_futures=True)
-    rows = found.to_dataframe().reset_index()
-    if out is not None:
-        _TABLES[out.suffix](found, out)
+            workers = jobs or os.cpu_count() or 1
+            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share))
+        except (SweepError, SweepInterrupted) as error:
+            ended, found = error, error.dataset
+    if ended is not None:
+        _complain(f"{ended}; what is done follows")
+    rows = found.to_dataframe().reset_index()[[*axes, *found]]
     if json:
         print(json_text(rows.to_dict("records")))
-        return 0
-    titles = [f"{get(n).title} [{get(n).kind}]" if get(n).kind else get(n).title for n in runs.measures]
-    cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
-    _print(_table(f"{scenario.name}, {engine} runs", (*axes, *titles), cells))
+    else:
+        measures = {name: get(name) for name in runs.measures}
+        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in measures.items() if name in found]
+        cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
+        columns = (*axes, *titles, *(["error"] if "error" in found else []))
+        _print(_table(f"{scenario.name}, {engine} runs", columns, cells))
     if out is not None:
-        print(f"table: {out}")
-    return 0
+        _TABLES[out.suffix](found, out)
+        print(f"table: {out}", file=sys.stderr if json else sys.stdout)
+    return 0 if ended is None else INTERRUPTED if isinstance(ended, SweepInterrupted) else FAILED
 
 
 @app.command()
@@ -415,18 +414,6 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     else:
         spaced = [_value(part.strip()) for part in values.split(",")]  # type: ignore[misc]
     return path, [int(v) if isinstance(v, float) and v.is_integer() else v for v in spaced]
-
-
-def _claim(store: Path, runs: ScenarioRuns) -> None:
-    """Write into a new store what it is of, or see that it is of these runs."""
-    from hashlib import sha256
-    from json import dumps
-
-    line = dumps(["runs", sha256(repr((__version__, runs)).encode()).hexdigest()]) + "\n"
-    if not store.exists():
-        store.write_text(line, encoding="utf-8")
-    elif not store.read_text(encoding="utf-8").startswith(line):
-        raise ValueError(f"store must be of this scenario, engine and measures, got {str(store)!r}, which is of others")
 
 
 def _span(text: str) -> tuple[float, float]:

@@ -3,31 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.digests import digest, function_digest
 from ecc.errors import EccError
+from ecc.quantity import as_count
+from ecc.store import Store
+from ecc.workers import in_workers
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from ecc.scenario import Scenario
 
-__all__ = ["ScenarioRuns", "sweep"]
+__all__ = ["ScenarioRuns", "SweepError", "SweepInterrupted", "sweep"]
+
+
+class SweepError(EccError):
+    """The function failed at some points; `dataset` holds the others, and in its variable "error" what went wrong."""
+
+    def __init__(self, message: str, dataset: xr.Dataset) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended a sweep; `dataset` holds the points that were done, and "not run" in "error" of the others."""
+
+    def __init__(self, message: str, dataset: xr.Dataset) -> None:
+        super().__init__(message)
+        self.dataset = dataset
 
 
 def sweep(
     function: Callable[..., Mapping[str, float] | float],
     grid: Mapping[str, Sequence[Any]],
-    executor: Executor | None = None,
+    executor: Executor | int | None = None,
     store: str | Path | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> xr.Dataset:
@@ -36,14 +60,19 @@ def sweep(
     Parameters
         function : called as function(name=value, ...); returns a number, or a mapping from names to numbers.
         grid : name -> values (numbers or strings); the axes of the result, in this order.
-        executor : any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`), or None: here.
-        store : path of a file that keeps each finished point as a line of JSON. A later call with the same file goes on
-            where this one ended, whatever ended it.
+        executor : any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of
+            worker processes; or None: here. A point that kills its worker is tried once more, and fails alone.
+        store : path of a file that keeps each finished point, under what the function is (its code, and what that
+            reaches) and the point. A later call with the same function goes on where this one ended, whatever ended it.
         progress : called with the share that is done after each point.
     Returns
         Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it.
     Raises
-        ValueError: an empty grid or axis. EccError: the function failed at some points (after all others are done).
+        ValueError: an empty grid or axis, a store that is another file. TypeError: a store, and a function that uses
+        what cannot be compared. SweepError: the function failed at some points (after all others are done).
+        SweepInterrupted (a KeyboardInterrupt): Ctrl-C. The `dataset` of either has the points that are done.
+    Warns
+        RuntimeWarning: the store cannot be written; the result is whole.
     Example
         >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
         21
@@ -52,23 +81,70 @@ def sweep(
     if not axes or not all(axes.values()):
         raise ValueError(f"grid must have at least one axis and a value on each, got {axes!r}")
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
-    done = _read(store)
-    todo = [point for point in points if _key(point) not in done]
-    failures: list[str] = []
-    for point, outcome in _outcomes(function, todo, executor):
-        if isinstance(outcome, Exception):
-            failures.append(f"{_key(point)}: {type(outcome).__name__}: {outcome}")
-            continue
-        result = dict(outcome) if isinstance(outcome, Mapping) else {"value": outcome}
-        done[_key(point)] = {name: float(value) for name, value in result.items()}
-        if store is not None:
-            with Path(store).open("a", encoding="utf-8") as file:
-                file.write(json.dumps([point, done[_key(point)]], default=_plain) + "\n")
-        if progress is not None:
-            progress(sum(_key(p) in done for p in points) / len(points))
+    kept = None if store is None else _Kept(function, store)
+    found = [] if kept is None else [kept.get(point) for point in points]
+    done = {k: result for k, result in enumerate(found) if result is not None}
+    todo = [k for k in range(len(points)) if k not in done]
+    failures: dict[int, str] = {}
+    try:
+        with closing(_outcomes(function, [points[k] for k in todo], executor)) as outcomes:
+            for index, outcome in outcomes:
+                k = todo[index]
+                try:
+                    done[k] = _numbers(outcome)
+                except Exception as error:
+                    failures[k] = f"{type(error).__name__}: {error}"
+                    continue
+                if kept is not None:
+                    kept.put(points[k], done[k])
+                if progress is not None:
+                    progress(len(done) / len(points))
+    except KeyboardInterrupt:
+        missing = dict.fromkeys((k for k in range(len(points)) if k not in done), "not run") | failures
+        message = f"interrupted after {len(done)} of {len(points)} points"
+        raise SweepInterrupted(message, _dataset(axes, len(points), done, missing)) from None
+    finally:
+        if kept is not None:
+            kept.close()
     if failures:
-        raise EccError(f"the function failed at {len(failures)} of {len(points)} points, first at {failures[0]}")
-    return _dataset(axes, points, done)
+        first = min(failures)
+        message = f"the function failed at {len(failures)} of {len(points)} points, first at {_label(points[first])}"
+        raise SweepError(f"{message}: {failures[first]}", _dataset(axes, len(points), done, failures))
+    return _dataset(axes, len(points), done)
+
+
+class _Kept:
+    """Finished points in a store, each under a digest of the function and of the point."""
+
+    def __init__(self, function: Any, store: str | Path) -> None:
+        self._function, self._store = function, Store(store)
+        self._identity, self._warned = function_digest(function), False
+        # A function may change what it uses, such as a list of its calls: it is the same function afterwards.
+        self._identity = self._store.get(digest("same function", self._identity)) or self._identity
+
+    def _key(self, point: Mapping[str, Any]) -> str:
+        reached = ""
+        if hasattr(self._function, "depends_on"):
+            with suppress(Exception):  # the call itself will say what is wrong
+                reached = function_digest(*self._function.depends_on(**point))
+        return digest("sweep", self._identity, reached, _label(point))
+
+    def get(self, point: Mapping[str, Any]) -> dict[str, float] | None:
+        found = self._store.get(self._key(point))
+        return found if isinstance(found, dict) else None
+
+    def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
+        self._store.put(self._key(point), result)
+        if self._store.trouble is not None and not self._warned:
+            self._warned = True
+            warnings.warn(self._store.trouble, RuntimeWarning, stacklevel=3)
+
+    def close(self) -> None:
+        """Note what the function is now that it has been called."""
+        with suppress(TypeError):
+            after = function_digest(self._function)
+            if after != self._identity and self._store.path.exists():
+                self._store.put(digest("same function", after), self._identity)
 
 
 @dataclass(frozen=True)
@@ -122,6 +198,22 @@ class ScenarioRuns:
         given = {"between": (0.5 * scenario.duration, scenario.duration), **(self.arguments or {})}
         return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
 
+    def depends_on(self, **settings: Any) -> tuple[Any, ...]:
+        """Return the code that a call rests on beside this class: engine, protocols and measures.
+
+        Parameters
+            settings : as of `at`.
+        """
+        from ecc.claims.measures import get
+        from ecc.models.base import Protocol
+        from ecc.models.mix import Mix
+
+        mix = Mix.of(self.at(**settings).protocol)
+        links = [[some] if isinstance(some, Protocol) else list(some) for some in mix.links.values()]
+        protocols = [*mix.flows.values(), *chain(*links)]
+        simulate = import_module(f"ecc.{self.engine}").simulate
+        return simulate, *map(type, protocols), *(get(name).function for name in self.measures)
+
 
 def _put(tables: Any, path: str, value: Any) -> None:
     """Write a value where a dotted path leads; `*` is every entry of a list."""
@@ -145,51 +237,71 @@ def _entries(place: Any, step: str, path: str) -> list[Any]:
 
 
 def _outcomes(
-    function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | None
-) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each point with its result or exception, as they end."""
+    function: Callable[..., Any], points: list[dict[str, Any]], executor: Executor | int | None
+) -> Generator[tuple[int, Any], None, None]:
+    """The index of each point with its result or exception, as they end."""
     if executor is None:
-        for point in points:
+        for index, point in enumerate(points):
             try:
-                yield point, function(**point)
-            except Exception as error:  # reported together, when everything else is done
-                yield point, error
+                yield index, function(**point)
+            except (Exception, SystemExit) as error:  # reported together, when everything else is done
+                yield index, error
         return
-    running: dict[Future[Any], dict[str, Any]] = {executor.submit(function, **point): point for point in points}
-    for future in as_completed(running):
-        failure = future.exception()
-        yield running[future], failure if failure is not None else future.result()
+    left = list(range(len(points)))
+    if isinstance(executor, Executor):
+        broken = []
+        running: dict[Future[Any], int] = {}
+        try:
+            running |= {executor.submit(function, **point): index for index, point in enumerate(points)}
+            for future in as_completed(running):
+                failure = future.exception()
+                if isinstance(failure, BrokenProcessPool):
+                    broken.append(running[future])
+                else:
+                    yield running[future], future.result() if failure is None else failure
+        finally:
+            for future in running:
+                future.cancel()
+        left, executor = sorted(broken), getattr(executor, "_max_workers", os.cpu_count() or 1)
+    calls = [(function, (), points[index]) for index in left]
+    with closing(in_workers(calls, as_count(executor, "executor", minimum=1))) as ended:
+        for k, result, failure in ended:
+            yield left[k], result if failure is None else failure
+
+
+def _numbers(outcome: Any) -> dict[str, float]:
+    """Return what a call returned as named numbers; raise what it raised."""
+    if isinstance(outcome, SystemExit):
+        raise EccError(f"it called sys.exit({outcome.code!r})")
+    if isinstance(outcome, BaseException):
+        raise outcome
+    result = dict(outcome) if isinstance(outcome, Mapping) else {"value": outcome}
+    return {str(name): float(value) for name, value in result.items()}
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _key(point: Mapping[str, Any]) -> str:
+def _label(point: Mapping[str, Any]) -> str:
     return json.dumps(point, sort_keys=True, default=_plain)
 
 
-def _read(store: str | Path | None) -> dict[str, dict[str, float]]:
-    """Finished points of an earlier call; a last line that was cut short is dropped."""
-    if store is None or not Path(store).exists():
-        return {}
-    found = {}
-    for line in Path(store).read_text(encoding="utf-8").splitlines():
-        try:
-            point, result = json.loads(line)
-        except ValueError:
-            continue
-        found[_key(point)] = result
-    return found
-
-
-def _dataset(axes: dict[str, list[Any]], points: list[dict[str, Any]], done: dict[str, dict[str, float]]) -> xr.Dataset:
+def _dataset(
+    axes: dict[str, list[Any]],
+    count: int,
+    done: Mapping[int, dict[str, float]],
+    errors: Mapping[int, str] | None = None,
+) -> xr.Dataset:
     import xarray as xr
 
     shape = [len(values) for values in axes.values()]
-    names = dict.fromkeys(name for point in points for name in done[_key(point)])
-    variables = {
-        name: (list(axes), np.array([done[_key(point)].get(name, np.nan) for point in points]).reshape(shape))
+    names = dict.fromkeys(name for k in range(count) for name in done.get(k, ()))
+    variables: dict[str, Any] = {
+        name: (list(axes), np.array([done.get(k, {}).get(name, np.nan) for k in range(count)]).reshape(shape))
         for name in names
     }
+    if errors:
+        free = "error" if "error" not in variables else "error_"
+        variables[free] = (list(axes), np.array([errors.get(k, "") for k in range(count)]).reshape(shape))
     return xr.Dataset(variables, coords=axes)

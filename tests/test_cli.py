@@ -18,6 +18,7 @@ import ecc
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.cli import main
+from ecc.store import Store
 
 SCENARIO = """
 duration = "2 s"
@@ -91,7 +92,10 @@ def test_help_does_not_wait_for_heavy_imports():
         (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
         (["sweep", "{scenario}", "--vary", "seed=1", "--measure", "joy"], "measure must be one of rate, "),
         (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
-        (["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"], "store must be of this scenario"),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"],
+            "store must be a file that was made as",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -284,7 +288,7 @@ def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
 def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, capsys):
     arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--vary", "links.*.capacity=10 Mb/s,20 Mb/s"]
     options = ["--measure", "utilization", "--measure", "rate", "--between", "1:2", "--jobs", "1", "--json"]
-    kept = ["--store", str(tmp_path / "runs.jsonl"), "--out", str(tmp_path / "table.nc")]
+    kept = ["--store", str(tmp_path / "runs.sqlite"), "--out", str(tmp_path / "table.nc")]
     assert main([*arguments, *options, *kept]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["protocol.gamma"], row["links.*.capacity"]) for row in rows] == [
@@ -297,7 +301,10 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
     assert xr.load_dataset(tmp_path / "table.nc")["rate"].shape == (2, 2)
     assert main([*arguments, *options, *kept]) == 0
     assert json.loads(capsys.readouterr().out) == rows
-    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 5
+    assert len(Store(tmp_path / "runs.sqlite")) == 4
+    other = (tmp_path / "other.toml").write_text(SCENARIO.replace("25 ms", "35 ms"))
+    assert other and main(["sweep", str(tmp_path / "other.toml"), *arguments[2:], *options, *kept]) == 0
+    assert len(Store(tmp_path / "runs.sqlite")) == 8  # a store may serve several scenarios
 
 
 def test_stability_gives_the_critical_gains_of_all_models(capsys):

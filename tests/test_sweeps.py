@@ -1,4 +1,8 @@
+import importlib
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
@@ -6,7 +10,7 @@ import pytest
 
 from ecc.closed_loop import steps_of
 from ecc.errors import EccError
-from ecc.sweeps import sweep
+from ecc.sweeps import SweepError, SweepInterrupted, sweep
 
 GRID = {"alpha": np.array([0.5, 1.0, 1.5]), "rtt": [0.1, 0.2]}
 
@@ -36,26 +40,87 @@ def test_same_result_on_any_executor(pool):
         assert sweep(steps_of, grid, executor=executor).identical(sweep(steps_of, grid))
 
 
-def test_a_store_goes_on_where_it_ended(tmp_path):
-    store = tmp_path / "sweep.jsonl"
+def test_one_failing_point_does_not_discard_the_rest():
     with pytest.raises(
         EccError, match=r"the function failed at 2 of 6 points, first at .*1\.5.*RuntimeError: too much"
-    ):
-        sweep(failing, GRID, store=store)
-    with store.open("a") as file:
-        file.write('[{"alpha": 1.5, "rt')  # cut short by a crash
-    calls = []
+    ) as caught:
+        sweep(failing, GRID)
+    found = caught.value.dataset
+    assert np.isnan(found["value"].to_numpy()).tolist() == [[False, False], [False, False], [True, True]]
+    assert found["error"].to_numpy().tolist() == [["", ""], ["", ""], ["RuntimeError: too much"] * 2]
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda a: "text", lambda a: {"x": None}, lambda a: sys.exit("no"), lambda a: 10**400]
+)
+def test_a_result_that_is_no_number_is_a_failure_of_its_point(wrong):
+    with pytest.raises(SweepError) as caught:
+        sweep(lambda a: wrong(a) if a == 2 else a, {"a": [1, 2, 3]})
+    assert caught.value.dataset["value"].to_numpy()[[0, 2]].tolist() == [1.0, 3.0]
+    assert caught.value.dataset["error"].to_numpy()[1] != ""
+
+
+def test_a_store_goes_on_where_it_ended(tmp_path):
+    store, calls, broken = tmp_path / "sweep.sqlite", [], {"is": True}
 
     def rest(alpha, rtt):
+        if broken["is"] and alpha > 1.0:
+            raise RuntimeError("too much")
         calls.append((alpha, rtt))
         return alpha
 
-    with store.open("a") as file:
-        file.write("\n")
-    found = sweep(rest, GRID, store=store)
-    assert sorted(calls) == [(1.5, 0.1), (1.5, 0.2)]
-    assert found["value"].to_numpy().tolist() == [[0.5, 0.5], [1.0, 1.0], [1.5, 1.5]]
-    assert sweep(rest, GRID, store=store).identical(found) and len(calls) == 2
+    with pytest.raises(SweepError):
+        sweep(rest, GRID, store=store)
+    assert len(calls) == 4
+    with pytest.raises(SweepError):  # a list of its calls makes it no other function
+        sweep(rest, GRID, store=store)
+    assert len(calls) == 4
+
+
+def test_a_function_that_has_changed_begins_anew(tmp_path):
+    store = tmp_path / "sweep.sqlite"
+    grid = {"alpha": [1.0, 2.0]}
+    assert sweep(lambda alpha: alpha, grid, store=store)["value"].to_numpy().tolist() == [1.0, 2.0]
+    assert sweep(lambda alpha: -alpha, grid, store=store)["value"].to_numpy().tolist() == [-1.0, -2.0]
+
+    def times(k):
+        return lambda alpha: k * alpha
+
+    for k in (3.0, 4.0):
+        assert sweep(times(k), grid, store=store)["value"].to_numpy().tolist() == [k, 2 * k]
+    for _ in range(2):
+        assert sweep(partial(both, rtt=2.0), grid, store=store)["product"].to_numpy().tolist() == [2.0, 4.0]
+
+
+def test_a_store_that_cannot_be_written_costs_nothing_but_itself(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(RuntimeWarning, match=r"results are not kept: .*file/store cannot be written"):
+        found = sweep(both, GRID, store=tmp_path / "file" / "store")
+    assert found.identical(sweep(both, GRID))
+
+
+def test_interrupted_it_has_what_was_done():
+    def interrupted(alpha, rtt):
+        if alpha == 1.0:
+            raise KeyboardInterrupt
+        return alpha
+
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 2 of 6 points") as caught:
+        sweep(interrupted, GRID)
+    assert isinstance(caught.value, SweepInterrupted)
+    assert caught.value.dataset["value"].to_numpy()[0].tolist() == [0.5, 0.5]
+    assert set(caught.value.dataset["error"].to_numpy()[1:].ravel()) == {"not run"}
+
+
+@pytest.mark.parametrize("pool", [lambda: nullcontext(2), lambda: ProcessPoolExecutor(2, get_context("spawn"))])
+def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
+    source = "import os\ndef dying(alpha, rtt):\n    return os._exit(9) if alpha == 1.0 and rtt == 0.1 else alpha\n"
+    (tmp_path / "dying_points.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    dying = importlib.import_module("dying_points").dying
+    with pool() as executor, pytest.raises(SweepError, match="1 of 6 points, .*terminated abruptly") as caught:
+        sweep(dying, GRID, executor)
+    assert int(caught.value.dataset["value"].notnull().sum()) == 5
 
 
 @pytest.mark.parametrize("grid", [{}, {"alpha": []}])

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, replace
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from ecc.claims import catalog, experiments
-from ecc.claims.content import code_digest, digest
 from ecc.claims.experiments import Job
 from ecc.claims.ledger import Check, Claim, Finding
-from ecc.claims.store import Store
+from ecc.digests import code_digest, digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
+from ecc.store import Store
+from ecc.workers import Call, in_workers
 
 __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
@@ -145,34 +144,19 @@ def examine(
     if not todo:
         return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
     queue = sorted(todo, key=lambda name: -work[name].cost)
+    calls: list[Call] = [(_prepared, (work[name].work, *work[name].arguments), {}) for name in queue]
     interrupted = False
-    others = set(active_children())
-    pool = ProcessPoolExecutor(min(jobs, len(queue)), mp_context=get_context("spawn"), initializer=_prepare_worker)
-    running: dict[Future[Any], str] = {}
-    taken: set[str] = set()
-
-    def collect(future: Future[Any]) -> None:
-        name = running[future]
-        taken.add(name)
-        error = future.exception()
-        if error is None and store is not None:
-            store.put(name, future.result())
-        for key, index in todo[name]:
-            take(key, index, None if error else future.result(), error)
-
     try:
-        running = {pool.submit(work[name].work, *work[name].arguments): name for name in queue}
-        for future in as_completed(running):
-            collect(future)
+        with closing(in_workers(calls, min(jobs, len(queue)))) as ended:
+            for k, result, error in ended:
+                try:
+                    if error is None and store is not None:
+                        store.put(queue[k], result)
+                finally:
+                    for key, index in todo[queue[k]]:
+                        take(key, index, result, error)
     except KeyboardInterrupt:
         interrupted = True
-        for worker in set(active_children()) - others:
-            worker.terminate()
-    finally:
-        pool.shutdown(cancel_futures=True)
-    for future, name in running.items():  # what ended while the interrupt was on its way
-        if interrupted and name not in taken and not future.cancelled() and future.exception() is None:
-            collect(future)
     return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted)
 
 
@@ -191,11 +175,11 @@ def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: boo
     return Finding.from_dict(claim, results[0])
 
 
-def _prepare_worker() -> None:
-    """Leave Ctrl-C to the parent, and the cores to the other workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _prepared(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Make a call in a worker that leaves the cores to the others."""
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    return function(*arguments)
 
 
 def _one_line(error: BaseException) -> str:

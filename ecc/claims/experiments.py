@@ -50,9 +50,9 @@ import numpy as np
 
 from ecc import fluid, packet, plot
 from ecc.claims import measures, setups
-from ecc.claims.content import code_digest, digest, function_digest
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
 from ecc.claims.wording import count
+from ecc.digests import code_digest, digest, function_digest
 from ecc.errors import EccError
 from ecc.models import all_protocols
 from ecc.scenario import Scenario

@@ -1,0 +1,44 @@
+"""Files that are whole or not there: written beside, and renamed when they are complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+__all__ = ["WriteError", "replacing"]
+
+
+class WriteError(OSError):
+    """A file could not be written; what was there before it is still there."""
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Return the name of a new file beside a file, which it replaces when the block ends; after an error it is removed.
+
+    Parameters
+        path : str or Path. What is no regular file, such as a device or a pipe, is written itself.
+    Raises
+        WriteError: the file cannot be written, in one line with its name.
+    Example
+        >>> with replacing("table.csv") as part:  # doctest: +SKIP
+        ...     part.write_text("a,b")
+    """
+    target = Path(os.path.realpath(path))
+    direct = target.exists() and not target.is_file()
+    part = target if direct else target.with_name(f".{target.stem}.{uuid4().hex[:8]}{target.suffix}")
+    try:
+        yield part
+        if not direct:
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(part, target)
+    except OSError as error:
+        raise WriteError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
+    finally:
+        if not direct:
+            with suppress(OSError):
+                part.unlink()

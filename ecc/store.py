@@ -1,0 +1,168 @@
+"""Results by what made them, in one SQLite file: rows with checksums, which several processes may share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+__all__ = ["Store"]
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS ecc_results (key TEXT PRIMARY KEY, result TEXT, checksum TEXT)"
+_MAGIC, _SEEN = b"SQLite format 3\0", 4096
+_APPLICATION = 0x65636331
+"""Written into the header of the file: whose it is ("ecc1")."""
+
+
+class Store:
+    """Results, each under a key that names everything it depends on; losing the store costs time, never a result.
+
+    A row whose checksum is wrong counts as missing. A damaged file is moved aside, and what can still be read of it is
+    taken over. A store that cannot be read or written is left alone, and `trouble` says why.
+
+    Parameters
+        path : file, or a folder that has (or gets) the file "results.sqlite"; made when the first result is put there.
+        fresh : nothing that was kept before is found: everything is done again, and replaces it.
+    Raises
+        ValueError: the file is something else.
+    Example
+        >>> store = Store("results.sqlite")
+        >>> store.get("0" * 64) is None
+        True
+    """
+
+    def __init__(self, path: str | Path, fresh: bool = False) -> None:
+        self.path, self.fresh = Path(path), fresh
+        if os.path.isdir(self.path):
+            self.path /= "results.sqlite"
+        self.trouble: str | None = None
+        """Why results are not kept; None while they are."""
+        try:
+            if not self.path.exists():
+                return
+            if not self.path.is_file():
+                raise OSError("it is no file")
+            with self.path.open("rb") as file:
+                head = file.read(_SEEN)
+        except OSError as error:
+            self._give_up(error)
+            return
+        if head and not _is_ours(head):
+            raise ValueError(f"store must be a file that was made as a store, got {str(path)!r}, which is none")
+        self._check()
+
+    @staticmethod
+    def of_user() -> Path:
+        """Return the store in the user's cache directory."""
+        import platformdirs
+
+        return Path(platformdirs.user_cache_dir("ecc")) / "claims" / "results.sqlite"
+
+    def get(self, key: str) -> Any:
+        """Return the result under a key; None if there is none, or none that can be read.
+
+        Parameters
+            key : str.
+        """
+        if self.fresh or not os.path.isfile(self.path):
+            return None
+        try:
+            with self._connection() as database:
+                row = database.execute("SELECT result, checksum FROM ecc_results WHERE key = ?", (key,)).fetchone()
+            return _result(key, *row) if row else None
+        except (sqlite3.Error, OSError, ValueError):
+            return None
+
+    def put(self, key: str, result: Any) -> None:
+        """Keep a result; where that fails, nothing happens but that `trouble` says why, and nothing more is kept.
+
+        Parameters
+            key : str. result : plain data and NumPy's, NaN and infinities too.
+        Raises
+            TypeError: no plain data.
+        """
+        text = json.dumps(result, default=lambda value: value.tolist())
+        if self.trouble is None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._write([(key, text, _checksum(key, text))])
+            except (sqlite3.Error, OSError) as error:
+                self._give_up(error)
+
+    def __len__(self) -> int:
+        """How many results there are; 0 if the store cannot be read."""
+        try:
+            with self._connection() as database:
+                return int(database.execute("SELECT count(*) FROM ecc_results").fetchone()[0])
+        except sqlite3.Error:
+            return 0
+
+    def _write(self, rows: list[tuple[str, str, str]]) -> None:
+        with self._connection() as database, database:
+            database.execute(f"PRAGMA application_id = {_APPLICATION}")
+            database.execute(_SCHEMA)
+            database.executemany("INSERT OR REPLACE INTO ecc_results VALUES (?, ?, ?)", rows)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one use, so that neither threads nor forks share one; it waits for other processes."""
+        with closing(sqlite3.connect(self.path, timeout=60.0)) as database:
+            database.execute("PRAGMA synchronous = NORMAL")
+            yield database
+
+    def _give_up(self, error: Exception) -> None:
+        reason = getattr(error, "strerror", None) or error
+        self.trouble = f"results are not kept: {self.path} cannot be written: {reason}"
+
+    def _check(self) -> None:
+        """Move a damaged file aside, and take over the rows that are still good."""
+        try:
+            with self._connection() as database:
+                if database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]:
+                    database.execute(_SCHEMA)
+                    return
+        except sqlite3.OperationalError as error:  # locked, read-only, no permission
+            if "malformed" not in str(error):
+                self._give_up(error)
+                return
+        except sqlite3.DatabaseError:
+            pass
+        rows = list(self._readable())
+        try:
+            aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:8]}")
+            os.replace(self.path, aside)
+            self._write(rows)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+
+    def _readable(self) -> Iterator[tuple[str, str, str]]:
+        for order in ("", " ORDER BY rowid DESC"):  # from both ends up to a page that is damaged
+            try:
+                with self._connection() as database:
+                    database.text_factory = lambda raw: raw.decode(errors="replace")
+                    for row in database.execute(f"SELECT key, result, checksum FROM ecc_results{order}"):
+                        if all(isinstance(part, str) for part in row) and row[2] == _checksum(*row[:2]):
+                            yield row
+            except sqlite3.Error:
+                pass
+
+
+def _is_ours(head: bytes) -> bool:
+    """Whether a file begins like a store, some bytes of its header perhaps damaged."""
+    return (head[:16] == _MAGIC and b"ecc_results" in head) or head[68:72] == _APPLICATION.to_bytes(4)
+
+
+def _checksum(key: str, text: str) -> str:
+    return hashlib.sha256(f"{key}\0{text}".encode()).hexdigest()[:32]
+
+
+def _result(key: str, text: Any, checksum: Any) -> Any:
+    if not isinstance(text, str) or checksum != _checksum(key, text):
+        return None
+    return json.loads(text)

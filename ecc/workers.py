@@ -1,0 +1,171 @@
+"""Calls in worker processes, none of which outlives its parent, and none of which takes others with it when it dies."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from ecc.errors import EccError
+
+__all__ = ["WorkerDied", "in_workers"]
+
+Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
+"""A function with its arguments and keywords."""
+_CONTEXT = get_context("spawn")
+_TRIES = 2
+
+
+class WorkerDied(EccError):
+    """The process in which a call was made ended, and so did the one in which it was made again."""
+
+
+class _Elsewhere(Exception):
+    """The traceback of an error in a worker, as the cause of the error here."""
+
+
+def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, BaseException | None], None, None]:
+    """Make calls in worker processes; return each one's index, its result and its error, as they end.
+
+    A call whose worker dies is made once more. Whatever ends the iteration before its end, Ctrl-C for one, kills the
+    workers; so does the end of this process, however it ends.
+
+    Parameters
+        calls : (function, arguments, keywords) each, the first to begin first; all can be pickled.
+        jobs : int, >= 1. Worker processes.
+    """
+    waiting, tries = deque(range(len(calls))), Counter[int]()
+    idle: list[_Worker] = []
+    busy: dict[Connection, tuple[_Worker, int]] = {}
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < jobs:
+                worker, index = idle.pop() if idle else _Worker(), waiting.popleft()
+                busy[worker.connection] = worker, index
+                try:
+                    worker.connection.send(calls[index])
+                except OSError:  # it died while it was idle
+                    waiting.appendleft(index)
+                    busy.pop(worker.connection)[0].end()
+                except Exception as error:  # the call cannot be pickled
+                    idle.append(busy.pop(worker.connection)[0])
+                    yield index, None, error
+            for ready in wait(list(busy)) if busy else ():
+                assert isinstance(ready, Connection)
+                worker, index = busy[ready]
+                reply = worker.reply()
+                del busy[ready]
+                if reply is not None:
+                    idle.append(worker)
+                    yield index, *reply
+                    continue
+                code = worker.end(1.0)
+                tries[index] += 1
+                if tries[index] < _TRIES:
+                    waiting.append(index)
+                else:
+                    yield (
+                        index,
+                        None,
+                        WorkerDied(f"its worker process terminated abruptly, {_TRIES} times ({_how(code)})"),
+                    )
+    finally:
+        for worker, _ in busy.values():
+            worker.end()
+        for worker in idle:
+            worker.end(5.0)
+
+
+def _how(code: int | None) -> str:
+    with suppress(ValueError):
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+class _Worker:
+    """A process that makes one call after the other."""
+
+    def __init__(self) -> None:
+        self.connection, far = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_serve, args=(far, os.getpid()))
+        with _interrupts_blocked():  # a new process must not hear Ctrl-C before it ignores it
+            self._process.start()
+        far.close()
+
+    def reply(self) -> tuple[Any, BaseException | None] | None:
+        """Return result and error of its call, or None if it died."""
+        try:
+            result, error, text = self.connection.recv()
+        except (EOFError, OSError):
+            return None
+        except Exception as error:  # a result or an error that cannot be put together again here
+            return None, EccError(f"what came back cannot be read: {type(error).__name__}: {error}")
+        if error is not None:
+            error.__cause__ = _Elsewhere(text)
+        return result, error
+
+    def end(self, patience: float = 0.0) -> int | None:
+        """End the process, by force if it does not end by itself in some seconds, and return its exit code."""
+        self.connection.close()
+        self._process.join(patience)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        code = self._process.exitcode
+        self._process.close()
+        return code
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection, parent: int) -> None:
+    """Make calls until there are no more, or no parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    _end_with(parent)
+    while True:
+        reply: tuple[Any, BaseException | None, str]
+        try:
+            call = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        try:
+            function, arguments, keywords = pickle.loads(call)
+            reply = function(*arguments, **keywords), None, ""
+        except BaseException as error:  # sys.exit() in a call too
+            reply = None, error, traceback.format_exc()
+        try:
+            connection.send(reply)
+        except OSError:
+            return
+        except Exception as error:  # a result or an error that cannot be pickled
+            text = f"{type(error).__name__}: {error}" if reply[1] is None else reply[2].strip().splitlines()[-1]
+            connection.send((None, EccError(text), reply[2]))
+
+
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent ends; elsewhere than on Linux it ends after its call."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,126 @@
+"""Worker processes: none outlives its parent, and none takes others with it."""
+
+import importlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ecc.workers import WorkerDied, in_workers
+
+CALLS = """
+import os
+import signal
+from pathlib import Path
+
+
+def double(x):
+    return 2 * x
+
+
+def die_once(folder, x):
+    mark = Path(folder) / str(x)
+    if not mark.exists():
+        mark.write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def die(x):
+    os._exit(3)
+
+
+def fail(x):
+    raise {1: ValueError("no"), 2: SystemExit("bye"), 3: EOFError("end"), 4: KeyboardInterrupt()}[x]
+
+
+def strange(x):
+    class Local(Exception):
+        pass
+
+    if x == 1:
+        raise Local("of its own")
+    return lambda: x
+"""
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    (tmp_path / "calls_of_workers.py").write_text(CALLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("calls_of_workers")
+    del sys.modules["calls_of_workers"]
+
+
+def made(calls, jobs=2):
+    results = {index: (result, error) for index, result, error in in_workers(calls, jobs)}
+    assert sorted(results) == list(range(len(calls)))
+    return [results[k] for k in range(len(calls))]
+
+
+def test_results_and_errors_come_back_by_index(calls):
+    work = [(calls.double, (k,), {}) for k in range(5)] + [(calls.fail, (k,), {}) for k in (1, 2, 3, 4)]
+    work += [(calls.strange, (k,), {}) for k in (1, 2)] + [
+        (calls.double, (lambda: 0,), {}),
+        (calls.double, (), {"x": 4}),
+    ]
+    found = made(work)
+    assert [result for result, _ in found[:5]] == [0, 2, 4, 6, 8] and found[-1] == (8, None)
+    assert [type(error) for _, error in found[5:9]] == [ValueError, SystemExit, EOFError, KeyboardInterrupt]
+    assert "calls_of_workers.py" in str(found[5][1].__cause__)
+    assert "of its own" in str(found[9][1]) and "pickle" in str(found[10][1]) and "pickle" in str(found[11][1])
+    assert made([]) == []
+
+
+def test_a_killed_worker_costs_its_call_one_more_try(calls, tmp_path):
+    work = [(calls.die_once, (str(tmp_path), k), {}) for k in range(2)]
+    found = made([*work, (calls.die, (0,), {}), *[(calls.double, (1,), {})] * 3])
+    assert [result for result, _ in found] == [0, 1, None, 2, 2, 2]
+    assert isinstance(found[2][1], WorkerDied)
+    assert str(found[2][1]) == "its worker process terminated abruptly, 2 times (exit code 3)"
+
+
+PARENT = """
+import os, sys, time
+from ecc.workers import in_workers
+
+def call(k):
+    open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
+    end = time.monotonic() + 100.0
+    while time.monotonic() < end:
+        pass
+
+if __name__ == "__main__":
+    for _ in in_workers([(call, (k,), {}) for k in range(2)], 2):
+        pass
+"""
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_parent(number, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (tmp_path / "parent.py").write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, "-P", tmp_path / "parent.py", marks], stderr=subprocess.DEVNULL)
+    begin = time.monotonic()
+    while len(list(marks.iterdir())) < 2 and time.monotonic() - begin < 60.0:
+        time.sleep(0.05)
+    pids = [int(mark.name) for mark in marks.iterdir()]
+    assert len(pids) == 2 and all(map(alive, pids))
+    parent.send_signal(number)
+    parent.wait(10.0)
+    begin = time.monotonic()
+    while any(map(alive, pids)) and time.monotonic() - begin < 10.0:
+        time.sleep(0.05)
+    assert not any(map(alive, pids))
