@@ -10,15 +10,19 @@ What a window gains in an RTT, and keeps at a loss (sec. III):
 
     W  window [bytes]   M  window at the last loss, 0 before any   s  packet   beta  1/8
 
+What is gained is settled as an RTT begins, and comes with its ACKs: M - W halves. (The pseudo-code there settles it at
+each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an RTT.)
+
 `form="linux"` is BIC as Linux 2.6.22 has it (net/ipv4/tcp_bic.c), in whole packets: (M - W)/4, a fifth of a packet
 where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
 packet after so many ACKs and one, and each ACK counts for 31/16 packets: the estimate of delayed ACKs begins at 2 and,
-rounded, sticks there. In recovery Linux comes down by a packet every other ACK (rate halving).
+rounded, sticks there. At W = ssthresh it is still in slow start: one packet more with the first ACK behind a recovery.
+In recovery Linux comes down by a packet every other ACK (rate halving).
 
-Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, and a loss
-is the same jump of W and M (`ecc.fluid.windows`). These are not averaged over losses, as Misra, Gong, Towsley average
-W: M' = p W/(s D) (M behind a loss - M) would make M a mean of windows, below which W is drawn down to 14 s and above
-which max probing runs away from M = W, where the means alone would be at rest.
+Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
+falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.windows`). These are not averaged over
+losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M behind a loss - M) would make M a mean of windows, below
+which W is drawn down to 14 s and above which max probing runs away from M = W, where the means alone would be at rest.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ class FlowState(books.FlowState):
     """A host's books for one flow."""
 
     top: float = 0.0  # window at the last loss [bytes]; 0: none
+    goal: float = 0.0  # window at the end of this RTT [bytes], in the paper
+    due: float = 0.0  # what is to be acknowledged until then [bytes]
     acks: float = 0.0  # since the window gained a packet, in Linux
 
 
@@ -80,12 +86,13 @@ class BIC(books.WindowProtocol):
     @staticmethod
     def loss_law(w: Any, s: Any, p: Any) -> Any:
         """Sec. III, W behind a loss."""
-        return max(below(w, s, p), 2.0 * s)
+        found = max(below(w, s, p), 2.0 * s)
+        return found + s if p.linux > 0.0 else found
 
     @staticmethod
-    def memory_law(w: Any, m: Any, p: Any) -> Any:
+    def memory_law(w: Any, m: Any, s: Any, p: Any) -> Any:
         """Sec. III, M behind a loss."""
-        return noted(w, m, p)
+        return noted(w, m, s, p)
 
     def params(self) -> dict[str, float]:
         return {"linux": float(self.form == "linux"), **super().params()}
@@ -105,20 +112,20 @@ def gained(window: Any, top: Any, s: Any, p: Any) -> Any:
     return increment(window, top, s)
 
 
-def share_kept(p: Any) -> Any:
-    """At a loss."""
-    return LINUX_KEPT if p.linux > 0.0 else 1.0 - BETA
-
-
 def below(window: Any, s: Any, p: Any) -> Any:
     """The window behind a loss."""
-    found = share_kept(p) * window if window >= LOW_WINDOW * s else books.halved(window)
-    return found // s * s if p.linux > 0.0 else found
+    if p.linux > 0.0:
+        packets = window // s
+        return (LINUX_KEPT * packets if packets > LOW_WINDOW else books.halved(packets)) // 1.0 * s
+    return (1.0 - BETA) * window if window >= LOW_WINDOW * s else books.halved(window)
 
 
-def noted(window: Any, top: Any, p: Any) -> Any:
+def noted(window: Any, top: Any, s: Any, p: Any) -> Any:
     """Where the next search ends."""
-    return 0.5 * (1.0 + share_kept(p)) * window if window < top else window
+    if p.linux > 0.0:
+        packets = window // s
+        return (0.5 * (1.0 + LINUX_KEPT) * packets // 1.0 if packets < top // s else packets) * s
+    return (1.0 - 0.5 * BETA) * window if window < top else window
 
 
 def increment(window: Any, top: Any, s: Any) -> Any:
@@ -153,15 +160,24 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
         rate_halving(flow, s, env)
     if books.opens(flow, env):
-        if books.in_slow_start(flow, env):
-            books.slow_start(env)
+        if books.in_slow_start(flow, env) or (p.linux > 0.0 and env.window == flow.ssthresh):
+            books.slow_start(flow, env)
         elif p.linux == 0.0:
-            env.window += increment(env.window, flow.top, s) * env.acked / env.window
+            search(flow, s, env)
         elif flow.acks >= linux_acks(env.window // s, flow.top // s):
             env.window += s
             flow.acks = 0.0
         else:
             flow.acks += 1.0
+
+
+def search(flow: Any, s: Any, env: Any) -> None:
+    """Go where the beginning of this RTT said, by its ACKs."""
+    if flow.due <= 0.0:
+        flow.due = env.window
+        flow.goal = env.window + increment(env.window, flow.top, s)
+    env.window += (flow.goal - env.window) * min(env.acked / flow.due, 1.0)
+    flow.due -= env.acked
 
 
 def rate_halving(flow: Any, s: Any, env: Any) -> None:
@@ -178,8 +194,9 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Note where it was lost, and go on below."""
     s = 1.0 * env.packet_size
     window = books.on_the_way(env)
+    flow.due = 0.0
     if env.kind == 0:
-        flow.top = noted(window, flow.top, p)
+        flow.top = noted(window, flow.top, s, p)
         books.cut(flow, below(window, s, p), env)
         if p.linux > 0.0:
             env.window = window

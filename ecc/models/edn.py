@@ -206,7 +206,7 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             if R > p.B:
                 flow.ssthresh = env.window
             else:
-                books.slow_start(env)
+                books.slow_start(flow, env)
         else:
             flow.count += int(direction(R, p))
             if abs(flow.count) * s >= env.window:

@@ -1,12 +1,12 @@
 """NewReno, the additive increase and multiplicative decrease of TCP (RFC 5681) with the recovery of RFC 6582 or 6675.
 
-    W <- W + s                 an ACK, while W < ssthresh (slow start)                        RFC 5681 (2)
-    W <- W + s s/W             an ACK, else (congestion avoidance)                            RFC 5681 (3)
+    W <- W + a                 an ACK of a, while W < ssthresh (slow start)                   RFC 5681 (2)
+    W <- W + s a/W             an ACK of a, else (congestion avoidance)                       RFC 5681 (3)
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
 
     W  window [bytes in hooks, bit in laws]   s  packet   F  data on the way, when the loss is seen
-    p  loss on the path
+    a  what an ACK acknowledges (RFC 3465; in slow start 2 s count at most, s after a timeout)   p  loss on the path
 
 As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.windows`), as in Misra, Gong, Towsley
 2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at rest where W = s sqrt(2/p), is
@@ -50,7 +50,7 @@ class NewReno(books.WindowProtocol):
     @staticmethod
     def source_law(w: Any, s: Any) -> Any:
         """RFC 5681 (3), for the w/s packets of an RTT."""
-        return w + w / s * (books.grown(w, s) - w)
+        return books.grown(w, s, w)
 
     def params(self) -> dict[str, float]:
         return {"deflates": float(self.transport == "newreno"), **super().params()}
@@ -96,9 +96,9 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.window = min(flow.ssthresh, max(1.0 * env.in_flight, s) + s)
     if books.opens(flow, env):
         if books.in_slow_start(flow, env):
-            books.slow_start(env)
+            books.slow_start(flow, env)
         else:
-            env.window = books.grown(env.window, s)
+            env.window = books.grown(env.window, s, env.acked)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -104,7 +104,7 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             if header.load > vcp.LOW:
                 flow.ssthresh = env.window
             else:
-                books.slow_start(env)
+                books.slow_start(flow, env)
         elif over:
             env.window = source_law(env.window, header.load, 1.0 * env.packet_size)
             flow.ssthresh = min(flow.ssthresh, env.window)

@@ -213,7 +213,7 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         if header.load > LOW:
             flow.ssthresh = min(flow.ssthresh, env.window)
         if header.load == LOW and p.doubles > 0.0 and books.in_slow_start(flow, env):
-            books.slow_start(env)
+            books.slow_start(flow, env)
         elif header.load == LOW:
             env.window += multiplied(intervals, p) * s
         elif header.load == HIGH or flow.frozen <= env.now < flow.adding:

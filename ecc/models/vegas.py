@@ -141,7 +141,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             decide(flow, p, env)
         if books.in_slow_start(flow, env):
             if flow.holds == 0:
-                books.slow_start(env)
+                books.slow_start(flow, env)
         else:
             env.window += flow.adds * env.acked / env.window
 

@@ -131,9 +131,9 @@ class WindowProtocol(Protocol):
         return f"{type(self).__name__} has no equilibrium to linearize at: {self.restless}" if self.restless else None
 
 
-def grown(window: Any, s: Any) -> Any:
-    """RFC 5681 (3), of an ACK in congestion avoidance: about a packet an RTT."""
-    return window + s * s / window
+def grown(window: Any, s: Any, acked: Any) -> Any:
+    """RFC 5681 (3) by bytes acknowledged (RFC 3465 sec. 2.1), in congestion avoidance: about a packet an RTT."""
+    return window + s * acked / window
 
 
 def halved(window: Any) -> Any:
@@ -162,9 +162,10 @@ def in_slow_start(flow: Any, env: Any) -> bool:
     return below
 
 
-def slow_start(env: Any) -> None:
-    """RFC 5681 (2)."""
-    env.window += min(env.acked, env.packet_size)
+def slow_start(flow: Any, env: Any) -> None:
+    """RFC 5681 (2) by bytes acknowledged: two packets an ACK at most, one after a timeout (RFC 3465 sec. 2.3)."""
+    most = 2 if flow.ssthresh >= NEVER_LEFT else 1  # only a timeout comes back to slow start
+    env.window += min(env.acked, most * env.packet_size)
 
 
 def opens(flow: Any, env: Any) -> bool:

@@ -1,7 +1,8 @@
 """The TCPs here and in ns-2, on the same links: `python tests/oracle/tcp_against_ns2.py [CASE ...] [--seeds N]`.
 
 Flows over one drop-tail link of 100 Mb/s with an RTT of 100 ms and a buffer of one bandwidth-delay product start at
-random within the first second; single flows lose packets at random on the wire. The numbers are means over seeds, taken
+random within the first second; single flows lose packets at random on the wire; others have half that buffer, RTOs from
+0.2 s on, an RTT of 1 s. The numbers are means over seeds, taken
 once the first losses are over. ns-2 is set to the RFCs where its defaults differ: RTOs of a second at least, from every
 ACK and no longer backed off once one has measured the RTT again (RFC 6298, with the timestamps of RFC 7323), the window
 after fast recovery (RFC 6582 sec. 3.2, step 3, option 1). Senders of neither wait at random (`overhead_`).
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import ns2
@@ -23,7 +24,6 @@ from ecc.models import BIC, NewReno, Vegas
 from ecc.network import Network
 
 CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
-BUFFER = int(CAPACITY * RTT / 8.0) // PACKET * PACKET  # bytes: one bandwidth-delay product
 PERIOD, LOOK = 0.5, 0.01  # s, over which rates are averaged; s, between looks at queues
 SPANS = {1: (200.0, 1000.0), 2: (150.0, 500.0), 10: (60.0, 200.0), 50: (30.0, 120.0)}  # s: from when to when, by flows
 LOSSY_SPAN = (20.0, 320.0)
@@ -41,15 +41,23 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """Flows of a protocol on the link, and the share that it loses at random."""
+    """Flows of a protocol on the link, the share that it loses at random, and what is different from the others.
+
+    `buffer` in bandwidth-delay products; `min_rto` [s], None: 1 s, or what the protocol has; `over`: from when to when.
+    """
 
     protocol: str
     flows: int
     loss: float = 0.0
+    buffer: float = 1.0
+    min_rto: float | None = None
+    capacity: float = CAPACITY
+    rtt: float = RTT
+    over: tuple[float, float] | None = None
 
     @property
     def span(self) -> tuple[float, float]:
-        return LOSSY_SPAN if self.loss > 0.0 else SPANS[self.flows]
+        return self.over or (LOSSY_SPAN if self.loss > 0.0 else SPANS[self.flows])
 
     def network(self, seed: int) -> Network:
         """Return the link with flows that start at random.
@@ -58,14 +66,22 @@ class Case:
             seed : int.
         """
         starts = np.random.default_rng(seed).random(self.flows)
+        packets = int(self.buffer * self.capacity * self.rtt / 8.0) // PACKET
         return Network.dumbbell(
-            CAPACITY, rtts=[RTT] * self.flows, buffer=BUFFER, packet_size=PACKET, starts=list(starts)
+            self.capacity, [self.rtt] * self.flows, packets * PACKET, packet_size=PACKET, starts=list(starts)
         )
 
 
 CASES = {
     **{f"{name} {flows}": Case(name, flows) for name in PEERS for flows in SPANS},
     **{f"{name} {loss:.1%}": Case(name, 1, loss) for name in PEERS for loss in LOSSES},
+    **{
+        f"{name} {flows} half": Case(name, flows, buffer=0.5, min_rto=0.2, over=(0.0, 600.0))
+        for name in ("NewReno", "Sack")
+        for flows in (1, 2)
+    },
+    **{f"{name} 1 RTO": Case(name, 1, min_rto=0.2, over=(0.0, 600.0)) for name in ("NewReno", "Sack")},
+    **{f"{name} 1 long": Case(name, 1, capacity=1e7, rtt=1.0, over=(50.0, 600.0)) for name in ("NewReno", "Sack")},
 }
 
 
@@ -87,6 +103,7 @@ def here(case: Case, seed: int) -> Outcome:
     """
     impairments = [RandomLoss(case.loss, link=0)] if case.loss > 0.0 else []
     protocol = PEERS[case.protocol][0]()
+    protocol = protocol if case.min_rto is None else replace(protocol, min_rto=case.min_rto)
     scenario = ecc.Scenario(case.network(seed), protocol, case.span[1], impairments=impairments, seed=seed)
     run = ecc.packet.simulate(scenario, sample=LOOK)
     goodput, arrival, queue, drops = (
@@ -104,8 +121,8 @@ def in_ns2(case: Case, seed: int) -> Outcome:
     """
     agents = PEERS[case.protocol][1]
     seen = ns2.run(
-        case.network(seed), case.span[1], PERIOD, LOOK, seed=seed, tick=0.001, rto=1.0, window=10_000, agents=agents,
-        loss=case.loss,
+        case.network(seed), case.span[1], PERIOD, LOOK, seed=seed, tick=0.001, rto=case.min_rto or 1.0, window=10_000,
+        agents=agents, loss=case.loss,
     )  # fmt: skip
     return _outcome(case, seen.goodput, seen.arrival, seen.queue, seen.drops)
 
@@ -115,7 +132,7 @@ def _outcome(case: Case, goodput: Any, arrival: Any, queue: Any, drops: Any) -> 
     arrived = arrival[settled, 0].mean() * PERIOD
     dropped = 8.0 * PACKET * drops[settled, 0].mean()
     return Outcome(
-        utilization=float((arrived - dropped) / (CAPACITY * PERIOD)),
+        utilization=float((arrived - dropped) / (case.capacity * PERIOD)),
         queue=float(queue[settled, 0].mean()),
         loss=float(dropped / arrived),
         goodput=float(goodput[settled].sum(axis=1).mean()),

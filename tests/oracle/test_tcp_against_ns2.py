@@ -20,6 +20,25 @@ def test_on_a_drop_tail_link(name: str):
     assert ours.goodput == pytest.approx(theirs.goodput, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NewReno 1 half",
+        "NewReno 2 half",
+        "Sack 1 half",
+        "Sack 2 half",
+        "NewReno 1 RTO",
+        "NewReno 1 long",
+        "Sack 1 long",
+    ],
+)
+def test_over_ten_minutes_where_timers_matter(name: str):
+    theirs, ours = compared(name, seeds=1)
+    assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)
+    assert ours.queue == pytest.approx(theirs.queue, rel=0.15)
+    assert ours.goodput == pytest.approx(theirs.goodput, rel=0.02)
+
+
 def test_vegas_has_as_many_packets_of_a_flow_queued():
     theirs, ours = compared("Vegas 50", seeds=2)
     assert ours.goodput == pytest.approx(theirs.goodput, rel=0.02)
