@@ -1,14 +1,18 @@
-"""Fluid and packets on one scenario: where they part, when, and by how much."""
+"""Packets, fluid, recurrence, equilibrium and linear model of one scenario: where they disagree, and by how much."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.agreement import Phase, disagreements, linear_models, notes_of, phases
+from ecc.linear import DelaySystem, SampledSystem
 from ecc.measures import settle_time
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
@@ -25,9 +29,9 @@ FloatArray = NDArray[np.float64]
 _PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """A scenario run as fluid and as packets.
+    """A scenario run as fluid and as packets, and beside them its recurrence, equilibrium and linear model.
 
     `fluid`, `packet`: the runs, on the same samples. `table`: DataFrame with a row for each flow (its sending rate,
     bit/s) and each link (its queue, bytes):
@@ -41,6 +45,12 @@ class Comparison:
       do not
 
     `apart`: for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
+
+    `disagreements`: DataFrame with a row for each value at the end of a phase (from one join or stop of a flow to the
+    next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a run
+    contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`, in the repr: a
+    line for each phase and quantity, with the worst value and likely causes, and one if packets and fluid differ at
+    any time. `refused`: what the scenario has not, and why: name ("equilibrium", "recurrence", ...) -> reason.
     """
 
     fluid: Trajectory
@@ -49,10 +59,73 @@ class Comparison:
     tolerance: float
     table: pd.DataFrame
     apart: dict[str, NDArray[np.bool_]]
+    scenario: Scenario
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def _recurrence(self) -> Trajectory | str:
+        """The recurrence on the same samples, or why there is none."""
+        from ecc import fluid
+
+        time = self.fluid.data["time"].to_numpy()
+        try:
+            return fluid.simulate(self.scenario, sample=float(time[1] - time[0]), time="discrete", **self.options)
+        except ValueError as error:
+            return str(error)
+
+    @property
+    def recurrence(self) -> Trajectory | None:
+        """The run of the papers' recurrence (`ecc.fluid.simulate(time="discrete")`); None where there is none."""
+        return None if isinstance(self._recurrence, str) else self._recurrence
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """From one join or stop of a flow to the next: the equilibrium, and what each run does at the end."""
+        return tuple(phases(self.scenario, self._runs, self.window, self.options.get("start") == "equilibrium"))
+
+    @cached_property
+    def linear(self) -> tuple[dict[str, DelaySystem | SampledSystem | str], ...]:
+        """The linear models of each phase: time -> system, or why there is none."""
+        return tuple(linear_models(self.scenario, phase) for phase in self.phases)
+
+    @cached_property
+    def disagreements(self) -> pd.DataFrame:
+        """A row for each disagreement at the end of a phase; `ecc.agreement.disagreements` has the columns."""
+        return disagreements(self.scenario, self._runs, self.phases, self.linear, self.tolerance)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """What there is not for this scenario, and why, in one line each."""
+        found = {"recurrence": self._recurrence} if isinstance(self._recurrence, str) else {}
+        for phase, models in zip(self.phases, self.linear, strict=True):
+            if phase.equilibrium is None:
+                found["equilibrium"] = phase.refusal
+            found |= {time: model for time, model in models.items() if isinstance(model, str)}
+        return found
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know, one line each: notes of the runs, disagreements, and when runs part on the way."""
+        noted = [f"{name}: {note}" for name, run in self._runs.items() for note in run.notes]
+        parted = self.table[self.table["parted"].notna()]
+        if len(parted):
+            row = parted.loc[(parted["largest"].abs() / parted["scale"]).idxmax()]
+            scale, unit, of = (1e-6, "Mb/s", "flow") if row["series"] == "rate" else (1e-3, "kB", "link")
+            noted.append(
+                f"packets and fluid differ by {self.tolerance:.0%} for some time in {len(parted)} of {len(self.table)} "
+                f"series, most in the {row['series']} of {of} {row['index']}, by {scale * row['largest']:.3g} {unit} "
+                f"at {row['at']:.4g} s"
+            )
+        return (*noted, *notes_of(self.disagreements, self.phases))
+
+    @property
+    def _runs(self) -> dict[str, Trajectory]:
+        of_papers = {} if self.recurrence is None else {"recurrence": self.recurrence}
+        return {"packets": self.packet, "fluid": self.fluid, **of_papers}
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing ever parts and both runs came to their end."""
+        """Whether packets and fluid never part and both came to their end; `disagreements` has the other pairs."""
         whole = self.fluid.is_complete and self.packet.is_complete
         return bool(whole and self.table["parted"].isna().all())
 
@@ -72,8 +145,15 @@ class Comparison:
             title=f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid",
         )
 
+    def __repr__(self) -> str:
+        verdict = "agree" if self.agrees else "differ"
+        what = f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid {verdict}"
+        return "\n".join([f"<Comparison of {what}, disagreements: {len(self.disagreements)}>",
+                          *(f"note: {note}" for note in self.notes)])  # fmt: skip
+
     def _repr_html_(self) -> str:
-        return str(self.table.to_html(float_format=lambda value: f"{value:.4g}"))
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        return notes + str(self.table.to_html(float_format=lambda value: f"{value:.4g}"))
 
 
 def compare(
@@ -84,7 +164,7 @@ def compare(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Return what fluid and packets make of one scenario, and where they part.
+    """Return what fluid and packets make of one scenario, and where they and what models say of it disagree.
 
     Parameters
         scenario : Scenario that both engines can run.
@@ -141,7 +221,7 @@ def compare(
                 "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
     share(1.0)
-    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), apart)
+    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), apart, scenario, options)
 
 
 def _common(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:

@@ -1,12 +1,93 @@
 """Packets, fluids and linear models of every protocol on one network of three bottlenecks."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import ecc
-from ecc.models import EMKC, EMKCAVQ, MKC, Kelly, MaxNet
+from ecc.agreement import growth_rate
+from ecc.models import EMKC, EMKCAVQ, MKC, Kelly, MaxNet, all_protocols
 from ecc.network import Network
 from ecc.scenario import Scenario
+
+_SPEC = spec_from_file_location("engines_agree", Path(__file__).parents[1] / "benchmarks" / "engines_agree.py")
+suite = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(suite)
+
+PHASE = 120.0
+QUICK = {"RCP", "RCP-1", "QI-RCP", "MKC"}
+AGREEING = {"RCP", "RCP-1", "RCP-2", "RCP, stamped on arrival", "QI-RCP", "PIQI-RCP", "PIQI-RCP, by ACK", "MKC"}
+"""Rates of packets, fluid, recurrence (where there is one) and equilibrium at the end of every phase within 5 %."""
+every_protocol = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in suite.PROTOCOLS]
+)
+
+
+def test_every_protocol_is_in_the_suite():
+    assert {type(protocol).__name__ for protocol in suite.PROTOCOLS.values()} == set(all_protocols())
+
+
+def late_rates(run, begin, end):
+    time = run.data["time"].to_numpy()
+    return run.rate.to_numpy()[(time > end - 0.25 * (end - begin)) & (time <= end)]
+
+
+def check_reports(found, phases):
+    """What differs in the series themselves is a row of the comparison, and a line of its notes with a cause."""
+    rows = found.disagreements
+    for begin, end, active in phases:
+        of_phase = rows[rows["begin"] == begin]
+        packets, fluid = (late_rates(run, begin, end).mean(axis=0) for run in (found.packet, found.fluid))
+        for flow in active:
+            a, b = packets[flow], fluid[flow]
+            if abs(a - b) > 0.05 * max(a, b) + 8000.0 / (0.25 * (end - begin)):
+                told = of_phase[(of_phase["quantity"] == "rate") & (of_phase["index"] == flow)]
+                assert "fluid" in set(told["second"])
+                assert any(f"{begin:g} to {end:g} s, rate of flow" in note for note in found.notes)
+    for phase, models in zip(found.phases, found.linear, strict=True):
+        rates = late_rates(found.packet, phase.begin, phase.end)[:, phase.active]
+        smooth = np.array([np.convolve(x, np.full(4, 0.25), "valid") for x in rates.T])
+        moves = float((np.ptp(smooth, axis=1) / smooth.mean(axis=1)).max())
+        of_phase = rows[(rows["begin"] == phase.begin) & (rows["quantity"] == "stability")]
+        for time, model in models.items():
+            if isinstance(model, str) or abs(growth_rate(model)) * (phase.end - phase.begin) < 3.0:
+                continue
+            told = set(of_phase.loc[of_phase["first"] == time, "second"])
+            if (model.is_stable and moves > 0.3) or (not model.is_stable and moves < 0.04):
+                assert "packets" in told
+            elif not model.is_stable and moves > 0.3:
+                assert "packets" not in told
+    assert not [note for note in found.notes if "no cause found" in note]
+    assert all(note in repr(found) for note in found.notes)
+
+
+@every_protocol
+def test_disagreements_on_three_bottlenecks_are_reported(name):
+    found = suite.compared(name)
+    assert [phase.begin for phase in found.phases] == [0.0, PHASE, 2 * PHASE, 3 * PHASE]
+    active = [(0, 2), (0, 1, 2, 4), (0, 1, 2, 3, 4, 5), (0, 2, 3, 5)]
+    assert [tuple(phase.active) for phase in found.phases] == active
+    check_reports(found, [(k * PHASE, (k + 1) * PHASE, flows) for k, flows in enumerate(active)])
+    rates = found.disagreements[found.disagreements["quantity"] == "rate"]
+    if name in AGREEING:
+        assert rates.empty
+        for phase in found.phases:
+            assert phase.rate["packets"] == pytest.approx(phase.equilibrium.rates, rel=0.02)
+            assert phase.rate["fluid"] == pytest.approx(phase.equilibrium.rates, rel=2e-3)
+
+
+@every_protocol
+def test_disagreements_about_a_push_are_reported(name):
+    try:
+        found = suite.compared(name, pushed=True)
+    except (ecc.errors.EccError, ValueError) as error:
+        assert "no equilibrium" in str(error) or "equilibrium is known" in str(error)
+        return
+    check_reports(found, [(0.0, 120.0, range(6))])
+    if name in AGREEING:
+        assert not (found.disagreements["quantity"] == "rate").any()
 
 
 @pytest.mark.parametrize(
