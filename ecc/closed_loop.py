@@ -40,7 +40,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from inspect import signature
 from math import ceil, floor, lcm
 from typing import Any
 
@@ -50,6 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Equilibrium, Protocol
+from ecc.models.declared import Taken, law_arguments
 from ecc.models.equilibria import check_assignment
 from ecc.models.jet import gradient
 from ecc.network import Network
@@ -59,14 +59,23 @@ __all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "ste
 
 _TIMES = ("continuous", "discrete", "hybrid")
 
-
-def law_arguments(law: Any) -> tuple[str, ...]:
-    """Return the names of a law's arguments: what the engine has to supply.
-
-    Parameters
-        law : router or source law.
-    """
-    return tuple(signature(law).parameters)
+_MEASURED = ("y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "p")
+_ONE_CLOCK = "routers and sources have one clock here, whatever clocks and windows of their own they have"
+_TAKEN = Taken(
+    "a linear model",
+    {
+        "router_law": ("R", *_MEASURED), "announce_law": ("R", *_MEASURED),
+        "source_law": ("x", "x_rtt", "R", "R_prev", "D", "T", "p"),
+    },
+    {"combine": None, "scaling_rtt": None},
+    {
+        # who follows whom is given; what waits nowhere is as old at a departure; the mean RTT is that of the flows
+        "priority_law": "", "stamping": "", "rtt_weights": "",
+        **dict.fromkeys(("windowed", "source_clock", "router_clock", "interval_law", "queue_interval_law", "stepping",
+                         "refusal_law"), _ONE_CLOCK),
+    },
+    model="linear model",
+)  # fmt: skip
 
 
 def steps_of(delay: float, interval: float) -> int:
@@ -414,6 +423,7 @@ def linearize(
             raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
+    notes = _TAKEN.check(protocol.linearized)
     T = float(protocol.params()["interval"])
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
@@ -421,16 +431,18 @@ def linearize(
     laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
     if laws.by_flow:
         if time == "discrete":
-            return _sampled_flows(laws, network, T)
+            return _sampled_flows(laws, network, T).with_notes(*notes)
         if time == "hybrid" or laws.remembers or protocol.combine == "sum" or laws.announce is not None:
             raise ValueError(f"{type(protocol).__name__} needs a state for each flow: time must be 'discrete'")
-        return _continuous_flows(laws, network, T)
+        return _continuous_flows(laws, network, T).with_notes(*notes)
     if time == "continuous":
-        return _continuous(laws, T, protocol.reductions.get(approximation or "", "exact"))
+        return _continuous(laws, T, protocol.reductions.get(approximation or "", "exact")).with_notes(*notes)
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
     if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
         raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {phases!r}")
-    return _discrete(laws, T) if time == "discrete" else _hybrid(laws, own[laws.links], offsets[laws.links])
+    if time == "discrete":
+        return _discrete(laws, T).with_notes(*notes)
+    return _hybrid(laws, own[laws.links], offsets[laws.links]).with_notes(*notes)
 
 
 class _Terms:

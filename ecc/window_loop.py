@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -33,12 +32,19 @@ from numpy.typing import NDArray
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.models.base import Protocol
+from ecc.models.declared import Taken, law_arguments
 from ecc.models.jet import gradient
 from ecc.network import Network
 
 __all__ = ["linearize_windows"]
 
-_ARGUMENTS = {"router": ("q", "C", "s", "p"), "source": ("w", "R", "D", "s", "p")}
+_TAKEN = Taken(
+    "a linear model",
+    {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "p")},
+    {"combine": None},
+    {"loss_law": "", "memory_law": ""},  # nothing is lost at a rest
+    model="linear model",
+)
 _EQUAL = 1e-9  # relative: rounding in the equilibrium
 
 
@@ -82,9 +88,7 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
             several queues on a path.
     """
     name = type(protocol).__name__
-    for kind, law in (("router", protocol.router_law), ("source", protocol.source_law)):
-        if unknown := [argument for argument in signature(law).parameters if argument not in _ARGUMENTS[kind]]:
-            raise ValueError(f"{name} has no linear model: its {kind} law asks for {', '.join(unknown)}")
+    _TAKEN.check(protocol)
     point = protocol.equilibrium(network, assignment)
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
@@ -144,7 +148,7 @@ def _groups(
 
 
 def _supply(law: Callable[..., float], **known: Any) -> dict[str, Any]:
-    return {name: known[name] for name in signature(law).parameters}
+    return {name: known[name] for name in law_arguments(law)}
 
 
 def _check_alike(one: _Group, other: _Group) -> None:

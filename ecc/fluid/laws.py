@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ecc.closed_loop import law_arguments
 from ecc.models.base import Protocol
+from ecc.models.declared import law_arguments
 from ecc.native.compile import CompiledHooks, compile_hooks
 
 __all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws"]
@@ -41,15 +41,12 @@ class CompiledLaws:
     flow; `source_remembers`: whether sources do.
 
     Parameters
-        protocol : Protocol. arguments : what the record of a law holds, "result" last.
+        protocol : Protocol, all of whose laws the fluid calls. arguments : what their record holds, "result" last.
     Raises
-        ValueError: a law that asks for something no fluid has. TypeError: a law that cannot be compiled.
+        TypeError: a law that cannot be compiled.
     """
 
     def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
-        refused = f"{type(protocol).__name__} has no fluid model"
-        if not hasattr(protocol, "router_law"):
-            raise ValueError(f"{refused}: it has no router_law and no source_law")
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
             "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,
@@ -58,13 +55,6 @@ class CompiledLaws:
         }  # fmt: skip
         laws = {name: law for name, law in given.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}
-        known = (*arguments[:-1], "p")
-        for name, wanted in self.wants.items():
-            if unknown := [argument for argument in wanted if argument not in known]:
-                raise ValueError(
-                    f"{refused}: its {name} law asks for {', '.join(unknown)}, and what a fluid run has is "
-                    f"{', '.join(known)}"
-                )
         params = protocol.params()
         self.params = np.array(list(params.values()), dtype=float)
         hooks = {name: _hook(name, law, self.wants[name]) for name, law in laws.items()}

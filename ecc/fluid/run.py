@@ -111,12 +111,20 @@ def simulate(
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
     protocol, steady = _responsive(scenario)
     _check_losses(scenario)
-    from ecc.closed_loop import law_arguments
+    from ecc.fluid import declared
+    from ecc.models.declared import law_arguments
 
     windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
     grants = protocol.interval_law is not None and time == "continuous" and clocking == "self"
     if clocking != "self" and not (windows or protocol.windowed):
         raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
+    taken = declared.EQUATIONS if time == "continuous" else declared.RECURRENCE
+    if windows:
+        taken = declared.WINDOWS
+    elif time == "continuous" and protocol.stepping is not None:
+        taken = declared.STEPPED
+    elif grants:
+        taken = declared.GRANTED
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
     if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
@@ -130,6 +138,7 @@ def simulate(
         raise ValueError("acks_of must be None for windows as fluid: the next ACK says what a lost one would have")
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
+    notes = taken.check(protocol)
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
@@ -162,22 +171,22 @@ def simulate(
     report = progress or (lambda share: None)
     if windows:
         outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, clocking == "self", scenario.seed)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
-    if time == "continuous" and protocol.stepping is not None:
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+    if taken is declared.STEPPED:
         ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
         outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
-    if grants:
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+    if taken is declared.GRANTED:
         ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
         outcome = run_granted(protocol, fluid, samples, point, 1.0 + push, report, ticks)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     laws = CompiledLaws(protocol)
     beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
     if time == "continuous":
         outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
         outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table)
-    return _trajectory(scenario, fluid, outcome, process_time() - begun, time)
+    return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
 
 
 def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
@@ -218,7 +227,9 @@ def _check_losses(scenario: Scenario) -> None:
             raise ValueError(f"kind must be 'data' or 'all' for a fluid run, got 'ack' (impairments[{index}])")
 
 
-def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str) -> Trajectory:
+def _trajectory(
+    scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str, notes: tuple[str, ...]
+) -> Trajectory:
     from ecc import __version__
 
     crosses = np.array([[link in route for link in range(fluid.n_links)] for route in fluid.routes], dtype=float)
@@ -249,7 +260,7 @@ def _trajectory(scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, secon
         "lost": fluid.spread(outcome.lost) / 8.0,
         "retransmitted": np.zeros(len(begin)),
     }
-    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}
+    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped, "notes": notes}
     attributes = {
         "engine": "fluid",
         "time": time,

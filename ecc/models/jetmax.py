@@ -139,6 +139,7 @@ class JetMax(Protocol):
     basic_rate: float = 10e6
     transport: str | None = None
 
+    stamping = "arrival"
     times = ("discrete",)
     affine = True
     header_bytes = (32, 32)  # EVAL sec. 3
@@ -161,7 +162,7 @@ class JetMax(Protocol):
         return (p.gamma * C - u) / N
 
     @staticmethod
-    def loss_law(y: Any, C: Any, p: Any) -> Any:
+    def virtual_loss(y: Any, C: Any, p: Any) -> Any:
         """The virtual loss, JETMAX (10), (25); none up to the tolerance."""
         loss = 1.0 - p.gamma * C / max(y, p.gamma * C)
         return loss if loss > p.tolerance else 0.0
@@ -173,11 +174,11 @@ class JetMax(Protocol):
 
     @property
     def priority_law(self) -> Callable[..., float] | None:
-        return self.loss_law if self.bottleneck == "loss" else None
+        return self.virtual_loss if self.bottleneck == "loss" else None
 
     @property
     def refusal_law(self) -> Callable[..., float] | None:
-        return self.loss_law
+        return self.virtual_loss
 
     @property
     def stepping(self) -> Stepping:
@@ -240,7 +241,7 @@ class JetMax(Protocol):
         ]
 
 
-router_law, loss_law, source_law = JetMax.router_law, JetMax.loss_law, JetMax.source_law
+router_law, virtual_loss, source_law = JetMax.router_law, JetMax.virtual_loss, JetMax.source_law
 
 
 def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -300,7 +301,7 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     if link.ticks > 0:
         duration = env.now - link.opened
         u = 8.0 * link.unresponsive / duration
-        link.loss = loss_law(u + 8.0 * link.responsive / duration, env.capacity, p)
+        link.loss = virtual_loss(u + 8.0 * link.responsive / duration, env.capacity, p)
         link.N = link.gaps / duration
         if link.N > 0.0:
             link.g = max(0.0, router_law(u, link.N, env.capacity, p))

@@ -1,0 +1,104 @@
+"""What each fluid takes of a protocol's declaration (`ecc.models.declared`)."""
+
+from __future__ import annotations
+
+from ecc.models.declared import Taken
+
+__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "STEPPED", "WINDOWS"]
+
+_MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
+_ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
+_SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
+
+EQUATIONS = Taken(
+    "a fluid run",
+    {
+        "router_law": ("R", "y", "y_prev", *_MEASURED),
+        "announce_law": ("R", "y", "x", *_MEASURED),
+        "priority_law": ("R", "y", "x", *_MEASURED),
+        "source_law": _SOURCE,
+    },
+    {
+        "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
+        "stamping": None, "windowed": None,
+    },
+    {
+        "interval_law": _ALL_THE_TIME,
+        "queue_interval_law": _ALL_THE_TIME,
+    },
+    without_memory=("y", "x", *_MEASURED),
+    heeded={
+        "router_clock": lambda router, source: "R" not in router,  # of averages
+        "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # of steps from a rate
+        "windowed": lambda router, source: "x" in source or "x_rtt" in source,
+    },
+)  # fmt: skip
+"""Of `ecc.fluid.continuous`."""
+
+RECURRENCE = Taken(
+    "a recurrence",
+    {
+        "router_law": ("R", "y", "y_prev", *_MEASURED),
+        "announce_law": ("R", "y", "y_prev", "x", *_MEASURED),
+        "priority_law": ("R", "y", "y_prev", *_MEASURED),
+        "source_law": _SOURCE,
+    },
+    {"combine": None, "scaling_rtt": None},
+    {
+        "stamping": "",  # waits delay nothing here
+        "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",
+        **dict.fromkeys(
+            (
+                "windowed",
+                "source_clock",
+                "router_clock",
+                "interval_law",
+                "queue_interval_law",
+                "stepping",
+                "refusal_law",
+            ),
+            "routers and sources step once an interval here, whatever clocks and windows of their own they have",
+        ),
+    },
+    without_memory=("y", "y_prev", "x", *_MEASURED),
+)
+"""Of `ecc.fluid.recurrence`: the papers' systems."""
+
+STEPPED = Taken(
+    "a fluid of steps",
+    {
+        "router_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
+        "priority_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
+        "refusal_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
+        "source_law": ("x", "x_rtt", "R", "T", "p"),
+    },
+    {"stepping": None, "stamping": ("arrival",)},
+)
+"""Of `ecc.fluid.stepped`."""
+
+GRANTED = Taken(
+    "a fluid of grants",
+    {
+        "router_law": ("x", "y", "q", "N_all", "C", "d", "T", "p"),
+        "interval_law": ("d", "p"),
+        "queue_interval_law": ("d", "q", "C", "p"),
+        "source_law": ("x", "R", "p"),
+    },
+    {
+        "scaling_rtt": None, "rtt_weights": ("flows",), "router_clock": ("rtt",), "source_clock": ("always",),
+        "windowed": (True,),
+    },
+)  # fmt: skip
+"""Of `ecc.fluid.granted`."""
+
+WINDOWS = Taken(
+    "a fluid of windows",
+    {
+        "router_law": ("y", "q", "q_flow", "loss", "C", "T", "s", "p"),
+        "source_law": ("w", "m", "R", "D", "T", "s", "p"),
+        "loss_law": ("w", "m", "R", "D", "T", "s", "p"),
+        "memory_law": ("w", "m", "R", "D", "T", "s", "p"),
+    },
+    {"combine": None},
+)
+"""Of `ecc.fluid.windows`."""

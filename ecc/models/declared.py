@@ -1,0 +1,131 @@
+"""What an engine takes of what a protocol declares: the rest is refused in one line, or told in a note, never ignored.
+
+An engine writes down, in a `Taken`, which laws it calls with which arguments, and which values of the other entries of
+`Protocol` it acts on. Entries that only packets have (headers, records, retransmission), or that say what is known of a
+protocol without moving it (its linear models, its bounds), are no business of laws; whatever else `Protocol` has, and
+may come to have, is refused where an engine does not name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from ecc.models.base import Protocol
+
+__all__ = ["ENTRIES", "LAWS", "Taken", "law_arguments"]
+
+_PACKETS = (
+    "Header", "LinkState", "FlowState", "asks", "opening_size", "header_bytes", "transport", "min_rto",
+    "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
+)  # fmt: skip
+_KNOWLEDGE = (
+    "times", "affine", "rests", "overloads", "reductions", "linearized", "linear_refusal", "params", "namespace",
+    "rate_range", "equilibrium", "published_bounds",
+)  # fmt: skip
+
+
+def _public() -> Iterator[str]:
+    for name in dict.fromkeys([*Protocol.__annotations__, *vars(Protocol)]):
+        if not name.startswith("_") and name not in (*_PACKETS, *_KNOWLEDGE):
+            yield name
+
+
+ENTRIES = tuple(_public())
+"""The entries of `Protocol` that say how rates, windows and queues move: what an engine has to act on, or refuse."""
+
+LAWS = tuple(name for name in ENTRIES if name.endswith("_law"))
+"""Those of them that are laws."""
+
+
+def law_arguments(law: Any) -> tuple[str, ...]:
+    """Return the names of a law's arguments: what the engine has to supply.
+
+    Parameters
+        law : router or source law.
+    """
+    return tuple(signature(law).parameters)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What an engine takes.
+
+    `engine`, `model`: its name in messages, and what it makes. `laws`: law -> the arguments that it is given. `values`:
+    other entry -> the values that are acted on, None for any; of an entry that is not there it is what `Protocol` has.
+    `instead`: entry -> what the engine has in its place, a note for who runs a protocol that declares it; "" where that
+    is the same thing.
+    `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
+    `heeded`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
+    """
+
+    engine: str
+    laws: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
+    without_memory: tuple[str, ...] | None = None
+    model: str = "fluid model"
+    heeded: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
+
+    def check(self, protocol: Protocol) -> tuple[str, ...]:
+        """Return the notes on what the engine has in the place of what a protocol declares.
+
+        Parameters
+            protocol : Protocol.
+        Raises
+            ValueError: it declares what the engine does not take, or its laws ask for it.
+        """
+        name = type(protocol).__name__
+        notes: list[str] = []
+        if getattr(protocol, "router_law", None) is None:
+            raise ValueError(f"{name} has no {self.model}: it has no router_law and no source_law")
+        if protocol.announce_law is not None and "R" not in law_arguments(protocol.router_law):
+            raise ValueError(
+                f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
+            )
+        asked = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
+        for entry in ENTRIES:
+            value, usual = _declared(protocol, entry)
+            if entry in self.laws:
+                if value is not None:
+                    self._check_arguments(protocol, entry, value)
+            elif value == usual and usual in (self.values.get(entry) or (usual,)):
+                continue
+            elif entry in self.instead:
+                notes.append(self.instead[entry])
+            elif entry in LAWS or callable(value) or not self.heeded.get(entry, _always)(*asked):
+                raise ValueError(f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not heed")
+            else:
+                allowed = self.values.get(entry, (usual,))
+                if allowed is not None and value not in allowed:
+                    shown = " or ".join(map(repr, allowed))
+                    raise ValueError(f"{entry} must be {shown} for {self.engine} of {name}, got {value!r}")
+        return tuple(note for note in dict.fromkeys(notes) if note)
+
+    def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
+        wanted, given = law_arguments(law), self.laws[entry]
+        if entry == "router_law" and "R" not in wanted:
+            given = self.without_memory or tuple(argument for argument in given if argument != "R")
+        if unknown := [argument for argument in wanted if argument not in given]:
+            raise ValueError(
+                f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law asks for "
+                f"{', '.join(unknown)}, and what {self.engine} has is {', '.join(given)}"
+            )
+
+
+def _always(router: tuple[str, ...], source: tuple[str, ...]) -> bool:
+    return True
+
+
+def _declared(protocol: Protocol, entry: str) -> tuple[Any, Any]:
+    """What a protocol has for an entry, and what `Protocol` has; of methods, None for the latter."""
+    base = vars(Protocol).get(entry)
+    value = getattr(protocol, entry, None)
+    if isinstance(base, property):
+        assert base.fget is not None
+        return value, base.fget(protocol)
+    if callable(base):
+        return (None, None) if getattr(type(protocol), entry) is base else (value, None)
+    return value, base

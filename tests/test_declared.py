@@ -1,0 +1,229 @@
+"""Nothing that a protocol declares is ignored: in each engine it changes the run, is refused, or is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc import closed_loop, window_loop
+from ecc.errors import LinearizationError
+from ecc.fluid import declared
+from ecc.models import BIC, FAST, PIQIRCP, QIRCP, XCP, JetMax
+from ecc.models.base import Protocol, Stepping
+from ecc.models.declared import ENTRIES, LAWS, Taken, law_arguments
+
+NETWORK = ecc.Network(
+    links=[ecc.Link("2 Mb/s", "5 ms", buffer="10 kB"), ecc.Link("1.5 Mb/s", "10 ms", buffer="10 kB")],
+    flows=[
+        ecc.Flow([0, 1], access_delay=0.03),
+        ecc.Flow([0], access_delay=0.01, start=0.5),
+        ecc.Flow([1], access_delay=0.1, start=1.0),
+    ],
+)
+ONE_QUEUE = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05, 0.05])
+
+
+def announce_law(R: Any) -> Any:
+    return 0.8 * R
+
+
+def loss_law(w: Any) -> Any:
+    return 0.3 * w
+
+
+def memory_law(w: Any) -> Any:
+    return w
+
+
+def priority_law(y: Any, C: Any) -> Any:
+    return C - y
+
+
+def refusal_law(y: Any, C: Any) -> Any:
+    return y - 0.5 * C
+
+
+def interval_law(d: Any) -> Any:
+    return 0.5 * d
+
+
+def queue_interval_law(d: Any) -> Any:
+    return 3.0 * d
+
+
+DECLARATIONS: dict[str, list[Any]] = {
+    "combine": ["min", "max", "sum"],
+    "router_law": [],  # every engine needs them: their arguments are below
+    "source_law": [],
+    "announce_law": [staticmethod(announce_law)],
+    "loss_law": [staticmethod(loss_law)],
+    "memory_law": [staticmethod(memory_law)],
+    "priority_law": [staticmethod(priority_law)],
+    "refusal_law": [staticmethod(refusal_law)],
+    "interval_law": [staticmethod(interval_law)],
+    "queue_interval_law": [staticmethod(queue_interval_law)],
+    "scaling_rtt": ["max"],
+    "rtt_weights": ["flows", "rates"],
+    "router_clock": ["rtt", "interval"],
+    "source_clock": ["ack", "rtt", "always"],
+    "stamping": ["arrival", "departure"],
+    "stepping": [Stepping((3, 3), False, 0.3)],
+    "windowed": [True, False],
+    "receiver_window": [3000],
+}
+"""Values of every entry that no protocol of `ENGINES` has, or that only some of them have."""
+
+
+def curves(run: Any) -> list[Any]:
+    return [run.rate.values, run.goodput.values, run.queue.values]
+
+
+def fluid(**how: Any) -> Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]:
+    def run(protocol: Protocol) -> tuple[list[Any], tuple[str, ...]]:
+        found = ecc.fluid.simulate(ecc.Scenario(NETWORK, protocol, 3.0), **how)
+        return curves(found), found.notes
+
+    return run
+
+
+def linear(network: ecc.Network, time: str) -> Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]:
+    def run(protocol: Protocol) -> tuple[list[Any], tuple[str, ...]]:
+        system = ecc.linearize(protocol, network, time=time)
+        return [np.array(system.matrices), np.array(system.delays)], system.notes
+
+    return run
+
+
+class Waits(BIC):
+    """Windows that heed waits, losses, and what they remember of them."""
+
+    @staticmethod
+    def router_law(q: Any, C: Any) -> Any:
+        return q / C
+
+    @staticmethod
+    def source_law(w: Any, m: Any, R: Any, s: Any) -> Any:
+        return w + s - 10.0 * s * R + 0.01 * m
+
+
+ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]]] = {
+    "equations": (PIQIRCP, fluid()),
+    "recurrence": (PIQIRCP, fluid(time="discrete")),
+    "stepped": (JetMax, fluid()),
+    "granted": (XCP, fluid()),
+    "windows": (Waits, fluid()),
+    "integrator": (Waits, fluid(clocking="integrator")),
+    "linear continuous": (QIRCP, linear(NETWORK, "continuous")),
+    "linear discrete": (QIRCP, linear(NETWORK, "discrete")),
+    "linear hybrid": (QIRCP, linear(NETWORK, "hybrid")),
+    "linear windows": (FAST, linear(ONE_QUEUE, "continuous")),
+}
+
+SAME = {
+    # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there;
+    # and the mean RTT is that of the flows
+    ("recurrence", "stamping"), ("linear continuous", "stamping"), ("linear discrete", "stamping"),
+    ("linear hybrid", "stamping"), ("linear continuous", "priority_law"), ("linear discrete", "priority_law"),
+    ("linear hybrid", "priority_law"), ("linear continuous", "rtt_weights"), ("linear discrete", "rtt_weights"),
+    ("linear hybrid", "rtt_weights"), ("linear windows", "loss_law"), ("linear windows", "memory_law"),
+}  # fmt: skip
+
+
+@cache
+def plain(engine: str) -> Any:
+    kind, run = ENGINES[engine]
+    return run(kind())
+
+
+def told(engine: str, protocol: Protocol) -> str:
+    """What an engine makes of a protocol: "refused", "noted", "changed" or "ignored"."""
+    try:
+        found, notes = ENGINES[engine][1](protocol)
+    except (ValueError, LinearizationError) as error:
+        assert "\n" not in str(error)
+        return "refused"
+    before, usual = plain(engine)
+    if set(notes) - set(usual):
+        return "noted"
+    same = all(a.shape == b.shape and np.array_equal(a, b) for a, b in zip(found, before, strict=True))
+    return "ignored" if same else "changed"
+
+
+def test_every_entry_of_protocol_is_in_the_table() -> None:
+    assert set(DECLARATIONS) == set(ENTRIES)
+    assert set(LAWS) == {entry for entry in ENTRIES if entry.endswith("_law")}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("entry", DECLARATIONS)
+def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str, engine: str) -> None:
+    kind, _ = ENGINES[engine]
+    usual = getattr(kind(), entry, None)
+    answers = []
+    for value in DECLARATIONS[entry]:
+        if value == usual or (engine, entry) in SAME or (usual is None and value is False):
+            continue
+        if entry in {f.name for f in fields(kind)}:
+            protocol = kind(**{entry: value})
+        else:
+            protocol = type("Declares", (kind,), {entry: value})()
+        answers.append(told(engine, protocol))
+    assert not answers or set(answers) != {"ignored"}, (engine, entry)
+    if (engine, entry) in SAME:  # and these are so because they say so
+        taken: Taken = {
+            "recurrence": declared.RECURRENCE,
+            "linear windows": window_loop._TAKEN,
+        }.get(engine, closed_loop._TAKEN)
+        assert taken.instead[entry] == ""
+
+
+ARGUMENTS = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "D", "T", "w", "m", "s",
+             "q_flow", "loss")  # fmt: skip
+"""All that laws may ask for, by the table of `ecc.models.base`."""
+
+
+def asking(kind: type[Protocol], entry: str, argument: str) -> type[Protocol]:
+    """A protocol like another whose law heeds one more argument."""
+    law = getattr(kind(), entry)
+    own = law_arguments(law)
+    every = ", ".join(dict.fromkeys([*own, argument]))
+    text = (
+        f"def law({every}):\n    return base({', '.join(own)}) * (1.0 + 0.05 * {argument} / (1.0 + abs({argument})))\n"
+    )
+    scope: dict[str, Any] = {"base": law, "__name__": __name__}
+    exec(text, scope)
+    return type("Asks", (kind,), {entry: staticmethod(scope["law"])})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("argument", ARGUMENTS)
+@pytest.mark.parametrize("entry", ["router_law", "source_law"])
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if not engine.startswith("linear")])
+def test_what_a_law_asks_for_changes_the_run_or_is_refused(engine: str, entry: str, argument: str) -> None:
+    assert told(engine, asking(ENGINES[engine][0], entry, argument)()) != "ignored"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (type("Scales", (FAST,), {"scaling_rtt": "max"}),
+         "scaling_rtt must be 'mean' for a fluid of windows of Scales"),
+        (type("Rates", (XCP,), {"rtt_weights": "rates"}),
+         "rtt_weights must be 'flows' for a fluid of grants of Rates"),
+        (type("Refuses", (QIRCP,), {"refusal_law": staticmethod(refusal_law)}),
+         "Refuses has no fluid model: it declares refusal_law, which a fluid run does not heed"),
+        (type("Clocked", (QIRCP,), {"source_clock": "rtt"}),
+         "Clocked has no fluid model: it declares source_clock, which a fluid run does not heed"),
+        (type("Announces", (FAST,), {"announce_law": staticmethod(announce_law)}),
+         "Announces declares announce_law, but its router_law keeps no R: what it returns is announced"),
+    ],
+)  # fmt: skip
+def test_refusals_name_the_entry(kind: type[Protocol], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ecc.fluid.simulate(ecc.Scenario(NETWORK, kind(), 1.0))
