@@ -70,7 +70,7 @@ _TAKEN = Taken(
     {"combine": None, "scaling_rtt": None},
     {
         # who follows whom is given; what waits nowhere is as old at a departure; the mean RTT is that of the flows
-        "priority_law": "", "stamping": "", "rtt_weights": "",
+        "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "",
         **dict.fromkeys(("windowed", "source_clock", "router_clock", "interval_law", "queue_interval_law", "stepping",
                          "refusal_law"), _ONE_CLOCK),
     },
@@ -423,7 +423,7 @@ def linearize(
             raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
-    notes = _TAKEN.check(protocol.linearized)
+    notes = _TAKEN.check(protocol)
     T = float(protocol.params()["interval"])
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):

@@ -53,6 +53,10 @@ def interval_law(d: Any) -> Any:
     return 0.5 * d
 
 
+def opening_rate(self: Protocol, rtt: Any, packet: Any) -> Any:
+    return 7.0 * packet / rtt
+
+
 def queue_interval_law(d: Any) -> Any:
     return 3.0 * d
 
@@ -76,6 +80,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "stepping": [Stepping((3, 3), False, 0.3)],
     "windowed": [True, False],
     "receiver_window": [3000],
+    "opening_rate": [opening_rate],
 }
 """Values of every entry that no protocol of `ENGINES` has, or that only some of them have."""
 
@@ -126,12 +131,12 @@ ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], t
 }
 
 SAME = {
-    # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there;
-    # and the mean RTT is that of the flows
-    ("recurrence", "stamping"), ("linear continuous", "stamping"), ("linear discrete", "stamping"),
-    ("linear hybrid", "stamping"), ("linear continuous", "priority_law"), ("linear discrete", "priority_law"),
-    ("linear hybrid", "priority_law"), ("linear continuous", "rtt_weights"), ("linear discrete", "rtt_weights"),
-    ("linear hybrid", "rtt_weights"), ("linear windows", "loss_law"), ("linear windows", "memory_law"),
+    # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there, all
+    # have long begun, and the mean RTT is that of the flows
+    ("recurrence", "stamping"),
+    *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
+      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate")),
+    ("linear windows", "loss_law"), ("linear windows", "memory_law"),
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ EQUATIONS = Taken(
     },
     {
         "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
-        "stamping": None, "windowed": None,
+        "stamping": None, "windowed": None, "opening_rate": None,
     },
     {
         "interval_law": _ALL_THE_TIME,
@@ -31,6 +31,7 @@ EQUATIONS = Taken(
         "router_clock": lambda router, source: "R" not in router,  # of averages
         "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # of steps from a rate
         "windowed": lambda router, source: "x" in source or "x_rtt" in source,
+        "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
     },
 )  # fmt: skip
 """Of `ecc.fluid.continuous`."""
@@ -43,7 +44,7 @@ RECURRENCE = Taken(
         "priority_law": ("R", "y", "y_prev", *_MEASURED),
         "source_law": _SOURCE,
     },
-    {"combine": None, "scaling_rtt": None},
+    {"combine": None, "scaling_rtt": None, "opening_rate": None},
     {
         "stamping": "",  # waits delay nothing here
         "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",

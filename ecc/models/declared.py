@@ -22,7 +22,7 @@ _PACKETS = (
     "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (
-    "times", "affine", "rests", "overloads", "reductions", "linearized", "linear_refusal", "params", "namespace",
+    "times", "affine", "rests", "overloads", "reductions", "linear_refusal", "params", "namespace",
     "rate_range", "equilibrium", "published_bounds",
 )  # fmt: skip
 
@@ -88,20 +88,19 @@ class Taken:
         asked = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
         for entry in ENTRIES:
             value, usual = _declared(protocol, entry)
+            allowed = self.values.get(entry, (usual,))
             if entry in self.laws:
                 if value is not None:
                     self._check_arguments(protocol, entry, value)
-            elif value == usual and usual in (self.values.get(entry) or (usual,)):
+            elif value == usual and usual in (allowed or (usual,)):
                 continue
             elif entry in self.instead:
                 notes.append(self.instead[entry])
-            elif entry in LAWS or callable(value) or not self.heeded.get(entry, _always)(*asked):
+            elif not self.heeded.get(entry, _always)(*asked) or (allowed == (usual,) and callable(value)):
                 raise ValueError(f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not heed")
-            else:
-                allowed = self.values.get(entry, (usual,))
-                if allowed is not None and value not in allowed:
-                    shown = " or ".join(map(repr, allowed))
-                    raise ValueError(f"{entry} must be {shown} for {self.engine} of {name}, got {value!r}")
+            elif allowed is not None and value not in allowed:
+                shown = " or ".join(map(repr, allowed))
+                raise ValueError(f"{entry} must be {shown} for {self.engine} of {name}, got {value!r}")
         return tuple(note for note in dict.fromkeys(notes) if note)
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
