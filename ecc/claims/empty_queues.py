@@ -13,11 +13,20 @@ from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import RCP, XCP
 from ecc.network import Network
-from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_growth, measured_boundary, pushed_run
+from ecc.stability import (
+    empty_queue_bound,
+    empty_queue_boundary,
+    empty_queue_cycle,
+    empty_queue_growth,
+    measured_boundary,
+    pushed_run,
+)
 
 ALPHAS = (0.38, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5, 1.54)
 POINTS = ((0.4, 1.0), (1.0, 0.7), (1.0, 1.2), (1.5, 0.135), (1.5, 0.15))
 """Gains of runs: RCP's own, two about the boundary at alpha = 1, two below that of a free queue at alpha = 1.5."""
+CYCLES = (0.9, 1.0, 1.2, 1.4, 1.5)
+"""Of ALPHAS, those at which a periodic motion is proven."""
 PERIOD = 5.0
 """About that of the oscillations, RTTs."""
 
@@ -63,6 +72,14 @@ def open_empty_queue(claim: Claim) -> Finding:
         Measure(f"critical beta at alpha = {a:g}", s, reported=f,
                 note=f"reported: free queue; proven stable below {p:.5g}")
         for a, s, f, p in zip(ALPHAS, switched.tolist(), free.tolist(), proven.tolist(), strict=True)
+    ]  # fmt: skip
+    cycles = {a: empty_queue_cycle(a) for a in CYCLES}
+    measures += [
+        Measure(f"beta at which a periodic motion is proven, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
+                reported=float(switched[ALPHAS.index(a)]),
+                note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
+                "reported: where motions were found to grow")
+        for a, c in cycles.items()
     ]  # fmt: skip
     for a in (0.5, 1.0, 1.5):
         beta = 0.97 * float(switched[ALPHAS.index(a)])
@@ -164,9 +181,10 @@ def open_empty_queue(claim: Claim) -> Finding:
             ),
         ],
         [
-            "Proof: the bound and alpha <= 1/e, any RTTs. Numerical evidence: the switched boundary (two resolutions, "
-            "random histories). A joint spectral radius over arbitrary switching cannot help: it is at least that of "
-            "the free queue.",
+            "Proof: the bound and alpha <= 1/e, any RTTs; at each of the listed beta a motion that does not die out. "
+            "Numerical evidence: that all die out below the switched boundary and some grow above it (two "
+            "resolutions, random histories). A joint spectral radius over arbitrary switching cannot help: it is at "
+            "least that of the free queue.",
             "The loop is that of small deviations, with routers that act all the time. That of XCP is the sum of flows "
             "with equal RTTs; its routers act once a mean RTT, which is not in it.",
         ],

@@ -9,7 +9,8 @@ By question:
     Varying delays: `absolute_radius`, `bears_delays` prove that all sequences are borne; `worst_sequence`,
         `growth_under_delays`, `growth_of_rates` show some that are not, such as `batched_delays`, `held_delays`,
         `worst_delays`.
-    Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`: RCP and XCP where they switch.
+    Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`, `empty_queue_cycle`: RCP and
+        XCP where they switch.
     Networks: `bottleneck_assignment`, `water_filled` say who follows which link; `links_alone`, `mean_rtts` the loop
         of each link alone.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
@@ -18,6 +19,7 @@ By question:
 """
 
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
+from ecc.stability.busy_cycle import EmptyQueueCycle, empty_queue_cycle
 from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.design import Design, LeastDecay, decay_rate, design, least_decay
 from ecc.stability.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
@@ -46,6 +48,7 @@ __all__ = [
     "THEOREMS",
     "BottleneckAssignment",
     "Design",
+    "EmptyQueueCycle",
     "Growth",
     "Hopf",
     "LeastDecay",
@@ -67,6 +70,7 @@ __all__ = [
     "design",
     "empty_queue_bound",
     "empty_queue_boundary",
+    "empty_queue_cycle",
     "empty_queue_growth",
     "growth_of_rates",
     "growth_under_delays",

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 
 from ecc.closed_loop import linearize
+from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
 from ecc.models import RCP
 from ecc.network import Network
-from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_growth, pushed_run
+from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_cycle, empty_queue_growth, pushed_run
+from ecc.stability.busy_cycle import _StepResponse
 
 
 def test_no_beta_is_too_large_where_the_answer_falls():
@@ -103,6 +105,33 @@ def test_boundary():
     found = empty_queue_boundary([0.36, 0.5, 1.0, 1.6])
     assert found.tolist() == pytest.approx([inf, 25.854, 0.95113, 0.0], rel=1e-3)
     assert empty_queue_boundary([1.0], steps=80, seed=5)[0] == pytest.approx(found[2], rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [1.0, 1.5])
+def test_a_proven_periodic_motion_lies_at_the_boundary_of_direct_stepping(alpha):
+    cycle = empty_queue_cycle(alpha)
+    low, high = cycle.beta
+    assert high - low < 4e-4 * low
+    assert low < empty_queue_boundary([alpha], steps=80)[0] < high
+    around = empty_queue_growth(alpha, [0.99 * low, 1.01 * high], steps=80)
+    assert around[0] < 0.0 < around[1]
+
+
+def test_step_response_of_the_proof_solves_its_equation():
+    response, h = _StepResponse(0.8), 1e-3
+    t = np.random.default_rng(0).uniform(1.0, 20.0, 500)
+    start, middle, end = (response(t - 1.0 + part * h) for part in (0.0, 0.5, 1.0))
+    inside = np.floor(t) == np.floor(t + h)  # no kink between
+    rule = -0.8 * h * (start + 4.0 * middle + end) / 6.0  # Simpson's
+    assert (response(t + h) - response(t))[inside] == pytest.approx(rule[inside], abs=1e-13)
+    for order in (0, 1):
+        assert np.all(response.most(t, t + 7 * h, order) + 1e-12 >= np.abs(response(t + 3 * h, order)))
+
+
+def test_a_proof_that_does_not_succeed_says_so():
+    with pytest.raises(ConvergenceError, match="with 60 cells: use more"):
+        empty_queue_cycle(1.0, cells=60)
 
 
 @pytest.mark.slow
