@@ -434,3 +434,48 @@ def test_losses_are_survived():
 def test_bad_parameters_get_one_line(options, message):
     with pytest.raises(ValueError, match=message):
         XCP(**options)
+
+
+def played(network, step, horizon):
+    """Rates after a small deviation from the equilibrium: the laws, delays and signed queues in small steps of time."""
+    p, point, crosses = XCP().namespace(), XCP().equilibrium(network), network.incidence
+    around = np.rint(network.rtts / step).astype(int)
+    back, ahead = (
+        np.nan_to_num(np.rint(a / step)).astype(int) for a in (network.backward_delays, network.forward_delays)
+    )
+    d = [network.rtts[through].mean() for through in crosses.T]
+    full = point.rates @ crosses > network.capacities * (1.0 - 1e-9)
+    start, n = around.max() + 2, round(horizon / step)
+    x, y = np.tile(point.rates, (start + n, 1)), np.tile(point.rates @ crosses, (start + n, 1))
+    q = np.zeros(y.shape)
+    x[:start] *= 1.0 + 1e-4 * np.arange(1, network.n_flows + 1)
+    for t in range(start, start + n):
+        for k in range(network.n_links):
+            y[t, k] = sum(x[t - 1 - ahead[i, k], i] for i in np.flatnonzero(crosses[:, k]))
+        q[t] = q[t - 1] + step * (y[t] - network.capacities) * full
+        for i, flow in enumerate(network.flows):
+            granted = [
+                XCP.router_law(x[t - around[i], i], y[t - back[i, k], k], q[t - back[i, k], k], crosses[:, k].sum(),
+                               network.capacities[k], d[k], 1.0, p)
+                for k in flow.route
+            ]  # fmt: skip
+            x[t, i] = x[t - 1, i] + step * min(granted)
+    return x[start:]
+
+
+def test_bottlenecks_that_are_not_full_have_a_linear_model():
+    """There it said "no equilibrium": without shuffling, a link with room to spare has none."""
+    net = Network.parking_lot(["100 Mb/s", "50 Mb/s"])
+    loads = XCP().equilibrium(net).rates @ net.incidence / net.capacities
+    assert loads == pytest.approx([0.92693, 1.0], abs=1e-5)
+    system = linearize(XCP(), net)
+    seen = played(net, 0.001, 9.0)[2000::50, 0]
+    half = len(seen) // 3
+    rows = np.array([seen[i : i + half] / seen[-1] - 1.0 for i in range(len(seen) - half)])
+    basis = np.linalg.svd(rows, full_matrices=False)[2][:4]
+    step = np.linalg.lstsq(basis[:, :-1].T, basis[:, 1:].T, rcond=None)[0]
+    modes = np.log(np.linalg.eigvals(step).astype(complex)) / 0.05
+    for root in system.roots(3):
+        assert np.abs(modes - root).min() < 0.005
+    unfair = linearize(XCP(), Network.xcp_unfair(3))
+    assert unfair.is_stable and unfair.spectral_abscissa == pytest.approx(-2.1358, abs=1e-4)
