@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ecc.claims.ledger import Claim, Finding
+    from ecc.linear import Switched
     from ecc.models import Protocol
     from ecc.scenario import Scenario
     from ecc.store import Store
@@ -357,6 +358,7 @@ def stability(
                 "stable": bool(system.is_stable),
             }
             | {name: getattr(margins, name) for name in _MARGINS}
+            | _switched(system.switched)
             | {"notes": list(dict.fromkeys((*system.notes, *loss.notes, *margins.notes)))}
         )
     bounds = [vars(bound) for bound in chosen.published_bounds(network)]
@@ -610,13 +612,20 @@ _SHOWN = 20  # rows of flows
 _MARGINS = {"gain_margin": "gain margin", "phase_margin": "phase margin [rad]", "delay_margin": "delay margin"}
 
 
+def _switched(loop: Switched | None) -> dict[str, Any]:
+    """The verdict on the loop that switches at an empty queue, where a model leaves that out."""
+    return {} if loop is None else {"switched_stable": loop.is_stable, "switched": str(loop)}
+
+
 def _notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Notes of linear models, each once with the models that it is about."""
     about: dict[str, list[str]] = {}
     for row in rows:
         for note in row["notes"]:
             about.setdefault(note, []).append(row["model"])
-    return [f"note ({', '.join(models)}): {note}" for note, models in about.items()]
+    lines = [f"note ({', '.join(models)}): {note}" for note, models in about.items()]
+    switched = dict.fromkeys(row["switched"] for row in rows if "switched" in row)
+    return lines + [f"the loop that switches at the empty queue: {verdict}" for verdict in switched]
 
 
 def _stability_tables(result: dict[str, Any]) -> list[Table]:
@@ -627,6 +636,8 @@ def _stability_tables(result: dict[str, Any]) -> list[Table]:
         unit = "s" if row["model"] == "continuous" else "step"
         gain, phase, delay = (f"{row[margin]:.4g}" for margin in _MARGINS)
         state = "stable" if row["stable"] else "unstable"
+        if "switched" in row:  # never the verdict on the protocol
+            state += " with a signed queue"
         models.append(
             (
                 row["model"],

@@ -40,14 +40,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, lcm
+from functools import partial
+from math import ceil, floor, lcm, log
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import LinearizationError
-from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
+from ecc.linear.systems import components, reachable
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken, law_arguments
 from ecc.models.equilibria import check_assignment
@@ -92,6 +94,7 @@ def steps_of(delay: float, interval: float) -> int:
 _ROUTER = ("R", "y", "y_prev", "u", "q", "x")
 _SOURCE = ("x", "x_rtt", "R", "R_prev")
 _AT_REST = 1e-9  # relative: rounding in the equilibrium
+_ALIKE = 0.01  # relative: means of RTTs whose difference is not worth a note
 _MOST_FLOWS = 200  # kinds of flows that have states of their own in continuous time
 
 
@@ -142,7 +145,8 @@ class Linearization:
         queue flows come from.
     `by_flow`: whether the loop needs a state for each flow.
     `remembers`: whether routers have a state. `measures`: whether they respond to the flows that follow them.
-    `notes`: what must be known about the model.
+    `notes`: what must be known about the model. `signed`: shape (K,), links whose queue is heard, is empty at the
+        equilibrium, and is negative at times in the model.
     `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if from none.
     These three are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
     """
@@ -160,6 +164,7 @@ class Linearization:
     measures: bool
     steps_from: str | None
     notes: tuple[str, ...]
+    signed: NDArray[np.bool_]
     equilibrium: Equilibrium
 
 
@@ -200,12 +205,25 @@ def linearize_laws(
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     told = np.zeros(network.n_links)
     notes: list[str] = []
+    averages: list[tuple[float, str]] = []
     for link in links:
         through, followers = crosses[:, link], heard[:, link]
         if mean_rtt is not None:
             d = float(np.asarray(mean_rtt, dtype=float)[link])
         else:
             d = float(rtts[through].max() if protocol.scaling_rtt == "max" else rtts[through].mean())
+            if (
+                protocol.scaling_rtt == "mean"
+                and protocol.rtt_weights == "rates"
+                and "d" in law_arguments(protocol.router_law)
+            ):
+                by_packet = float(np.average(rtts[through], weights=point.rates[through]))
+                if d > 0.0 and abs(by_packet - d) > _ALIKE * d:
+                    averages.append((
+                        abs(log(by_packet / d)),
+                        f"d is the mean RTT over flows, {d:.4g} s at link {link}; over packets, as routers measure it, "
+                        f"it is {by_packet:.4g} s (mean_rtt=)",
+                    ))  # fmt: skip
         if "d" in law_arguments(protocol.router_law) and not d > 0.0:
             raise LinearizationError(f"the router law divides by the RTT, which is {d!r} s (link {int(link)})")
         y, C = float(point.rates[through].sum()), float(network.capacities[link])
@@ -267,7 +285,8 @@ def linearize_laws(
         remembers="R" in routers,
         measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
         steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
-        notes=tuple(notes),
+        notes=(*notes, *([max(averages)[1]] if averages else [])),
+        signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0)) & (delays.waits[links] == 0.0),
         equilibrium=point,
     )  # fmt: skip
 
@@ -395,6 +414,8 @@ def linearize(
         ValueError: an unknown time or approximation, a model or variant that the protocol has not.
         LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
             switches there.
+    Notes: where a law hears a queue that is empty at the equilibrium, the model lets it be negative. The result says so
+        in its `notes`, and `switched` holds the loop that switches there.
     Example
         >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
         True
@@ -428,21 +449,64 @@ def linearize(
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
         raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {intervals!r}")
-    laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
-    if laws.by_flow:
-        if time == "discrete":
-            return _sampled_flows(laws, network, T).with_notes(*notes)
-        if time == "hybrid" or laws.remembers or protocol.combine == "sum" or laws.announce is not None:
-            raise ValueError(f"{type(protocol).__name__} needs a state for each flow: time must be 'discrete'")
-        return _continuous_flows(laws, network, T).with_notes(*notes)
-    if time == "continuous":
-        return _continuous(laws, T, protocol.reductions.get(approximation or "", "exact")).with_notes(*notes)
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
     if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
         raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {phases!r}")
-    if time == "discrete":
-        return _discrete(laws, T).with_notes(*notes)
-    return _hybrid(laws, own[laws.links], offsets[laws.links]).with_notes(*notes)
+    laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
+    name = type(protocol).__name__
+    system: DelaySystem | SampledSystem
+    if laws.by_flow and time == "discrete":
+        system = _sampled_flows(laws, network, T)
+    elif laws.by_flow:
+        if time == "hybrid" or laws.remembers or protocol.combine == "sum" or laws.announce is not None:
+            raise ValueError(f"{name} needs a state for each flow: time must be 'discrete'")
+        system = _continuous_flows(laws, network, T)
+    elif time == "continuous":
+        system = _continuous(laws, T, protocol.reductions.get(approximation or "", "exact"))
+    elif time == "discrete":
+        system = _discrete(laws, T)
+    else:
+        system = _hybrid(laws, own[laws.links], offsets[laws.links])
+    system = system.with_notes(*notes, *laws.notes) if notes or laws.notes else system
+    if not laws.signed.any():
+        return system
+    unconstrained = (
+        f"the queue is unconstrained (signed) in this model: its verdict is not that on {name}, whose loop switches at "
+        "the empty queue (see .switched)"
+    )
+    return system.with_notes(unconstrained).with_switched(partial(_switched, protocol, network, assignment, mean_rtt))
+
+
+def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: Any) -> Switched | None:
+    """The bottlenecks that switch at empty queues, where each is the loop of `ecc.linear.empty_queue`."""
+    T = float(protocol.params()["interval"])
+    laws = linearize_laws(protocol, network, T, assignment, mean_rtt)
+    if protocol.combine == "sum" or laws.announce is not None or not laws.signed.all():
+        return None
+    source, router, rtts = laws.source, laws.router, laws.delays.rtts
+    if laws.remembers:  # routers integrate, sources follow
+        moves = np.zeros((len(laws.links),) * 2, dtype=bool)
+        for link, b, _, _ in laws.paths:
+            moves[link, b] = True
+        plain = laws.steps_from is None and not source["R_prev"].any() and not router["y_prev"].any()
+        apart = len(components(reachable(moves))) == len(moves)
+        if laws.by_flow or not (plain and apart and np.all(router["R"] == 1.0)):
+            return None
+        slopes = router["y"], router["q"]
+    else:  # sources integrate; what routers share out unevenly cancels from the sum
+        alone = len(laws.links) == 1 and laws.heard.all() and np.ptp(rtts) == 0.0
+        if not (alone and laws.steps_from == "x" and np.all(source["x"] == 1.0)):
+            return None
+        slopes = router["y"] + router["x"] / network.n_flows, router["q"]
+    loops = []
+    for k, link in enumerate(laws.links.tolist()):
+        own = laws.heard[:, k]
+        mean = float(rtts[own].mean())
+        alpha, beta = (
+            -(mean**power) * float(source["R"][own].sum()) / T * float(slopes[power - 1][k]) for power in (1, 2)
+        )
+        loops.append(SwitchedLoop(link, alpha, beta, tuple(rtts[own].tolist())))
+    return Switched(tuple(loops))
 
 
 class _Terms:

@@ -10,10 +10,11 @@ from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import FrequencyResponse, Margins
 from ecc.linear.relay import Oscillation, relay_oscillation
 from ecc.linear.sampled import SampledSystem
+from ecc.linear.switched import Switched, SwitchedLoop
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
     "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins",
-    "Oscillation", "SampledSystem", "certify", "characteristic_loci", "crossings", "first_loss", "from_control",
-    "relay_oscillation", "return_ratio", "to_control",
+    "Oscillation", "SampledSystem", "Switched", "SwitchedLoop", "certify", "characteristic_loci", "crossings",
+    "first_loss", "from_control", "relay_oscillation", "return_ratio", "to_control",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from ecc.linear.rootfinding import rightmost, starts
 if TYPE_CHECKING:
     from ecc.linear.certificate import Certificate
     from ecc.linear.margins import FrequencyResponse, Margins
+    from ecc.linear.switched import Switched
 
 __all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
 
@@ -200,6 +201,26 @@ class LinearSystem(ABC):
     def size(self) -> int:
         """Number of states n."""
         return int(self.matrices.shape[1])
+
+    @cached_property
+    def switched(self) -> Switched | None:
+        """The loops that switch at empty queues where this model lets queues be negative, with their verdict.
+
+        None where no queue is signed, or nothing is known about the switched loop.
+        """
+        find: Callable[[], Switched | None] | None = self.__dict__.get("_find_switched")
+        return None if find is None else find()
+
+    def with_switched(self, find: Callable[[], Switched | None]) -> Self:
+        """Return the same system with a function that finds `switched` when it is asked for.
+
+        Parameters
+            find : function without arguments.
+        """
+        other = copy(self)
+        other.__dict__.pop("switched", None)
+        object.__setattr__(other, "_find_switched", find)
+        return other
 
     def with_notes(self, *notes: str) -> Self:
         """Return the same system with further notes, each kept once.

@@ -18,11 +18,11 @@ By question:
     Runs: `pushed_run`, `measured_boundary`, `judge`: does a push grow or die out, and from which gain on.
 """
 
+from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.busy_cycle import EmptyQueueCycle, empty_queue_cycle
 from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.design import Design, LeastDecay, decay_rate, design, least_decay
-from ecc.stability.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.estimates import RttMargin, rtt_margin
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf import Hopf, hopf

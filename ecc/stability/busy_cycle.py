@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.stability.empty_queue import empty_queue_boundary
+from ecc.linear.empty_queue import empty_queue_boundary
 
 __all__ = ["EmptyQueueCycle", "empty_queue_cycle"]
 

@@ -41,9 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from ecc.closed_loop import linearize
-from ecc.models.rcp import RCP
-from ecc.network import Network
+from ecc.linear.continuous import DelaySystem
 
 __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 
@@ -76,7 +74,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     values, counts = np.unique(delays / delays.mean(), return_counts=True)
     if _falls(alpha, values, counts):
         return inf
-    if not linearize(RCP(alpha=alpha, queue_term=False), Network.dumbbell(1e9, delays.tolist())).is_stable:
+    if not DelaySystem(-alpha * counts / len(delays), values).is_stable:
         return 0.0
     finest = max(steps, int(np.ceil(2.0 / values[0])))
     return alpha / _area_above(alpha, values, counts / len(delays), finest) * (1.0 - 1e-9)

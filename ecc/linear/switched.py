@@ -1,0 +1,84 @@
+"""Bottlenecks whose queue is empty at the equilibrium: the loop that a linear model with signed queues leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from ecc.linear.display import Displayed
+from ecc.linear.empty_queue import empty_queue_bound, empty_queue_growth
+
+__all__ = ["Switched", "SwitchedLoop"]
+
+_HISTORIES = 8
+_GROWS = 1e-3  # per mean RTT: a numerical rate of growth below this decides nothing
+
+
+@dataclass(frozen=True)
+class SwitchedLoop(Displayed):
+    """One bottleneck: r' = -alpha mean r(t - D_i) - beta q, q' = mean r(t - D_i), with q >= 0.
+
+    Fields
+        link : its index. alpha, beta : gains in units of the mean RTT. rtts : shape (n_flows,), s, of its flows.
+    """
+
+    link: int
+    alpha: float
+    beta: float
+    rtts: tuple[float, ...]
+
+    @cached_property
+    def bound(self) -> float:
+        """The beta below which the loop is proven stable; 0 where it is unstable without its queue, or not proven."""
+        return empty_queue_bound(self.alpha, self.rtts)
+
+    @cached_property
+    def growth(self) -> float:
+        """The fastest growth of motions from random histories, per mean RTT; nan where RTTs differ."""
+        if len(set(self.rtts)) > 1:
+            return float("nan")
+        return float(empty_queue_growth(np.full(_HISTORIES, self.alpha), np.full(_HISTORIES, self.beta)).max())
+
+    @property
+    def proven(self) -> bool:
+        """Whether the theorem of the empty queue proves it stable."""
+        return 0.0 < self.beta < self.bound
+
+    @property
+    def is_stable(self) -> bool | None:
+        """Whether small deviations die out: proven, or by the growth of motions; None if neither tells."""
+        if self.proven:
+            return True
+        return None if not abs(self.growth) > _GROWS else self.growth < 0.0
+
+    def __str__(self) -> str:
+        gains = f"link {self.link}: alpha {self.alpha:.4g}, beta {self.beta:.4g}"
+        if self.proven:
+            limit = "for every beta > 0" if self.bound == inf else f"below beta = {self.bound:.4g}"
+            return f"{gains}: stable, proven {limit}"
+        if self.is_stable is None:
+            return f"{gains}: undecided (proven stable below beta = {self.bound:.4g})"
+        verdict = "stable" if self.is_stable else "unstable"
+        return f"{gains}: {verdict}, numerically: motions grow by {self.growth:.3g} per RTT"
+
+
+@dataclass(frozen=True)
+class Switched(Displayed):
+    """The bottlenecks of a network where they switch, each a loop of its own, in continuous time.
+
+    For routers that act all the time (control interval -> 0) and deviations that are small beside the equilibrium.
+    """
+
+    loops: tuple[SwitchedLoop, ...]
+
+    @property
+    def is_stable(self) -> bool | None:
+        """Whether every bottleneck is stable; None where that is not known of one and none is unstable."""
+        verdicts = [loop.is_stable for loop in self.loops]
+        return False if False in verdicts else None if None in verdicts else True
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.loops))
