@@ -4,7 +4,9 @@ By question:
 
     Boundaries: `critical_gain`, `stability_map` (over two parameters), `relay_cycle` (of a source that is a relay),
         `hopf` (what waits at the boundary: a small stable cycle, or a large one).
-    RTT mixes: `worst_mix`, `bears_all_mixes`: the mix that loses stability first, among all of one mean.
+    RTT mixes: `worst_mix`, `bears_all_mixes`: the mix that loses stability first, among all of one mean;
+        `local_margin`: whether that is equal RTTs, beside them; `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP,
+        whose shuffling bounds the largest RTT over the mean.
     RTT estimates: `rtt_margin`: how far a router's RTT may be off.
     Varying delays: `absolute_radius`, `bears_delays` prove that all sequences are borne; `worst_sequence`,
         `growth_under_delays`, `growth_of_rates` show some that are not, such as `batched_delays`, `held_delays`,
@@ -27,8 +29,9 @@ from ecc.stability.estimates import RttMargin, rtt_margin
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf import Hopf, hopf
 from ecc.stability.maps import stability_map
-from ecc.stability.mixes import WorstMix, bears_all_mixes, worst_mix
+from ecc.stability.mixes import WorstMix, bears_all_mixes, local_margin, worst_mix
 from ecc.stability.networks import LinkAlone, links_alone, mean_rtts
+from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
 from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
 from ecc.stability.theorems import THEOREMS, Theorem, search
 from ecc.stability.varying import (
@@ -57,6 +60,7 @@ __all__ = [
     "PushedRun",
     "RelayCycle",
     "RttMargin",
+    "RttRatio",
     "RunVerdict",
     "Theorem",
     "WorstMix",
@@ -66,6 +70,7 @@ __all__ = [
     "bears_delays",
     "bottleneck_assignment",
     "critical_gain",
+    "critical_rtt_ratio",
     "decay_rate",
     "design",
     "empty_queue_bound",
@@ -76,9 +81,11 @@ __all__ = [
     "growth_under_delays",
     "held_delays",
     "hopf",
+    "is_stable_up_to_ratio",
     "judge",
     "least_decay",
     "links_alone",
+    "local_margin",
     "mean_rtts",
     "measured_boundary",
     "pushed_run",

@@ -6,7 +6,8 @@ least mean of w D_i with that moment is at most w d (`ecc.stability.mixes`). Wit
     S g(r),   g(r) = (r + 1/r) atan r,   g' = (r + (r^2 - 1) atan r)/r^2 > 0,
 
 so that over a box of frequencies and gains the least S and the least r bound it from below. Boxes are halved until the
-bound exceeds w d on each. Mixes are connected, and no root crosses: all are stable if equal RTTs are.
+bound exceeds w d on each. Mixes are connected, and no root crosses: all are stable if equal RTTs are, which each proof
+below shows too.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ecc.closed_loop import linearize
+from ecc.errors import ConvergenceError
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.network import Network
 
-__all__ = ["averaging_bears_all_mixes", "boundary_bears_all_mixes"]
+__all__ = ["averaging_bears_all_mixes", "boundary_bears_all_mixes", "equal_rtts_threshold"]
 
 _SMALLEST, _MOST = 1e-7, 3_000_000  # relative side of a box, and boxes, after which a proof is given up
 
 
 def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
-    """Return whether a part of the equal-RTT boundary of RCP and XCP, drawn in, is proven stable for every mix.
+    """Return whether a part of the equal-RTT boundary of RCP, drawn in, is proven stable for every mix.
 
     The boundary of the loop with a free queue is alpha = v sin v, beta = v^2 cos v. At (scale alpha, scale^2 beta) and
     w = scale v x, with d = 1, the loop asks for
@@ -53,6 +55,8 @@ def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
     if not 0.0 < low < high < 1.5707:
         raise ValueError(f"low and high must be increasing, > 0 and < pi/2, got {low!r} and {high!r}")
     factor = arb(float(scale))
+    if not factor < 1:  # inside the region of equal RTTs, which is 0 < scale < 1
+        return False
 
     def clear(v0: float, v1: float, x0: float, x1: float) -> bool:
         v = arb(v0).union(arb(v1))
@@ -70,6 +74,88 @@ def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
         return _exceeds(c0.union(c1), s0.union(s1), factor * arb(v1) * arb(x1))
 
     return _covered(clear, (float(low), float(high), 0.0, 1.0))
+
+
+def equal_rtts_threshold() -> tuple[float, float]:
+    """Return two numbers around the alpha from which on equal RTTs are the worst mix for RCP with a queue: proven.
+
+    On the boundary of equal RTTs (alpha = v sin v, beta = v^2 cos v; see boundary_bears_all_mixes, scale 1) the least
+    mean of what the loop asks for exceeds w by F(v, x), w = v x, with F(v, 1) = 0 and (`ecc.stability.mixes`)
+
+        -dF/dx(v, 1) (1 - cos v) = A(v) = (1 - cos v)(v - sin v cos v) - (v - sin v)(1 + cos^2 v).
+
+    In ball arithmetic: A < 0 from v = 1/2 to the threshold and > 0 from there to pi/2. From the threshold to v = 0.98
+    d^2F/dx^2 > 0 for 0.95 <= x <= 1, and from there to pi/2 dF/dx < 0 for 0.85 <= x <= 1; F > 0 for all x from 0.3 to
+    where these begin. By hand: A < 0 for 0 < v <= 1/2, as v - sin v cos v <= 2 v^3/3, 1 - cos v <= v^2/2 and
+    v - sin v >= v^3/6 - v^5/120; and F > 0 for x < 0.3, as there C <= x/(2 sin v) < 0.19 and S <= x/sin v < 0.38
+    (cos^2 v + x^2 sin^2 v is no less than 2 x sin v cos v, nor than its second term), and the least mean is at least
+    (1 - C) atan((1 - C)/S) > 0.9 > pi x/2. So F > 0 for all x < 1 exactly where v is beyond the threshold or at it, and
+    below it F < 0 for some x near 1.
+
+    Returns
+        low, high : the threshold alpha lies between.
+    Raises
+        ConvergenceError: an inequality could not be settled. ImportError: python-flint is not installed.
+    Example
+        >>> low, high = equal_rtts_threshold()
+        >>> round(low, 6), high - low < 1e-12
+        (0.723598, True)
+    """
+    from flint import arb, arb_series, ctx
+
+    def slope(v: Any) -> Any:
+        s, c = v.sin(), v.cos()
+        return (1 - c) * (v - s * c) - (v - s) * (1 + c * c)
+
+    def excess(v: Any, x: Any) -> Any:
+        s, c = v.sin_cos()
+        square = x * x
+        r = (c * c + (s * s - c) * square) / (square * x * s)
+        S = square * x * s / (c * c + s * s * square)
+        return S * ((r * r + 1) * (r.atan() / r)) - x * v
+
+    def positive(a: float, b: float, p: float, q: float) -> bool:
+        return bool(excess(box(a, b), box(p, q)) > 0)
+
+    def of_sign(order: int, sign: int) -> Callable[[float, float, float, float], bool]:
+        def clear(a: float, b: float, p: float, q: float) -> bool:
+            v, x = box(a, b), box(p, q)
+            if not excess(v, x).is_finite():  # too large a box to divide series on
+                return False
+            return bool(sign * excess(v, arb_series([x, 1]))[order] > 0)
+
+        return clear
+
+    def box(a: float, b: float) -> Any:
+        return arb(a).union(arb(b))
+
+    low, high, end = 0.9, 0.93, 1.5707963267948968  # just above pi/2
+    while high - low > 4e-16:
+        middle = 0.5 * (low + high)
+        if slope(arb(middle)) < 0:
+            low = middle
+        elif slope(arb(middle)) > 0:
+            high = middle
+        else:
+            break
+    caps, ctx.cap = ctx.cap, 3
+    try:
+        steps = [
+            bool(slope(arb(low)) < 0 and slope(arb(high)) > 0),
+            _covered(lambda a, b, *_: bool(slope(arb_series([box(a, b), 1]))[1] > 0), (0.85, 0.98, 0.0, 1e-9)),
+            _covered(lambda a, b, *_: bool(slope(box(a, b)) < 0), (0.5, 0.86, 0.0, 1e-9)),
+            _covered(lambda a, b, *_: bool(slope(box(a, b)) > 0), (0.97, end, 0.0, 1e-9)),
+            _covered(positive, (low, 0.98, 0.3, 0.95)),
+            _covered(of_sign(2, 1), (low, 0.98, 0.95, 1.0)),
+            _covered(positive, (0.98, end, 0.3, 0.85)),
+            _covered(of_sign(1, -1), (0.98, end, 0.85, 1.0)),
+        ]
+    finally:
+        ctx.cap = caps
+    if not all(steps):
+        raise ConvergenceError(f"inequalities not settled: {[k for k, held in enumerate(steps) if not held]}", steps)
+    first, last = (arb(v) * arb(v).sin() for v in (low, high))
+    return float(first.lower()), float(last.upper())
 
 
 def averaging_bears_all_mixes(protocol: PIQIRCP, least_mean_rtt: float) -> bool:

@@ -12,10 +12,25 @@ C' - j S' = (C - j S) exp(j a), 0 <= C'^2 + S'^2 <= 1,
 
 Proof: f(x) = (x - a) + b (1 - cos(x - a)) - c sin(x - a), with b, c such that f = f' = 0 at the second value, has f = 0
 at a as well, so that its expectation is E(x - a) less a constant. f' = 1 + (a sinusoid) vanishes twice a period at
-most: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one to the next. The
-mean is raised at will by a far away delay, so a mix of mean d has the root exactly if the least mean is <= w d.
+most: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one to the next. A
+vanishing share of flows with an RTT beyond all bounds raises the mean and leaves the moments, so some mix of mean d has
+the root if the least mean is < w d, and none has if it is > w d.
 
-A loop that is stable at a gain below every such w is stable for all mixes: they are connected, and no root can cross.
+**All mixes of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0) is not
+0): mixes of one mean are convex, and no root can cross. *One of them* is needed: G = -2/(s + 1), d = 0.3 asks for
+moments beyond 1 at every w, so that no mix has a root on the axis, and all have one on the right.
+
+**When equal RTTs are the worst mix of their mean, beside them.** Let a gain be critical for equal RTTs, L = G exp(-s d)
+with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with slope v.
+Where |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...)), whose least mean is
+
+    t - e k(t),   k(t) = (t - sin t)/(1 - cos t),
+
+so that just below w the least mean exceeds w d by (v - k(t) n) (w - w')/w, to first order. If v > k n no other mix has
+a root near j w at this gain; if v < k n some mixes do at smaller gains: nearly all flows at one RTT a little above d,
+the others at 0. (Where |L| rises, n < 0, both sides change their sign; a least RTT a has t - w a in place of t in k.)
+`local_margin` is v - k n. For an integrator n = 1, v = t = pi/2 and k = 0.571: 1. With a queue, alpha = t sin t and
+beta = t^2 cos t: n = 1 + cos^2 t, v = t - sin t cos t.
 """
 
 from __future__ import annotations
@@ -29,12 +44,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from ecc.closed_loop import linearize
+from ecc.closed_loop import law_arguments, linearize
+from ecc.linear import Loss
 from ecc.models.base import Protocol
+from ecc.models.rcp import RCP
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
 
-__all__ = ["WorstMix", "bears_all_mixes", "least_mean", "slack_of_mixes", "worst_mix"]
+__all__ = ["WorstMix", "bears_all_mixes", "least_mean", "local_margin", "slack_of_mixes", "worst_mix"]
 
 _FREQUENCIES = 600  # on which the slack is first looked at
 _GAINS = 30  # below that of equal RTTs, looked at for the first that some mix cannot bear
@@ -49,7 +66,9 @@ class WorstMix:
         value : gain below which every mix is stable.
         equal : critical gain where all RTTs are equal.
         frequency : of the root that crosses [rad/s, or rad/step].
-        rtts : the two RTTs of the worst mix [s]. share : of flows that have the longer one; 1: all are equal.
+        rtts : the two RTTs of the worst mix [s]. share : of flows that have the longer one; 1: all are equal. Where
+            their mean is below that asked for, a vanishing share of flows with RTTs beyond all bounds makes it up:
+            `value` is then a greatest lower bound that no mix reaches.
     """
 
     value: float
@@ -86,7 +105,8 @@ def slack_of_mixes(
         loop : frequencies -> open loop L where all RTTs are `mean_rtt`.
         mean_rtt, least_rtt : floats, s or steps. top : frequency up to which mixes are looked at.
     Returns
-        slack : least mean/(w mean_rtt) over frequencies w; <= 1 where some mix of this mean is not stable.
+        slack : least mean/(w mean_rtt) over frequencies w; <= 1 where some mix of this mean is not stable, > 1 where
+            all are stable or none is (see the module's text).
         frequency : where.
     """
 
@@ -138,19 +158,7 @@ def worst_mix(
         >>> round(worst_mix(QIRCP(), 0.1).value, 6)
         1.570796
     """
-    if time not in ("continuous", "discrete"):
-        raise ValueError(f"time must be 'continuous' or 'discrete', got {time!r}")
-    if not 0.0 <= least_rtt < mean_rtt:
-        raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
-    if protocol.scaling_rtt != "mean":
-        raise ValueError(f"rtt must be 'mean' for a worst mix, got {protocol.scaling_rtt!r}")
-    network = Network.dumbbell(_CAPACITY, [mean_rtt])
-    step = protocol.params()["interval"] if time == "discrete" else 1.0
-    mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
-    least = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
-    equal = critical_gain(protocol, network, parameter, time)
-    if not 0.0 < equal.value < inf:
-        raise ValueError(f"{parameter} must have a critical value > 0 at equal RTTs, got {equal.value:g}")
+    network, equal, mean, least, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     top = np.pi if time == "discrete" else 8.0 * equal.frequency
 
     def slack(gain: float) -> tuple[float, float]:
@@ -177,8 +185,67 @@ def worst_mix(
     return WorstMix(float(high), equal.value, omega, (least * step, longer), float(share))
 
 
+def _at_equal(
+    protocol: Protocol, mean_rtt: float, parameter: str, time: str, least_rtt: float
+) -> tuple[Network, Loss, float, float, float]:
+    """Equal RTTs, where they are lost, the mean and the least delay in the loop's unit of time, and that unit [s]."""
+    if time not in ("continuous", "discrete"):
+        raise ValueError(f"time must be 'continuous' or 'discrete', got {time!r}")
+    if not 0.0 <= least_rtt < mean_rtt:
+        raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
+    if protocol.scaling_rtt != "mean":
+        raise ValueError(f"rtt must be 'mean' for a worst mix, got {protocol.scaling_rtt!r}")
+    if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
+        raise ValueError(f"gamma must be 0 for a worst mix of {type(protocol).__name__}: see critical_rtt_ratio")
+    network = Network.dumbbell(_CAPACITY, [mean_rtt])
+    step = protocol.params()["interval"] if time == "discrete" else 1.0
+    mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
+    least = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
+    equal = critical_gain(protocol, network, parameter, time)
+    if not 0.0 < equal.value < inf:
+        raise ValueError(f"{parameter} must have a critical value > 0 at equal RTTs, got {equal.value:g}")
+    return network, equal, mean, least, step
+
+
+def local_margin(
+    protocol: Protocol,
+    mean_rtt: float,
+    parameter: str = "alpha",
+    time: str = "continuous",
+    least_rtt: float = 0.0,
+) -> float:
+    """Return how far equal RTTs are from being no longer the worst mix of their mean, beside them.
+
+    Implements the local test of the module's text, at the critical gain of equal RTTs.
+
+    Parameters
+        protocol, mean_rtt, parameter, time, least_rtt : as in worst_mix.
+    Returns
+        float: v - k n; > 0: no mix beside equal RTTs is lost before them; < 0: some are.
+    Raises
+        ValueError: as worst_mix.
+    Notes: slopes by central differences of the open loop, right to about 1e-8.
+    Example
+        >>> from ecc.models import QIRCP
+        >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
+        1.0
+    """
+    network, equal, mean, least, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
+    system = linearize(replace(protocol, **{parameter: equal.value}), network, time)
+    step = 1e-5
+    omega = equal.frequency * np.exp(step * np.array([-1.0, 1.0]))
+    values = system.open_loop(np.exp(1j * omega) if time == "discrete" else 1j * omega)
+    slope = complex(np.log(values[1] / values[0])) / (2.0 * step)
+    turned = (equal.frequency * mean, equal.frequency * (mean - least))
+    if turned[0] >= 2.0 * np.pi:  # the same moment has a lesser mean
+        return -inf
+    k = (turned[1] - np.sin(turned[1])) / (1.0 - np.cos(turned[1]))
+    falls = 1.0 if slope.real < 0.0 else -1.0
+    return float(-falls * slope.imag - k * abs(slope.real))
+
+
 def bears_all_mixes(alpha: float, beta: float) -> bool:
-    """Return whether RCP, or XCP, with a free queue is proven stable for every RTT mix, whatever its mean.
+    """Return whether RCP with an unconstrained queue is proven stable for every RTT mix, whatever its mean.
 
     The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
 
@@ -186,7 +253,8 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
 
     ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
     With w = alpha v they depend on v and beta/alpha^2 alone, and their least mean on alpha neither: what is proven for
-    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1.
+    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too, the one mix that is needed.
+    XCP is this loop with gamma = 0 alone (`ecc.stability.rtt_ratio`).
 
     Parameters
         alpha, beta : floats, > 0. Gains, taken as the exact binary numbers that they are.
@@ -195,7 +263,7 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
     Raises
         ValueError: a gain that is not > 0. ImportError: python-flint is not installed.
     Example
-        >>> bears_all_mixes(0.4, 0.226)  # XCP's own
+        >>> bears_all_mixes(0.4, 0.226)
         True
     """
     from flint import arb
@@ -204,6 +272,9 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
         if not gain > 0.0:
             raise ValueError(f"{name} must be > 0, got {gain!r}")
     a, b = arb(float(alpha)), arb(float(beta))
+    equal = linearize(RCP(alpha=float(alpha), beta=float(beta)), Network.dumbbell(_CAPACITY, [1.0]))
+    if equal.certify().stable is not True:
+        return False
 
     def clear(low: float, high: float) -> bool:
         """Whether no mix of mean 1 has a root between two frequencies; both sums grow with w."""

@@ -1,7 +1,8 @@
 """The worst RTT mix of a mean: the moment problem against distributions, linear programs, and exact boundaries."""
 
-from math import pi, sin
+from math import cos, pi, sin
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 
 from ecc.closed_loop import linearize
+from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP
 from ecc.network import Network
-from ecc.stability import bears_all_mixes, critical_gain, worst_mix
-from ecc.stability.mix_proofs import averaging_bears_all_mixes, boundary_bears_all_mixes
-from ecc.stability.mixes import least_mean
+from ecc.stability import bears_all_mixes, critical_gain, local_margin, worst_mix
+from ecc.stability.mix_proofs import averaging_bears_all_mixes, boundary_bears_all_mixes, equal_rtts_threshold
+from ecc.stability.mixes import least_mean, slack_of_mixes
 
 RTTS = st.lists(st.floats(0.002, 2.0), min_size=2, max_size=4)
 
@@ -91,8 +93,78 @@ def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
     assert found.value < kept.value < kept.equal
 
 
+# ---- beside equal RTTs -------------------------------------------------------------------------------------
+
+
+def threshold(v):
+    """A root of this is where equal RTTs begin to be the worst mix of a loop with a queue: alpha = v sin v."""
+    return (v - sin(v)) * (1 + cos(v) ** 2) - (1 - cos(v)) * (v - sin(v) * cos(v))
+
+
+def test_threshold_is_proven_where_the_local_test_changes_its_sign():
+    v = brentq(threshold, 0.5, 1.4, xtol=1e-15)
+    low, high = equal_rtts_threshold()
+    assert low < v * sin(v) < high and high - low < 1e-12
+    assert high < 0.723599 and low > 0.723597  # not 0.7229
+    assert local_margin(RCP(alpha=low - 1e-5), 0.1, "beta") < 0.0 < local_margin(RCP(alpha=high + 1e-5), 0.1, "beta")
+
+
+def test_local_margin_by_hand():
+    v = 1.1
+    k = (v - sin(v)) / (1 - cos(v))
+    wanted = v - sin(v) * cos(v) - k * (1 + cos(v) ** 2)
+    assert local_margin(RCP(alpha=v * sin(v)), 0.3, "beta") == pytest.approx(wanted, rel=1e-6)
+    assert local_margin(QIRCP(), 0.3) == pytest.approx(1.0, rel=1e-6)  # pi/2 - (pi/2 - 1)
+
+
+def test_just_above_0_7229_a_mix_is_lost_before_equal_rtts():
+    """A share of 6e-4 at RTT 0, the others a little above the mean: 50-digit roots by Newton's method."""
+    alpha = 0.7232
+    v = brentq(lambda v: v * sin(v) - alpha, 0.5, 1.4, xtol=1e-16)
+    beta = v * v * cos(v)
+    w = v * (1 - 1e-4)
+    moment = -1 / ((alpha * 1j * w + beta) / (1j * w) ** 2)
+    mean, second, share = (float(x) for x in least_mean(moment))
+    assert mean < w  # of mean RTT below 1 already
+    with mpmath.workdps(50):
+        x = mpmath.mpf(second) / w
+        p = 1 / x  # of mean 1
+
+        def loop(s, factor):
+            return s * s + (alpha * s + factor * beta) * (1 - p + p * mpmath.exp(-s * x))
+
+        grows = mpmath.findroot(lambda s: loop(s, mpmath.mpf(1)), 1j * v)
+        assert abs(grows.imag - v) < 1e-2 and grows.real > 0
+    assert worst_mix(RCP(alpha=0.72365), 1.0, "beta").share == 1.0
+
+
+def test_equal_rtts_are_not_the_worst_of_piqi_rcp_with_a_strong_lead():
+    """tau = (0.999, 3), 30 ms: equal RTTs are lost at 0.33547, RTTs of 0, 45, 45 ms at 0.30051."""
+    protocol = PIQIRCP(tau1=0.999, tau2=3.0)
+    equal = critical_gain(protocol, net([0.03] * 3), "alpha", certify=True)
+    mixed = critical_gain(protocol, net([0.0, 0.045, 0.045]), "alpha", certify=True)
+    assert equal.certified[0] == pytest.approx(0.33547, abs=1e-5)
+    assert mixed.certified[1] == pytest.approx(0.30051, abs=1e-5)
+    assert worst_mix(protocol, 0.03).value < mixed.value < equal.value
+    assert local_margin(protocol, 0.03) < 0.0 < local_margin(PIQIRCP(), 0.03)
+
+
+def test_one_stable_mix_is_needed():
+    """G = -2/(s + 1), d = 0.3: no mix has a root on the axis, and all are unstable."""
+
+    def open_loop(w):
+        return -2.0 / (1j * w + 1.0) * np.exp(-0.3j * w)
+
+    assert slack_of_mixes(open_loop, 0.3, top=50.0)[0] > 1.0
+    for rtts in ([0.3], [0.0, 0.6], [0.0, 0.15, 0.75]):
+        loop = DelaySystem([-1.0, *[2.0 / len(rtts)] * len(rtts)], [0.0, *rtts])
+        assert not loop.is_stable and loop.spectral_abscissa > 0.4
+    assert DelaySystem([-1.0, 2.0], [0.0, 0.3]).spectral_abscissa == pytest.approx(0.647, abs=1e-3)
+    assert not boundary_bears_all_mixes(1.5, 1.0, 1.1)  # beyond the region of equal RTTs
+
+
 def test_proof_for_every_mix():
-    assert bears_all_mixes(0.4, 0.226)  # XCP
+    assert bears_all_mixes(0.4, 0.226)
     assert not bears_all_mixes(0.4, 1.0)  # RCP: not even equal RTTs
     assert not bears_all_mixes(0.2875, 0.2571)
     edge = worst_mix(RCP(alpha=0.2875), 0.1, "beta").value
@@ -142,6 +214,8 @@ def test_other_refusals():
         worst_mix(RCP(beta=1.0), 0.1)
     with pytest.raises(ValueError, match="beta must be > 0, got 0.0"):
         bears_all_mixes(0.4, 0.0)
+    with pytest.raises(ValueError, match="gamma must be 0 for a worst mix of XCP: see critical_rtt_ratio"):
+        worst_mix(XCP(), 0.1, "beta")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
         boundary_bears_all_mixes(0.0, 0.1, 0.2)
     with pytest.raises(ValueError, match="low and high must be increasing, > 0 and < pi/2, got 0.3 and 0.2"):
