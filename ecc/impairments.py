@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ecc.network import Network, from_table, to_table
-from ecc.quantity import Quantity, as_count, as_number, as_rate, as_time
+from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_time
 
 __all__ = [
     "CapacitySchedule", "DelaySpikes", "Impairment", "Jitter", "RandomLoss", "check_impairments",
@@ -82,7 +82,7 @@ class DelaySpikes:
         lo, hi = _range(self.every, "every")
         object.__setattr__(self, "every", _ordered((as_count(lo, "every", minimum=1), as_count(hi, "every")), "every"))
         object.__setattr__(self, "delay", _times(self.delay))
-        object.__setattr__(self, "between", as_time(self.between, "between"))
+        object.__setattr__(self, "between", as_delay(self.between, "between"))
         _place(self)
 
 
@@ -255,4 +255,4 @@ def _ordered(given: tuple[Any, Any], name: str) -> tuple[Any, Any]:
 
 def _times(given: Any) -> tuple[float, float]:
     lo, hi = _range(given, "delay")
-    return _ordered((as_time(lo, "delay"), as_time(hi, "delay")), "delay")
+    return _ordered((as_delay(lo, "delay"), as_delay(hi, "delay")), "delay")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.quantity import Quantity, as_count, as_rate, as_size, as_time
+from ecc.quantity import LONGEST_DELAY, Quantity, as_count, as_delay, as_rate, as_size, as_time
 
 __all__ = ["Flow", "Link", "Network"]
 
@@ -46,7 +46,7 @@ class Link:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "capacity", as_rate(self.capacity, "capacity"))
-        object.__setattr__(self, "delay", as_time(self.delay, "delay"))
+        object.__setattr__(self, "delay", as_delay(self.delay, "delay"))
         if self.buffer is not None:
             object.__setattr__(self, "buffer", as_size(self.buffer, "buffer"))
         if self.buffer_packets is not None:
@@ -95,7 +95,7 @@ class Flow:
                 raise ValueError(f"stop must be > start ({self.start:g} s), got {self.stop:g} s")
         if self.size is not None:
             put("size", as_size(self.size, "size"))
-        put("access_delay", as_time(self.access_delay, "access_delay"))
+        put("access_delay", as_delay(self.access_delay, "access_delay"))
         put("packet_size", _sizes(self.packet_size))
         if self.reverse is not None:
             put("reverse", _links_of(self.reverse, "reverse"))
@@ -103,7 +103,7 @@ class Flow:
             if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
                 raise ValueError(f"delayed_acks must be (packets, time), got {self.delayed_acks!r}")
             packets, wait = self.delayed_acks
-            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_time(wait, "delayed_acks")))
+            put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_delay(wait, "delayed_acks")))
 
     @property
     def largest_packet(self) -> int:
@@ -163,7 +163,7 @@ class Network:
             self.check_flow(flow, f"flow {index}")
 
     def check_flow(self, flow: Flow, name: str) -> None:
-        """Refuse a flow that does not fit: that uses unknown links, or has packets larger than a buffer.
+        """Refuse a flow that does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
 
         Parameters
             flow : Flow. name : what to call it in the message.
@@ -174,6 +174,9 @@ class Network:
             for link in getattr(flow, way) or ():
                 if link >= len(self.links):
                     raise ValueError(f"{way} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
+        way = flow.access_delay + max(self._along(flow.route), self._along(flow.reverse or ()))
+        if way >= LONGEST_DELAY:
+            raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {way:g} s")
         for link in flow.route:
             buffer = self.links[link].buffer
             if buffer is not None and buffer < flow.largest_packet:
@@ -287,10 +290,10 @@ class Network:
         """
         if isinstance(rtts, str) or not isinstance(rtts, Iterable):
             raise TypeError(f"rtts must be a sequence of times, got {rtts!r}")
-        times = [as_time(rtt, "rtts") for rtt in rtts]
+        times = [as_delay(rtt, "rtts") for rtt in rtts]
         if not times:
             raise ValueError("rtts must name at least one flow, got []")
-        one_way = min(times) / 2.0 if delay is None else as_time(delay, "delay")
+        one_way = min(times) / 2.0 if delay is None else as_delay(delay, "delay")
         if min(times) < 2.0 * one_way * (1.0 - 1e-12):
             raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {min(times):g} s")
         lists: dict[str, Sequence[Quantity]] = {}

@@ -10,10 +10,25 @@ import math
 import numbers
 from typing import Any, TypeAlias
 
-__all__ = ["Quantity", "as_count", "as_number", "as_rate", "as_size", "as_time"]
+__all__ = [
+    "LONGEST_DELAY",
+    "LONGEST_TIME",
+    "Quantity",
+    "as_count",
+    "as_delay",
+    "as_number",
+    "as_rate",
+    "as_size",
+    "as_time",
+]
 
 Quantity: TypeAlias = Any
 """A number in the base unit or a string with a unit."""
+
+LONGEST_TIME = 4e6
+"""Times are below it [s]: 46 days, as the clock of packets, picoseconds in 64 bits, holds them with room for sums."""
+LONGEST_DELAY = 1e6
+"""The same of delays and waits, several of which add up."""
 
 _RATE = {"b/s": 1.0, "bit/s": 1.0, "bps": 1.0, "bits/s": 1.0, "B/s": 8.0, "byte/s": 8.0}
 _TIME = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
@@ -87,22 +102,37 @@ def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:
     return rate
 
 
-def as_time(value: Quantity, field: str, *, positive: bool = False) -> float:
-    """Return a time in seconds, >= 0 (> 0 with `positive=True`); `"50 ms"` is understood.
+def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float = LONGEST_TIME) -> float:
+    """Return a time in seconds, >= 0 (> 0 with `positive=True`) and below a limit; `"50 ms"` is understood.
+
+    Parameters
+        value : number [s] or string. field : name for the message. positive : zero is refused. limit : s.
+    """
+    time = as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
+    if time >= limit:
+        raise ValueError(f"{field} must be < {limit:g} s, which the clock holds, got {value!r}")
+    return time
+
+
+def as_delay(value: Quantity, field: str, *, positive: bool = False) -> float:
+    """Return a delay in seconds, as `as_time`: several of them add up, so that the limit is lower.
 
     Parameters
         value : number [s] or string. field : name for the message. positive : zero is refused.
     """
-    return as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
+    return as_time(value, field, positive=positive, limit=LONGEST_DELAY)
 
 
 def as_size(value: Quantity, field: str) -> int:
-    """Return a size in whole bytes, > 0; `"1.25 MB"` is understood.
+    """Return a size in bytes, >= 1, to the nearest whole number; `"1.25 MB"` is understood.
 
     Parameters
         value : number [bytes] or string. field : name for the message.
     """
-    return round(as_number(value, field, "bytes", _SIZE, positive=True))
+    size = as_number(value, field, "bytes", _SIZE, minimum=1.0)
+    if size > 2.0**62:
+        raise ValueError(f"{field} must be <= 2^62 bytes, got {value!r}")
+    return round(size)
 
 
 def as_count(value: Any, field: str, *, minimum: int = 0) -> int:

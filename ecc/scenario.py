@@ -137,6 +137,14 @@ class Scenario:
         given = np.array(self.phases, dtype=float)[links]
         return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
 
+    def n_samples(self, period: float) -> int:
+        """Return how many whole periods the duration has, rounding aside.
+
+        Parameters
+            period : s, > 0.
+        """
+        return int(self.duration / period * (1.0 + 1e-15) + 1e-9)
+
     @property
     def assigned(self) -> NDArray[np.int64] | None:
         """The fixed bottleneck assignment as an array, or None."""

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.quantity import Quantity, as_count, as_number, as_rate, as_size, as_time
+from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
 
 __all__ = [
     "ACCEPTOR", "INITIATOR", "ConnectionVector", "Synthetic", "Unit", "offered_load", "read_vectors", "response_times",
@@ -99,7 +99,7 @@ class ConnectionVector:
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
         put("start", as_time(self.start, "start"))
-        put("rtt", as_time(self.rtt, "rtt"))
+        put("rtt", as_delay(self.rtt, "rtt"))
         put("units", tuple(self.units))
         if not self.units or not all(isinstance(unit, Unit) for unit in self.units):
             raise ValueError(f"units must be one Unit or more, got {self.units!r}")
@@ -431,7 +431,7 @@ class Synthetic:
         put = partial(object.__setattr__, self)
         put("rate", as_number(self.rate, "rate", positive=True))
         put("exchanges", as_number(self.exchanges, "exchanges", minimum=1.0))
-        put("rtt_median", as_time(self.rtt_median, "rtt_median", positive=True))
+        put("rtt_median", as_delay(self.rtt_median, "rtt_median", positive=True))
         for name in ("request_median", "response_median"):
             put(name, as_size(getattr(self, name), name))
         for name in ("request_spread", "response_spread", "rtt_spread"):

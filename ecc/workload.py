@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.network import Flow, from_table, to_table
-from ecc.quantity import Quantity, as_count, as_number, as_rate, as_size, as_time
+from ecc.quantity import LONGEST_TIME, Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
 from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, read_vectors, thin, write_vectors
 
 __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
@@ -191,7 +191,7 @@ class Arrivals:
             block = _drawn(starts)
             if self.mean_size is not None:
                 sizes = _amounts(amounts, self.mean_size, self.distribution, self.shape, len(starts))
-                block["size"] = np.maximum(1, np.rint(sizes))
+                block["size"] = np.clip(np.rint(sizes), 1.0, 2.0**62)
             elif self.mean_duration is not None:
                 durations = _amounts(amounts, self.mean_duration, self.distribution, self.shape, len(starts))
                 block["stop"] = starts + durations
@@ -468,10 +468,10 @@ def _putter(item: Any) -> Any:
     return lambda name, value: object.__setattr__(item, name, value)
 
 
-def _range(given: Any, name: str) -> tuple[float, float]:
+def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{name} must be (lowest, highest), got {given!r}")
-    times = tuple(as_time(time, name) for time in given)
+    times = tuple(read(time, name) for time in given)
     if len(times) != 2 or times[0] > times[1]:
         raise ValueError(f"{name} must be (lowest, highest), got {given!r}")
     return times[0], times[1]
@@ -499,7 +499,12 @@ def _check_common(item: Any) -> None:
         if item.stop <= item.start:
             raise ValueError(f"stop must be > start ({item.start:g} s), got {item.stop:g} s")
     is_range = not isinstance(item.access_delay, str) and isinstance(item.access_delay, Iterable)
-    put("access_delay", (_range if is_range else as_time)(item.access_delay, "access_delay"))
+    put(
+        "access_delay",
+        _range(item.access_delay, "access_delay", as_delay)
+        if is_range
+        else as_delay(item.access_delay, "access_delay"),
+    )
     template = Flow(item.route, packet_size=item.packet_size, reverse=item.reverse)
     for name in ("route", "packet_size", "reverse"):
         put(name, getattr(template, name))
@@ -537,6 +542,7 @@ def _uniform(rng: np.random.Generator, given: Any, n: int) -> NDArray[np.float64
 def _of_kinds(stream: Iterator[NDArray[np.void]], kinds: NDArray[np.int64]) -> Iterator[NDArray[np.void]]:
     for block in stream:
         block["kind"] = kinds[block["kind"]]
+        block["stop"][block["stop"] >= LONGEST_TIME] = math.inf  # no run gets there
         yield block
 
 

@@ -96,7 +96,7 @@ def test_proportional_fairness_on_random_networks():
         (lambda: Link("10 parsec"), "capacity must have one of the units"),
         (lambda: Link("fast"), "capacity must be a number with a unit such as bit/s, got 'fast'"),
         (lambda: Link(1e6, "-1 ms"), "delay must be >= 0 s, got '-1 ms'"),
-        (lambda: Link(1e6, 0.0, 0), "buffer must be > 0 bytes, got 0"),
+        (lambda: Link(1e6, 0.0, 0), "buffer must be >= 1 bytes, got 0"),
         (lambda: Link(1e6, 0.0, None, 0), "buffer_packets must be >= 1, got 0"),
         (
             lambda: Flow([0], packet_size=(1500, 40)),
@@ -111,7 +111,26 @@ def test_proportional_fairness_on_random_networks():
         (lambda: Flow([0, 0]), "route must cross a link at most once"),
         (lambda: Flow([-1]), "route must be >= 0, got -1"),
         (lambda: Flow([0], start=5.0, stop=5.0), r"stop must be > start \(5 s\), got 5 s"),
-        (lambda: Flow([0], packet_size=0), "packet_size must be > 0 bytes"),
+        (lambda: Flow([0], packet_size=0), "packet_size must be >= 1 bytes"),
+        (lambda: Flow([0], packet_size=(0.4, 1000)), "packet_size must be >= 1 bytes, got 0.4"),
+        (lambda: Flow([0], size=0.4), "size must be >= 1 bytes, got 0.4"),
+        (lambda: Flow([0], size="4 bits"), "size must be >= 1 bytes, got '4 bits'"),
+        (lambda: Flow([0], size=1e19), r"size must be <= 2\^62 bytes, got 1e\+19"),
+        (lambda: Flow([0], start=5e6), r"start must be < 4e\+06 s, which the clock holds, got 5000000\.0"),
+        (lambda: Flow([0], stop="2000 h"), r"stop must be < 4e\+06 s, which the clock holds, got '2000 h'"),
+        (
+            lambda: Flow([0], access_delay=1e6),
+            r"access_delay must be < 1e\+06 s, which the clock holds, got 1000000\.0",
+        ),
+        (
+            lambda: Flow([0], delayed_acks=(2, 2e6)),
+            r"delayed_acks must be < 1e\+06 s, which the clock holds, got 2000000\.0",
+        ),
+        (lambda: Network.dumbbell(1e6, [3e6]), r"rtts must be < 1e\+06 s, which the clock holds, got 3000000\.0"),
+        (
+            lambda: Network([Link(1e6, 6e5)] * 2, [Flow([0, 1])]),
+            r"delays of flow 0 must add up to < 1e\+06 s one way, got 1\.2e\+06 s",
+        ),
         (lambda: Network([Link(1e6)], [Flow([1])]), r"route must use links 0 to 0, got 1 \(flow 0\)"),
         (
             lambda: Network([Link(1e6, 0, 500)], [Flow([0])]),

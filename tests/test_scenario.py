@@ -75,6 +75,8 @@ def test_toml_takes_units_and_spellings():
         ('duration = "10 s"', "", "scenario lacks the key 'duration'"),
         ('duration = "10 s"', "duration = 0", "duration must be > 0 s, got 0"),
         ('duration = "10 s"', "duration = 1\nseed = 18446744073709551616", r"seed must be < 2\^64, got 184467"),
+        ('duration = "10 s"', "duration = 5e6", r"duration must be < 4e\+06 s, which the clock holds, got 5000000\.0"),
+        ('delay = "50 ms"', "delay = 1e6", r"delay must be < 1e\+06 s, which the clock holds, got 1000000\.0"),
         ('duration = "10 s"', "duration = 1\nspeed = 3", "scenario has no key 'speed'"),
         ('duration = "10 s"', "duration = ", "scenario is not valid TOML"),
     ],

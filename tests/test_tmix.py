@@ -139,7 +139,7 @@ def test_what_is_wrong_and_in_which_line(text, message):
     ("make", "message"),
     [
         (lambda: Unit(2, 5), r"sender must be 0 \(initiator\) or 1 \(acceptor\), got 2"),
-        (lambda: Unit(0, 0), "size must be > 0 bytes, got 0"),
+        (lambda: Unit(0, 0), "size must be >= 1 bytes, got 0"),
         (lambda: Unit(0, 5, -1.0), "wait must be >= 0 s, got -1"),
         (lambda: ConnectionVector(0.0, 0.1, []), "units must be one Unit or more, got "),
         (lambda: ConnectionVector(0.0, 0.1, [Unit(0, 5)], losses=(0.0, 1.5)), "losses must be from 0 to 1, got"),

@@ -125,6 +125,9 @@ def test_workloads_survive_toml():
         ({"duration": (3.0, 1.0)}, r"duration must be \(lowest, highest\), got"),
         ({"duration": (1.0, 3.0), "shape": 2.0}, "distribution and shape must be None for duration"),
         ({"mean_duration": 0.0}, "mean_duration must be > 0 s"),
+        ({"mean_duration": 1e7}, r"mean_duration must be < 4e\+06 s, which the clock holds, got 10000000\.0"),
+        ({"mean_size": 1, "access_delay": (0.0, 1e6)}, r"access_delay must be < 1e\+06 s"),
+        ({"mean_size": 0.4}, "mean_size must be >= 1 bytes, got 0.4"),
     ],
 )
 def test_bad_arrivals_are_refused_in_one_line(fields, message):

@@ -98,7 +98,7 @@ def simulate(
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     width = as_time(sample, "sample", positive=True)
-    rows = int(scenario.duration / width + 1e-9)
+    rows = scenario.n_samples(width)
     if rows < 1:
         raise ValueError(f"sample must be <= duration ({scenario.duration:g} s), got {width:g} s")
     push = as_number(perturb, "perturb")

@@ -19,7 +19,7 @@ from ecc.allocation import proportional
 from ecc.errors import LinearizationError
 from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.network import Network
-from ecc.quantity import as_count
+from ecc.quantity import Quantity, as_count, as_delay
 
 Loop = Callable[[Any], NDArray[np.complex128]]
 
@@ -92,7 +92,7 @@ class WindowProtocol(Protocol):
     transport: str = "newreno"
     initial: float | None = None
     receiver_window: int = 0
-    min_rto: float = 1.0
+    min_rto: Quantity = 1.0
 
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
@@ -107,7 +107,7 @@ class WindowProtocol(Protocol):
         check_choice(self, "transport", ("newreno", "sack"))
         if self.initial is not None:
             check_number(self, initial=None)
-        check_number(self, min_rto=None)
+        object.__setattr__(self, "min_rto", as_delay(self.min_rto, "min_rto", positive=True))
         object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
 
     def params(self) -> dict[str, float]:

@@ -26,7 +26,8 @@ changes by D times the feedback, so increases go with D^2 s/w and decreases with
 
 A flow sends T x/s packets an interval, so sum(X) = N T and sum(s) = y T: this adds up to x' T. What an interval has
 given away is off its account; a router that grants more than the packet may have keeps the rest. The interval T is the
-mean RTT d, an average over flows, as each adds T to sum(X). Q is the lowest queue of the last half RTT or so.
+mean RTT d, an average over flows, as each adds T to sum(X), and at least `least_interval`; where d is less, the law has
+that in its place: what is granted in an interval acts for one. Q is the lowest queue of the last half RTT or so.
 
 With h and the larger of +-phi written out the law is x' = [phi/N - (gamma y d - max(phi, 0)) (x/y - 1/N)]/d^2: as
 x = y/N at an equilibrium with y = C, |phi| is of second order there, and the law has a derivative although h has none.
@@ -274,9 +275,10 @@ class XCP(Protocol):
 
 def shared_out(y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
     """What the rates of all flows together are to gain and to lose in T."""
-    phi = p.alpha * d * (C - y) - p.beta * q
-    h = max(0.0, p.gamma * y * d - abs(phi))
-    return T * (h + max(phi, 0.0)) / (d * d), T * (h + max(-phi, 0.0)) / (d * d)
+    D = max(d, p.least_interval)  # nothing is granted again sooner
+    phi = p.alpha * D * (C - y) - p.beta * q
+    h = max(0.0, p.gamma * y * D - abs(phi))
+    return T * (h + max(phi, 0.0)) / (D * D), T * (h + max(-phi, 0.0)) / (D * D)
 
 
 source_law, time_to_measure, time_to_look = XCP.source_law, XCP.time_to_measure, XCP.time_to_look
@@ -377,7 +379,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """The handshake is over; where an RTT is longer than the first timeout, its packet was sent again."""
+    """The handshake is over; where its answer came later than the first timeout, its packet was sent again."""
     flow.packet = env.packet_size
     set_window(p.initial * env.packet_size + env.in_flight, p, env)
 

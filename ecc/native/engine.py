@@ -69,14 +69,15 @@ FLOW_HOOKS = _hooks("ecc_flow_t")
 
 
 def picoseconds(seconds: ArrayLike) -> Any:
-    """Return times on the engine's clock, int64 picoseconds, to the nearest.
+    """Return times on the engine's clock, int64 picoseconds, to the nearest; ECC_NEVER where that is too far.
 
     Parameters
-        seconds : array of any shape, float, s, from 0 to below 4e6.
+        seconds : array of any shape, float, s, >= 0.
     Returns
         array of the same shape, int64, ps.
     """
-    return np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5).astype(np.int64)
+    ps = np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5)
+    return np.minimum(ps, float(lib.ECC_NEVER)).astype(np.int64)
 
 
 def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:

@@ -14,6 +14,7 @@ from ecc.models.base import TRANSPORTS, Hook, Protocol, check_choice
 from ecc.models.mix import Mix
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
+from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
 
 __all__ = ["Part", "Setup", "prepare", "record_dtype"]
@@ -238,6 +239,8 @@ def _set_clocks(
             if scenario.intervals is not None:
                 part.link_params["interval"] = np.array(scenario.intervals)[links["at"][part.routers]]
             wait = part.link_params["interval"] * phases[part.routers]
+            if not (held + wait < LONGEST_TIME).all():
+                raise ValueError(f"interval must be < {LONGEST_TIME:g} s, which the clock holds, got {wait.max():g} s")
             links["first_interval"][part.routers] = picoseconds(held + wait)
         elif scenario.intervals is not None and (part.protocol.link_hooks() or len(parts) == 1):
             raise ValueError(f"intervals must be None: routers of {type(part.protocol).__name__} have no interval")

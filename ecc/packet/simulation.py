@@ -19,7 +19,17 @@ from ecc import __version__
 from ecc.errors import NativeError
 from ecc.models.base import Hook
 from ecc.models.mix import Mix
-from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, TRANSFER_RESULT, Engine, addresses, bin_edges
+from ecc.native import (
+    FLOW_ENV,
+    FLOW_HOOKS,
+    LINK_ENV,
+    LINK_HOOKS,
+    TRANSFER_RESULT,
+    Engine,
+    addresses,
+    bin_edges,
+    picoseconds,
+)
 from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.prepare import Part, Setup, prepare
@@ -132,7 +142,7 @@ class Run:
         period = as_time(sample, "sample", positive=True)
         if period > scenario.duration:
             raise ValueError(f"sample must be <= the duration ({scenario.duration:g} s), got {period:g} s")
-        self.scenario = scenario
+        self.scenario, self._period = scenario, period
         self.stopped = "paused"
         self._flows_to = None if flows_to is None else _path(flows_to, "flows_to")
         self._setup = prepare(scenario, start, perturb)
@@ -149,7 +159,7 @@ class Run:
         if capture:
             self._setup, self._captures = attach(self._setup, capture)
         self._engine = build_engine(
-            self._setup, scenario, sample=period, n_samples=int(scenario.duration / period + 1e-9),
+            self._setup, scenario, sample=_width(scenario, period), n_samples=scenario.n_samples(period),
             trace=self._options["trace"], histogram=histogram_from is not None,
             memory_limit=self._options["memory_limit"] or 0,
         )  # fmt: skip
@@ -359,7 +369,7 @@ class Run:
             runs[part.flows] = type(part.protocol).__name__
         which = np.where(rows["number"] < setup.n_flows, rows["number"], setup.n_flows + rows["kind"])
         return Trajectory.build(
-            seen["time"],
+            self._period * np.arange(1, len(seen["time"]) + 1),
             {
                 "rate": seen["sent"] * per_second,
                 "goodput": seen["received"] * per_second,
@@ -431,6 +441,14 @@ def _interrupts_noted() -> Iterator[Cancel]:
     finally:
         if mine:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _width(scenario: Scenario, period: float) -> float:
+    """A period of samples for the clock: the last one must not be rounded to behind the end of the run."""
+    count, end = scenario.n_samples(period), picoseconds(scenario.duration)
+    while count * picoseconds(period) > end:
+        period = float(np.nextafter(period - 0.5e-12, 0.0))
+    return period
 
 
 def _path(given: object, name: str) -> Path:

@@ -23,7 +23,8 @@ every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{typ
     [
         (lambda: NewReno(transport="reno"), "transport must be one of 'newreno', 'sack', got 'reno'"),
         (lambda: NewReno(initial=0.0), "initial must be > 0, got 0.0"),
-        (lambda: NewReno(min_rto=-1.0), "min_rto must be > 0, got -1.0"),
+        (lambda: NewReno(min_rto=1e7), r"min_rto must be < 1e\+06 s, which the clock holds, got 10000000\.0"),
+        (lambda: NewReno(min_rto=-1.0), "min_rto must be > 0 s, got -1.0"),
         (lambda: NewReno(receiver_window=-1), "receiver_window must be >= 0, got -1"),
         (lambda: NewReno().mean_rate(1.0, 0.1), "loss must be < 1, got 1.0"),
         (lambda: Vegas(alpha=3.0, beta=2.0), r"beta must be >= alpha \(3 packets\), got 2"),

@@ -406,6 +406,22 @@ def test_bursts_and_pacing():
     assert runs[0].queue_max.max() > 1.3 * runs[1].queue_max.max()
 
 
+@pytest.mark.parametrize("capacity, rtt", [("1 Gb/s", 1e-4), ("10 Gb/s", 1e-6)])
+def test_rtts_below_the_least_interval_overload_nothing(capacity, rtt):
+    """What an interval grants acts for an interval: by the RTT it would be 10 and 1000 times too much."""
+    network = Network.dumbbell(capacity, rtts=[rtt] * 3)
+    run = simulate(Scenario(network, XCP(), 0.2), sample=0.005)
+    load = run.arrival[:, 0] / network.capacities[0]
+    assert load.max() < 1.01 and load[20:].min() > 0.98
+    assert run.queue_max.max() < 10_000
+
+
+def test_an_interval_must_be_on_the_clock():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.1])
+    with pytest.raises(ValueError, match=r"interval must be < 4e\+06 s, which the clock holds, got \d.* s"):
+        simulate(Scenario(network, XCP(interval=1e8), 1.0, phases="equal"))
+
+
 def test_windows_of_one_packet_hold_the_largest():
     network = Network([Link("10 Mb/s", "20 ms")], [Flow([0], packet_size=(40, 1500)) for _ in range(60)])
     run = simulate(Scenario(network, XCP(), 20.0), sample=1.0)

@@ -12,7 +12,7 @@ import pytest
 
 from ecc.errors import EccError, NativeError
 from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
-from ecc.models import QIRCP, RCP
+from ecc.models import QIRCP, RCP, ConstantRate, NewReno
 from ecc.network import Flow, Network
 from ecc.packet import Run, resume, simulate, simulation
 from ecc.packet.prepare import prepare
@@ -30,6 +30,26 @@ MICE = Workload(
     [OnOff([0], 0.2, 0.3, sources=3)],
 )
 SCENARIO = Scenario(NETWORK, RCP(), 6.0, workload=MICE, seed=3)
+
+
+@pytest.mark.parametrize("duration", [0.7, 1.0, 3.0])
+def test_no_part_of_a_duration_loses_its_last_sample(duration):
+    for parts in [*range(1, 60), 997]:  # a sixth of a second is rounded up on the clock
+        run = simulate(Scenario(NETWORK, ConstantRate("0.1 Mb/s"), duration), sample=duration / parts)
+        assert run.rate.shape[0] == parts
+        assert float(run.rate.time[-1]) == pytest.approx(duration, rel=1e-14)
+
+
+def test_transfers_beyond_the_clock_never_stop_and_are_not_cut():
+    """Of some 100 Pareto durations with a mean of 3e6 s some are longer than the clock; of sizes, than 64 bits."""
+    long = Arrivals([0], 0.1, mean_duration=3e6, distribution="pareto", shape=1.2)
+    large = Arrivals([0], 0.1, mean_size=2**61, distribution="pareto", shape=1.01)
+    workload = Workload(arrivals=[long, large])
+    drawn = workload.draw(seed=1, duration=10.0)
+    assert len(drawn) > 150 and any(flow.stop is None and flow.size is None for flow in drawn)
+    assert max(flow.size or 0 for flow in drawn) == 2**62
+    run = simulate(Scenario(NETWORK, NewReno(), 10.0, workload=workload))
+    assert run.is_complete and run.flows["finish"].isna().all() and (run.flows["size"].dropna() > 0).all()
 
 
 def test_a_run_with_transfers_is_that_of_the_twin():
