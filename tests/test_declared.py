@@ -41,6 +41,14 @@ def memory_law(w: Any) -> Any:
     return w
 
 
+def slow_start_law(w: Any) -> Any:
+    return 1.5 * w
+
+
+def decrease_law(w: Any) -> Any:
+    return min(w, 20e3)
+
+
 def priority_law(y: Any, C: Any) -> Any:
     return C - y
 
@@ -66,6 +74,8 @@ DECLARATIONS: dict[str, list[Any]] = {
     "router_law": [],  # every engine needs them: their arguments are below
     "source_law": [],
     "announce_law": [staticmethod(announce_law)],
+    "slow_start_law": [staticmethod(slow_start_law)],
+    "decrease_law": [staticmethod(decrease_law)],
     "loss_law": [staticmethod(loss_law)],
     "memory_law": [staticmethod(memory_law)],
     "priority_law": [staticmethod(priority_law)],
@@ -136,7 +146,7 @@ SAME = {
     ("recurrence", "stamping"),
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate")),
-    ("linear windows", "loss_law"), ("linear windows", "memory_law"),
+    *(("linear windows", entry) for entry in ("slow_start_law", "loss_law", "memory_law")),
 }  # fmt: skip
 
 
@@ -189,7 +199,7 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
 
 
 ARGUMENTS = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "D", "T", "w", "m", "s",
-             "q_flow", "loss")  # fmt: skip
+             "q_flow", "q_mean", "loss", "since")  # fmt: skip
 """All that laws may ask for, by the table of `ecc.models.base`."""
 
 

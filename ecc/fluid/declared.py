@@ -8,6 +8,7 @@ __all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "STEPPED", "WINDOWS"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
+_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "p")
 _SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
 EQUATIONS = Taken(
@@ -95,11 +96,10 @@ GRANTED = Taken(
 WINDOWS = Taken(
     "a fluid of windows",
     {
-        "router_law": ("y", "q", "q_flow", "loss", "C", "T", "s", "p"),
-        "source_law": ("w", "m", "R", "D", "T", "s", "p"),
-        "loss_law": ("w", "m", "R", "D", "T", "s", "p"),
-        "memory_law": ("w", "m", "R", "D", "T", "s", "p"),
+        "router_law": ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "s", "p"),
+        "announce_law": ("R", "y", "q", "q_mean", "C", "T", "p"),
+        **dict.fromkeys(("source_law", "slow_start_law", "decrease_law", "loss_law", "memory_law"), _WINDOW),
     },
-    {"combine": None},
+    {"combine": None, "receiver_window": None},
 )
 """Of `ecc.fluid.windows`."""

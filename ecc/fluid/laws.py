@@ -36,9 +36,9 @@ _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for 
 class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and what they ask for.
 
-    `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `memory`, `interval`, `queue_interval`: addresses, 0
-    where there is no such law. `remembers`: whether routers have a state; `by_flow`: whether they have a voice for each
-    flow; `source_remembers`: whether sources do.
+    `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `memory`, `slow_start`, `decrease`, `interval`,
+    `queue_interval`: addresses, 0 where there is no such law. `remembers`: whether routers have a state; `by_flow`:
+    whether they have a voice for each flow; `source_remembers`: whether sources do.
 
     Parameters
         protocol : Protocol, all of whose laws the fluid calls. arguments : what their record holds, "result" last.
@@ -51,6 +51,7 @@ class CompiledLaws:
             "router": protocol.router_law, "source": protocol.source_law,
             "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,
             "loss": protocol.loss_law, "memory": protocol.memory_law,
+            "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
             "interval": protocol.interval_law, "queue_interval": protocol.queue_interval_law,
         }  # fmt: skip
         laws = {name: law for name, law in given.items() if law is not None}
@@ -64,9 +65,11 @@ class CompiledLaws:
         )
 
         self.router, self.source = self._code["router"], self._code["source"]
-        others = ("announce", "priority", "refusal", "loss", "memory", "interval", "queue_interval")
-        self.announce, self.priority, self.refusal, self.loss, self.memory, self.interval, self.queue_interval = (
-            self._code[name] if name in laws else 0 for name in others
+        self.announce, self.priority, self.refusal, self.loss, self.memory = (
+            self._code[name] if name in laws else 0 for name in ("announce", "priority", "refusal", "loss", "memory")
+        )
+        self.slow_start, self.decrease, self.interval, self.queue_interval = (
+            self._code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
         )
         self.remembers = "R" in self.wants["router"]
         self.by_flow = "x" in self.wants["announce" if self.announce else "router"]

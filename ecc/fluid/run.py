@@ -169,15 +169,15 @@ def simulate(
         point = protocol.equilibrium(scenario.network, scenario.assigned)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
+    ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     if windows:
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, clocking == "self", scenario.seed)
+        clocked = clocking == "self"
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, clocked, scenario.seed)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     if taken is declared.STEPPED:
-        ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
         outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     if taken is declared.GRANTED:
-        ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
         outcome = run_granted(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     laws = CompiledLaws(protocol)
@@ -260,7 +260,8 @@ def _trajectory(
         "lost": fluid.spread(outcome.lost) / 8.0,
         "retransmitted": np.zeros(len(begin)),
     }
-    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped, "notes": notes}
+    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}
+    stats["notes"] = (*notes, *outcome.stats.get("notes", ()))
     attributes = {
         "engine": "fluid",
         "time": time,

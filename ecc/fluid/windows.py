@@ -3,27 +3,34 @@
 For a flow with window w, and a link l of capacity C_l, as cumulative curves of time:
 
     sent(t) = acknowledged(t) + lost(t) + w(t)                       never less than before, lost as far as known
-    w'      = [source_law(w, m, R, D, ...) - w]/D                    from the first ACK on
+    dw      = [law(w, m, R, D, ...) - w] da/w                        da: what is acknowledged
     w, m   <- loss_law(w, m, ...), memory_law(w, m, ...)             at a loss; w stays for the RTT that follows
+    w      <- decrease_law(w, R, since, ...)                         where that is less than w; since = 0
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
     out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
 
-or, where links are taken for integrators of rates (`clocking` "integrator"): sent' = w/D.
+or, where links are taken for integrators of rates (`clocking` "integrator"): sent' = w/D and da = w dt/D. The law is
+`slow_start_law`, if there is one, until it returns no more than w, which w then becomes, or a loss is met; from then on
+`source_law`. A window is sent at once when a flow starts: ACKs come back in trains, at the rate of the bottleneck, and
+slow start sends at twice that rate, so that half a window is queued before windows fill the path, as in packets.
 
 Following what is acknowledged now back along its path, from queue to queue, gives the RTT D with all its queues, what
 was lost beside it, and the feedback R: that of each link's `router_law`, with the queue as it was met, the flow's own
-part of it, the share lost of what came with it, and the arrivals averaged over the control interval before it left. R
-is their sum, the least or the most.
+part of it and the share lost of what came with it. Routers whose laws ask for what is counted over intervals (y,
+q_mean, a state R) work them out at their ticks, and say the same until the next. R is the sum of what links say, the
+least or the most. Between trains nothing is acknowledged, and no law is called.
 
 Random losses take their share of what a link has sent. A flow with a `loss_law` meets a loss whenever it finds that
 queues refused a packet's worth: ACKs clock in as much as has left, so that what a full queue refuses is what windows
 have grown by, each its own part. Of what was lost at random it meets a Poisson process, of one in a packet's worth,
 drawn from the scenario's seed. Then its window jumps and, for an RTT, the recovery, stays, while what else was lost of
-the old window is found out and not heeded. There are no timeouts and no lost retransmissions. `m`, which a flow
-remembers of losses, is 0 before the first.
-The law is that of congestion avoidance: there is no slow start, and losses change windows only as laws say. Curves
-are kept on a grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a jump
-sends comes back with the ACKs, RTT after RTT, as it should. The first window is spread over an RTT.
+the old window is found out and not heeded: as SACK repairs it, in one RTT however much it was. There are no timeouts
+and no lost retransmissions; where these would have mattered, the run has a note. `m`, which a flow remembers of losses,
+is 0 before the first.
+
+Curves are kept on a grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a
+jump sends comes back with the ACKs, RTT after RTT, as it should. What is sent within a step of the grid is spread over
+it: trains shorter than that meet no queue of their own.
 """
 
 from __future__ import annotations
@@ -46,11 +53,14 @@ __all__ = ["WINDOW_ARGUMENTS", "at", "entered", "run_windows"]
 
 FloatArray = NDArray[np.float64]
 
-WINDOW_ARGUMENTS = ("R", "y", "q", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "result")
+WINDOW_ARGUMENTS = ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "since", "result")
 """What laws of window protocols find in their record, and where they leave their result."""
 
-_R, _Y, _Q, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _RESULT = range(len(WINDOW_ARGUMENTS))
+_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _RESULT = range(len(WINDOW_ARGUMENTS))
+_COUNTED, _MET = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # by routers over intervals; by what passes
 _STEPS = 200  # in the shortest RTT
+_HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
+_REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
 _SLICE = 20_000  # steps between two reports of progress
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
 _pointers = unpacker("ff")
@@ -78,11 +88,13 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 
 @entry
 def _advance(
-    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, source: int, loss: int, remember: int,
-    addresses: Any, record: Any, interval: float, first: Any, links: Any, members: Any, forward: Any, backward: Any,
-    wire: Any, kept: Any, start: Any, stop: Any, size: Any, rtt: Any, packet: Any, capacity: Any, served: Any,
-    buffer: Any, window: Any, memory: Any, until: Any, heeded: Any, strayed: Any, draws: Any, losses: Any, into: Any,
-    out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any, offered: Any, clocked: int,
+    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, announce: int, source: int,
+    slow_start: int, decrease: int, loss: int, remember: int, addresses: Any, record: Any, interval: float, first: Any,
+    links: Any, members: Any, forward: Any, backward: Any, wire: Any, kept: Any, start: Any, stop: Any, size: Any,
+    limit: float, packet: Any, capacity: Any, served: Any, buffer: Any, window: Any, opening: Any, decreased: Any,
+    acked: Any, memory: Any, until: Any, known: Any, burst: Any, relapses: Any, heeded: Any, strayed: Any, draws: Any,
+    losses: Any, into: Any, out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any,
+    offered: Any, clocked: int, told: Any, state: Any, due: Any, ticked: Any, waited: Any,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -101,21 +113,22 @@ def _advance(
                     acknowledged = kept[c] * came
                 overflowed += at(lost[c], e)
                 chanced += (1.0 - kept[c]) * came
-                refused = at(lost[c], e) - at(lost[c], e - 1.0)
-                taken = came - at(arrived[c], e - 1.0)
-                record[_LOSS] = 1.0 - kept[c] * (taken / (refused + taken) if refused > 0.0 else 1.0)
-                record[_Q] = at(into[link], e) - at(out[link], e)
-                if own != 0:
-                    record[_Q_FLOW] = at(arrived[c], e) - at(
-                        arrived[c], entered(into[link], out[link], e, hints[_OWN], c)
-                    )
-                steps = min(interval / h, u)
-                record[_Y] = (at(into[link], u) - at(into[link], u - steps)) / (steps * h) if steps > 0.0 else 0.0
-                record[_C], record[_T], record[_S] = capacity[link, int(u)], interval, packet[g]
-                status = call(router, (pointer, pointer, params, pointer))
-                if status != 0:
-                    return status
-                said = record[_RESULT]
+                if len(due) > 0:
+                    said = told[link, int(u)]
+                else:
+                    refused = at(lost[c], e) - at(lost[c], e - 1.0)
+                    taken = came - at(arrived[c], e - 1.0)
+                    record[_LOSS] = 1.0 - kept[c] * (taken / (refused + taken) if refused > 0.0 else 1.0)
+                    record[_Q] = at(into[link], e) - at(out[link], e)
+                    if own != 0:
+                        record[_Q_FLOW] = at(arrived[c], e) - at(
+                            arrived[c], entered(into[link], out[link], e, hints[_OWN], c)
+                        )
+                    record[_C], record[_T], record[_S] = capacity[link, int(u)], interval, packet[g]
+                    status = call(router, (pointer, pointer, params, pointer))
+                    if status != 0:
+                        return status
+                    said = record[_RESULT]
                 if c == b - 1:
                     R = said
                 elif how == 0:
@@ -131,14 +144,18 @@ def _advance(
                 continue
             if (u - zero) * h >= start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], memory[g], R, D
+                record[_T], record[_S], record[_SINCE] = interval, packet[g], t - decreased[g]
                 more, strays = overflowed - heeded[g], chanced - strayed[g]
+                share = min(1.0, (acknowledged - acked[g]) / window[g]) if clocked != 0 else h / D
                 if loss != 0 and t < until[g]:
                     heeded[g], strayed[g] = overflowed, chanced
+                    burst[g] = max(burst[g], (overflowed - known[g]) / packet[g])
                 elif loss != 0 and (more >= packet[g] or strays >= packet[g] * draws[g, losses[g]] > 0.0):
                     status = call(loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                    window[g], until[g] = record[_RESULT], t + D
+                    relapses[g] += int(more >= packet[g] and t < until[g] + D)
+                    window[g], until[g], known[g], opening[g] = record[_RESULT], t + D, heeded[g], 0
                     heeded[g], strayed[g] = overflowed, chanced
                     losses[g] += 1
                     if remember != 0:
@@ -146,16 +163,32 @@ def _advance(
                         if status != 0:
                             return status
                         memory[g] = record[_RESULT]
-                else:
-                    status = call(source, (pointer, pointer, params, pointer))
-                    if status != 0:
-                        return status
-                    window[g] += h / D * (record[_RESULT] - window[g])
-            spread = min(1.0, max(0.0, (t - start[g]) / rtt[g]))
+                elif share >= _HEARD * h / D:
+                    if opening[g] != 0:
+                        status = call(slow_start, (pointer, pointer, params, pointer))
+                        if status != 0:
+                            return status
+                        if record[_RESULT] <= window[g]:
+                            window[g], opening[g] = record[_RESULT], 0
+                    else:
+                        record[_RESULT] = window[g]
+                        if decrease != 0:
+                            status = call(decrease, (pointer, pointer, params, pointer))
+                            if status != 0:
+                                return status
+                        if record[_RESULT] < window[g]:
+                            window[g], decreased[g] = record[_RESULT], t
+                        else:
+                            status = call(source, (pointer, pointer, params, pointer))
+                            if status != 0:
+                                return status
+                    window[g] += share * (record[_RESULT] - window[g])
+            acked[g] = acknowledged
+            allowed = min(window[g], limit) if t > start[g] + 1e-6 * h else 0.0
             if clocked != 0:
-                allowed = acknowledged + overflowed + chanced + spread * window[g]
+                allowed += acknowledged + overflowed + chanced
             else:
-                allowed = sent[g, i - 1] + (h * window[g] / D if t >= start[g] else 0.0)
+                allowed = sent[g, i - 1] + h * allowed / D
             sent[g, i] = min(max(sent[g, i - 1], allowed), size[g])
 
         # what arrives at the queues, and leaves them
@@ -177,6 +210,24 @@ def _advance(
             into[link, i] = into[link, i - 1] + taken
             out[link, i] = min(into[link, i], most)
             gone[link, i] = gone[link, i - 1] + offered[link] - taken
+        for link in range(len(due)):
+            told[link, i] = told[link, i - 1]
+            waited[link] += into[link, i] - out[link, i]
+            if t >= due[link] - 1e-9 * h:
+                steps = i - ticked[link]
+                came = into[link, i] + gone[link, i] - into[link, ticked[link]] - gone[link, ticked[link]]
+                record[_R], record[_Y], record[_Q_MEAN] = state[link], came / (steps * h), waited[link] / steps
+                record[_Q], record[_C], record[_T] = into[link, i] - out[link, i], capacity[link, i], interval
+                status = call(router, (pointer, pointer, params, pointer))
+                if status != 0:
+                    return status
+                state[link] = record[_R] = record[_RESULT]
+                if announce != 0:
+                    status = call(announce, (pointer, pointer, params, pointer))
+                    if status != 0:
+                        return status
+                told[link, i] = record[_RESULT]
+                waited[link], ticked[link], due[link] = 0.0, i, due[link] + interval
         for g in range(len(members)):
             for c in range(first[g], first[g + 1]):
                 link = links[c]
@@ -192,6 +243,54 @@ def _advance(
     return 0
 
 
+def _recoveries(protocol: Protocol, burst: float, relapses: int) -> tuple[str, ...]:
+    """Notes on what transports of packets take longer for."""
+    notes = []
+    if protocol.transport == "newreno" and burst > _REPAIRED:
+        notes.append(
+            f"a flow lost up to {burst:.0f} packets of a window, which this fluid repairs in one RTT, as SACK does; "
+            "NewReno (RFC 6582) takes an RTT for each, or a timeout"
+        )
+    if protocol.transport is not None and relapses > _RELAPSES:
+        notes.append(
+            f"a flow met losses again within an RTT after a recovery, {relapses} times; packets whose retransmissions "
+            "are lost wait for timeouts, which this fluid does not have"
+        )
+    return tuple(notes)
+
+
+def _counts(protocol: Protocol, laws: CompiledLaws) -> bool:
+    """Whether routers count over intervals; if not, what passes meets their law."""
+    wanted = [*laws.wants["router"], *laws.wants.get("announce", ())]
+    counted, met = ([name for name in names if name in wanted] for names in (_COUNTED, _MET))
+    if counted and met:
+        raise ValueError(
+            f"{type(protocol).__name__} has no fluid model: its routers count {', '.join(counted)} over intervals, "
+            f"where {', '.join(met)} is not known"
+        )
+    return bool(counted) or laws.announce != 0
+
+
+def _announced(
+    protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
+) -> tuple[float, float]:
+    """State of a router and what it has said until it first ticks: of an idle link, or at a point of rest."""
+    supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
+    supply |= {"R": protocol.rate_range(supply["C"])[0], "y": 0.0, "q": 0.0, "q_mean": 0.0}
+    if point is not None:
+        first = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
+        supply["y"] = sum(
+            fluid.members[g] * point.rates[first[g]] for g, route in enumerate(fluid.routes) if link in route
+        )
+        supply["R"] = point.fair_rate[link]
+        supply["q"] = supply["q_mean"] = 0.0 if point.queue is None else float(point.queue[link])
+    state = protocol.router_law(**{name: supply[name] for name in laws.wants["router"]})
+    if protocol.announce_law is None:
+        return state, state
+    supply["R"] = state
+    return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
+
+
 def run_windows(
     protocol: Protocol,
     fluid: FluidNetwork,
@@ -199,6 +298,7 @@ def run_windows(
     point: Equilibrium | None,
     factor: float,
     progress: Callable[[float], None],
+    ticks: FloatArray,
     clocked: bool = True,
     seed: int = 0,
 ) -> Outcome:
@@ -208,6 +308,7 @@ def run_windows(
         protocol : Protocol whose source law asks for `w`. fluid : FluidNetwork. samples : s, equally far apart.
         point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
+        ticks : shape (n_links,), when routers first tick, in control intervals.
         clocked : whether ACKs clock flows; else they send at the rate w/D. seed : of the losses.
     Returns
         Outcome.
@@ -232,7 +333,7 @@ def run_windows(
     served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
     arrived, lost = np.zeros((2, len(links), n))
     sent, received = np.zeros((2, G, n))
-    start = fluid.start
+    start, acked = fluid.start, np.zeros(G)
     if point is None:
         opening = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
         window = opening * packet * np.ones(G)
@@ -241,6 +342,7 @@ def run_windows(
         owner = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
         x = point.rates[[owner[g] for g in range(G)]]
         window = factor * x * delay
+        acked -= kept[first[1:] - 1] * x * delay
         past = h * (np.arange(zero) - zero + 1.0)
         for g, route in enumerate(fluid.routes):
             waited = np.cumsum([0.0, *waits[list(route)]])
@@ -252,15 +354,24 @@ def run_windows(
                 out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
             received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
     record, params = np.zeros(len(WINDOW_ARGUMENTS)), laws.params
-    most = int(n * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
-    draws = np.random.default_rng(seed).exponential(size=(G, most))
-    state = (
-        record, float(protocol.params().get("interval", h)), first, links, fluid.members, forward, backward,
-        fluid.wire, kept, start, fluid.stop, fluid.size, fluid.rtt, packet, capacity, served, fluid.buffer,
-        window, *np.zeros((4, G)), draws, np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received,
-        np.zeros((4, len(links)), np.int64), np.zeros(L), int(clocked),
+    heeds = int(n * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
+    draws = np.random.default_rng(seed).exponential(size=(G, heeds))
+    interval = float(protocol.params().get("interval", h))
+    counted = _counts(protocol, laws)
+    state, told = np.zeros(L), np.zeros((L, n if counted else 0))
+    due = interval * ticks if counted else np.zeros(0)
+    for link in range(len(due)):
+        state[link], told[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
+    burst, relapses = np.zeros(G), np.zeros(G, np.int64)
+    opening = np.full(G, int(point is None and laws.slow_start != 0))
+    begun = (
+        record, interval, first, links, fluid.members, forward, backward, fluid.wire, kept, start, fluid.stop,
+        fluid.size, 8.0 * protocol.receiver_window or np.inf, packet, capacity, served, fluid.buffer, window, opening,
+        np.full(G, -np.inf), acked, *np.zeros((3, G)), burst, relapses, *np.zeros((2, G)), draws,
+        np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64),
+        np.zeros(L), int(clocked), told, state, due, np.full(L, zero - 1), np.zeros(L),
     )  # fmt: skip
-    called = laws.router, laws.source, laws.loss, laws.memory
+    called = laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory
     how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
     addresses = np.array([record.ctypes.data, params.ctypes.data])
     stopped = "completed"
@@ -268,7 +379,7 @@ def run_windows(
     try:
         while i < n and stopped == "completed":
             following = min(i + _SLICE, n)
-            if _advance(i, following, h, how, own, zero - 1, *called, addresses, *state) != 0:
+            if _advance(i, following, h, how, own, zero - 1, *called, addresses, *begun) != 0:
                 stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
             else:
                 i = following
@@ -300,6 +411,6 @@ def run_windows(
         delivered=received[:, at[-1]] - received[:, zero - 1],
         lost=dropped,
         stopped_at=np.where(finished <= end, finished, np.nan),
-        stats={"steps": i - zero},
+        stats={"steps": i - zero, "notes": _recoveries(protocol, float(burst.max()), int(relapses.max()))},
         stopped=stopped,
     )

@@ -21,12 +21,14 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    N         number of flows that follow the link                            router, ann.  --
    N_all     number of flows that cross the link                             router, ann.  --
    q         queue                                                           router, ann.  bit
+   q_mean    queue, averaged over the interval that just ended, with windows router, ann.  bit
    C         capacity                                                        router, ann.  bit/s
    d         RTT by which the router scales its step (mean or maximum)       router, ann.  s
    D         the flow's own RTT                                              source        s
    T         control interval                                                all           s
    w         the flow's own window                                           source, loss  bit
    m         what it remembers of its last loss                              source, loss  bit
+   since     time since its window last decreased by feedback; inf: never    source, decr. s
    s         size of the flow's packets, with windows                        router, src.  bit
    q_flow    what the flow itself has in the queue, with windows             router        bit
    loss      share lost of what came to the queue and its wire, with windows router        --
@@ -36,7 +38,10 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
    of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.windows`).
-   Where losses make windows jump, a `loss_law` returns the window behind one, and a `memory_law` what is remembered.
+   A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
+   returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
+   `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
+   jump, a `loss_law` returns the window behind one, and a `memory_law` what is remembered.
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant exponent, no arrays.
@@ -140,6 +145,8 @@ class Protocol(ABC):
     router_law: ClassVar[Callable[..., float]]
     announce_law: ClassVar[Callable[..., float] | None] = None
     source_law: ClassVar[Callable[..., float]]
+    slow_start_law: ClassVar[Callable[..., float] | None] = None
+    decrease_law: ClassVar[Callable[..., float] | None] = None
     loss_law: ClassVar[Callable[..., float] | None] = None
     memory_law: ClassVar[Callable[..., float] | None] = None
     asks: ClassVar[frozenset[str]] = frozenset()

@@ -95,7 +95,12 @@ class EDN(books.WindowProtocol):
     @staticmethod
     def router_law(q: Any, C: Any, p: Any) -> Any:
         """Sec. 5: the delay that a packet meets."""
-        return q / C / p.unit
+        return counted(q / C / p.unit, p)
+
+    @staticmethod
+    def slow_start_law(w: Any, R: Any, p: Any) -> Any:
+        """Sec. 5: up to a delay of B."""
+        return w if R > p.B else books.doubled(w)
 
     @staticmethod
     def source_law(w: Any, R: Any, s: Any, p: Any) -> Any:
@@ -170,14 +175,17 @@ def direction(R: Any, p: Any) -> Any:
     return 1.0 if R < p.A else -1.0
 
 
+def counted(here: Any, p: Any) -> Any:
+    """What a router adds: whole units, or exactly."""
+    return here // 1.0 if p.levels > 0.0 else here
+
+
 def collected(before: Any, here: Any, p: Any) -> Any:
     """What a field says behind a link: in 7 bits, or exactly."""
-    if p.levels > 0.0:
-        return min(before + here // 1.0, p.levels)
-    return before + here
+    return min(before + here, p.levels) if p.levels > 0.0 else before + here
 
 
-router_law, source_law = EDN.router_law, EDN.source_law
+router_law, slow_start_law, source_law = EDN.router_law, EDN.slow_start_law, EDN.source_law
 
 
 def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -203,10 +211,10 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     R = header.forward + header.reverse
     if books.opens(flow, env):
         if books.in_slow_start(flow, env):
-            if R > p.B:
-                flow.ssthresh = env.window
-            else:
+            if slow_start_law(env.window, R, p) > env.window:
                 books.slow_start(flow, env)
+            else:
+                flow.ssthresh = env.window
         else:
             flow.count += int(direction(R, p))
             if abs(flow.count) * s >= env.window:

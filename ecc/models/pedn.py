@@ -75,10 +75,11 @@ class PEDN(books.WindowProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(q_flow: Any, s: Any) -> Any:
+    def router_law(q_flow: Any, s: Any, p: Any) -> Any:
         """Sec. 5.2: what the flow has in the queue, in packets."""
-        return q_flow / s
+        return edn.counted(q_flow / s, p)
 
+    slow_start_law = staticmethod(edn.EDN.slow_start_law)
     source_law = staticmethod(edn.EDN.source_law)
 
     def params(self) -> dict[str, float]:

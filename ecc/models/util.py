@@ -61,6 +61,13 @@ class UTIL(books.WindowProtocol):
 
     router_law = staticmethod(vcp.router_law)
 
+    announce_law = staticmethod(vcp.announce_law)
+
+    @staticmethod
+    def slow_start_law(w: Any, R: Any) -> Any:
+        """EDN sec. 4.2: up to a high load."""
+        return books.doubled(w) if R < vcp.HIGH else w
+
     @staticmethod
     def source_law(w: Any, R: Any, s: Any) -> Any:
         """EDN sec. 4.2: the window one RTT later."""
@@ -90,7 +97,7 @@ class UTIL(books.WindowProtocol):
         return {"on_start": books.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
 
-source_law = UTIL.source_law
+slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 
 
 def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
@@ -101,10 +108,10 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         if over:
             flow.mark = flow.acked + env.in_flight
         if books.in_slow_start(flow, env):
-            if header.load > vcp.LOW:
-                flow.ssthresh = env.window
-            else:
+            if slow_start_law(env.window, header.load) > env.window:
                 books.slow_start(flow, env)
+            else:
+                flow.ssthresh = env.window
         elif over:
             env.window = source_law(env.window, header.load, 1.0 * env.packet_size)
             flow.ssthresh = min(flow.ssthresh, env.window)

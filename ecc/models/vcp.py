@@ -61,8 +61,7 @@ class LinkState:
 class FlowState(books.FlowState):
     """A host's books for one flow."""
 
-    frozen: float = 0.0  # an overload is not heard before [s]
-    adding: float = 0.0  # ... and brings AI before [s]
+    decreased: float = -books.NEVER_LEFT  # when the last MD was [s]
 
 
 @dataclass(frozen=True)
@@ -104,18 +103,31 @@ class VCP(books.WindowProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(y: Any, q: Any, C: Any, T: Any, p: Any) -> Any:
-        """The load factor, and the region in which it is."""
-        return region((y * T + p.kappa_q * q) / (p.gamma * C * T))
+    def router_law(R: Any, q_mean: Any) -> Any:
+        """The steady queue."""
+        return R + FORGETS * (q_mean - R)
 
     @staticmethod
-    def source_law(w: Any, R: Any, D: Any, T: Any, s: Any, p: Any) -> Any:
-        """The window one RTT later; of MD an RTT's part, so that an overload of one interval brings one."""
+    def announce_law(R: Any, y: Any, C: Any, T: Any, p: Any) -> Any:
+        """The load factor, and the region in which it is."""
+        return region((y * T + p.kappa_q * R) / (p.gamma * C * T))
+
+    @staticmethod
+    def slow_start_law(w: Any, R: Any, p: Any) -> Any:
+        """EDN sec. 2, up to a high load, if it is to be; else nothing."""
+        return books.doubled(w) if p.doubles > 0.0 and R < HIGH else w
+
+    @staticmethod
+    def decrease_law(w: Any, R: Any, D: Any, T: Any, since: Any, s: Any, p: Any) -> Any:
+        """MD: once in t_rho and an RTT."""
+        return max(p.beta * w, s) if R >= OVERLOAD and since >= T + D else w
+
+    @staticmethod
+    def source_law(w: Any, R: Any, D: Any, T: Any, since: Any, s: Any, p: Any) -> Any:
+        """The window one RTT later, of MI and AI."""
         if R < HIGH:
             return w * (1.0 + multiplied(D / T, p))
-        if R < OVERLOAD:
-            return w + added(D / T, p) * s
-        return w * (1.0 + D / T * log(p.beta))
+        return w + added(D / T, p) * s if R < OVERLOAD or since >= T else w
 
     def params(self) -> dict[str, float]:
         return {
@@ -181,16 +193,17 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     link.queues += env.queue
     link.samples += 1
     duration = env.now - link.opened
-    if duration > p.interval - 0.5 * p.sampling:
-        link.q += FORGETS * (8.0 * link.queues / link.samples - link.q)
-        link.code = router_law(8.0 * link.arrived / duration, link.q, env.capacity, duration, p)
+    if link.opened == 0.0 or duration > p.interval - 0.5 * p.sampling:  # the first tick has the phase of the router
+        link.q = router_law(link.q, 8.0 * link.queues / link.samples)
+        link.code = announce_law(link.q, 8.0 * link.arrived / duration, env.capacity, duration, p)
         link.arrived = link.queues = 0.0
         link.samples = 0
         link.opened = env.now
     env.next_interval = p.sampling
 
 
-router_law = VCP.router_law
+router_law, announce_law = VCP.router_law, VCP.announce_law
+slow_start_law, decrease_law, source_law = VCP.slow_start_law, VCP.decrease_law, VCP.source_law
 
 LINK_HOOKS: dict[str, Hook] = {
     "on_start": link_on_start,
@@ -209,16 +222,14 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """One ACK's part of MI or AI, or MD."""
     s = 1.0 * env.packet_size
     if books.opens(flow, env):
-        intervals = env.srtt / p.interval
-        if header.load > LOW:
-            flow.ssthresh = min(flow.ssthresh, env.window)
-        if header.load == LOW and p.doubles > 0.0 and books.in_slow_start(flow, env):
+        w, R, D, T, since = env.window, header.load, env.srtt, p.interval, env.now - flow.decreased
+        if R > LOW:
+            flow.ssthresh = min(flow.ssthresh, w)
+        less = decrease_law(w, R, D, T, since, s, p)
+        if books.in_slow_start(flow, env) and slow_start_law(w, R, p) > w:
             books.slow_start(flow, env)
-        elif header.load == LOW:
-            env.window += multiplied(intervals, p) * s
-        elif header.load == HIGH or flow.frozen <= env.now < flow.adding:
-            env.window += added(intervals, p) * s * s / env.window
-        elif env.now >= flow.adding:
-            env.window = max(p.beta * env.window, s)
-            flow.frozen = env.now + p.interval
-            flow.adding = flow.frozen + env.srtt
+        elif less < w:
+            env.window = less
+            flow.decreased = env.now
+        else:
+            env.window += (source_law(w, R, D, T, since, s, p) - w) * s / w

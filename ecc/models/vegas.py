@@ -30,9 +30,11 @@ from numpy.typing import NDArray
 
 from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.elementary import sqrt
 from ecc.network import Network
 
 KEPT = 0.75  # share of the window, at a loss
+OPENED = 0.875  # ... at the end of slow start
 
 
 @dataclass
@@ -77,6 +79,11 @@ class Vegas(books.WindowProtocol):
     def router_law(q: Any, C: Any) -> Any:
         """The wait in the queue; those of a path add up."""
         return q / C
+
+    @staticmethod
+    def slow_start_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+        """Sec. 3.3, on the average of an RTT that doubles the window and one that does not."""
+        return opened(w, queued(w, D - R, D), sqrt(2.0) * w, s, p)
 
     @staticmethod
     def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
@@ -124,6 +131,11 @@ def queued(window: Any, base: Any, rtt: Any) -> Any:
     return window * (rtt - base) / rtt
 
 
+def opened(window: Any, excess: Any, following: Any, s: Any, p: Any) -> Any:
+    """The window after an RTT of slow start, with so much queued."""
+    return OPENED * window if excess > p.gamma * s else following
+
+
 def moved(window: Any, excess: Any, s: Any, p: Any) -> Any:
     """The window after an RTT, with so much queued."""
     if excess > p.beta * s:
@@ -153,8 +165,9 @@ def decide(flow: Any, p: Any, env: Any) -> None:
     flow.adds = 0.0
     if books.in_slow_start(flow, env):
         flow.holds = 1 - flow.holds
-        if excess > p.gamma * s:
-            books.cut(flow, 0.875 * env.window, env)
+        following = opened(env.window, excess, env.window, s, p)
+        if following < env.window:
+            books.cut(flow, following, env)
     else:
         following = moved(env.window, excess, s, p)
         flow.adds = max(following - env.window, 0.0)

@@ -34,6 +34,11 @@ class FlowState:
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
 
 
+def doubled(w: Any) -> Any:
+    """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window."""
+    return 2.0 * w
+
+
 def behind_a_loss(w: Any, s: Any) -> Any:
     """RFC 5681 (4), as fluid."""
     return max(halved(w), 2.0 * s)
@@ -101,6 +106,7 @@ class WindowProtocol(Protocol):
     restless: ClassVar[str] = ""
     """Why there is no point of rest, if there is none."""
     FlowState = FlowState
+    slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_law: ClassVar[Callable[..., float] | None] = staticmethod(behind_a_loss)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models import EDN, PEDN, UTIL, VCP, NewReno, Vegas
+from ecc.models import BIC, EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas
 from ecc.models.base import Equilibrium
 from ecc.network import Flow, Link, Network
 
@@ -12,7 +12,7 @@ from ecc.network import Flow, Link, Network
 class Held(EDN):
     """Windows that stay as they are."""
 
-    loss_law = None
+    slow_start_law = loss_law = None
 
     @staticmethod
     def source_law(w):
@@ -27,7 +27,7 @@ class Still(Held):
 
 
 def test_a_window_below_the_pipe_is_sent_once_an_rtt():
-    """2 packets of 8000 bit in 50 ms; the queue is that of the first RTT, in which no ACK clocks yet."""
+    """2 packets of 8000 bit in 50 ms, one behind the other."""
     net = Network.dumbbell("10 Mb/s", rtts=[0.05])
     run = ecc.fluid.simulate(ecc.Scenario(net, Held(initial=2), 2.0), sample=0.5)
     assert run.rate[:, 0].to_numpy() == pytest.approx(2 * 8000 / 0.05, rel=1e-9)
@@ -72,7 +72,7 @@ def test_sizes_stops_and_starts():
     net = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.05], sizes=[20_000, None], starts=[0.0, 1.0], stops=[None, 2.0])
     run = ecc.fluid.simulate(ecc.Scenario(net, Held(initial=2), 4.0), sample=0.25)
     assert run.flows["delivered"].to_numpy() == pytest.approx([20_000, 40_000], rel=1e-3)
-    assert run.flows["finish"][0] == pytest.approx(20_000 / 40_000 + 0.05, rel=0.01)
+    assert run.flows["finish"][0] == pytest.approx(20_000 / 40_000, rel=0.01)  # two packets at once, ten times
     rates = run.rate[:, 1].to_numpy()
     assert not rates[:4].any() and not rates[8:].any() and rates[4:8].min() > 0.0
 
@@ -86,14 +86,14 @@ def test_the_cycle_of_edn_is_the_triangle_of_its_relay():
     cycle = ecc.measures.limit_cycle(0.001 * np.arange(len(queue)), queue)
     assert cycle.period == pytest.approx(4 * 0.102, rel=0.005)
     assert estimate.period == pytest.approx(4 * 0.102, rel=1e-9)
-    assert np.ptp(queue) / 2.0 == pytest.approx(10 * 1500, rel=0.002)
+    assert np.ptp(queue) / 2.0 == pytest.approx(10 * 1500, rel=0.005)  # an RTT's ACKs are those of the window before
     assert estimate.amplitude == pytest.approx(8.0 / np.pi**2 * 10 * 1500, rel=1e-9)
     assert queue.mean() == pytest.approx(estimate.mean, rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("protocol", "share"),
-    [(PEDN(), 0.002), (Vegas(alpha=2.0, beta=2.0), 0.012)],  # Vegas multiplies by the window of now, not of then
+    [(PEDN(), 0.005), (Vegas(alpha=2.0, beta=2.0), 0.015)],  # Vegas multiplies by the window of now, not of then
     ids=["PEDN", "Vegas"],
 )
 def test_the_cycle_of_pedn_and_vegas_is_one_packet_a_flow(protocol, share):
@@ -121,10 +121,135 @@ def test_util_rests_between_its_regions():
 
 def test_vcp_makes_rates_equal_whatever_the_rtts():
     net = Network.dumbbell("20 Mb/s", rtts=[0.1, 0.2])
-    run = ecc.fluid.simulate(ecc.Scenario(net, VCP(initial=4), 240.0), sample=1.0)
-    rates = run.rate[-100:].mean("time").to_numpy()
-    assert rates.sum() == pytest.approx(0.98 * 20e6, rel=0.05)
-    assert rates[0] == pytest.approx(rates[1], rel=0.05)
+    scenario = ecc.Scenario(net, VCP(initial=4), 240.0)
+    fluid, packets = (
+        engine.simulate(scenario, sample=1.0).rate[-100:].mean("time").to_numpy() for engine in (ecc.fluid, ecc.packet)
+    )
+    assert fluid == pytest.approx(packets, rel=0.01)  # MD and AI swing about 0.94 of the target
+    assert fluid[0] == pytest.approx(fluid[1], rel=0.05)
+
+
+@pytest.mark.parametrize("capacities", [["100 Mb/s", "50 Mb/s"], ["50 Mb/s"] * 3], ids=["two", "three"])
+def test_vcp_hears_of_overloads_one_link_at_a_time(capacities):
+    """Routers that tick at other times ask the long flow for a decrease each, those of a flow of one link for one."""
+    scenario = ecc.Scenario(Network.parking_lot(capacities), VCP(), 200.0)
+    fluid, packets = (
+        engine.simulate(scenario, sample=1.0).rate[-100:].mean("time").to_numpy() for engine in (ecc.fluid, ecc.packet)
+    )
+    assert fluid[1:] == pytest.approx(packets[1:], rel=0.05)
+    assert fluid[0] == pytest.approx(packets[0], rel=0.1)
+
+
+OPENING = [NewReno(transport="sack"), UTIL(transport="sack"), VCP(opening="slow_start", transport="sack"), FAST()]
+
+
+@pytest.mark.parametrize("buffer", [None, "1.25 MB"], ids=["unlimited", "one BDP"])
+@pytest.mark.parametrize("protocol", OPENING, ids=lambda one: type(one).__name__)
+def test_windows_open_as_those_of_packets(protocol, buffer):
+    """Trains of twice as many packets an RTT, up to a loss, a load or a queue; what is lost is repaired in an RTT."""
+    net = Network.dumbbell("100 Mb/s", rtts=[0.1], buffer=buffer)
+    runs = [engine.simulate(ecc.Scenario(net, protocol, 10.0)) for engine in (ecc.fluid, ecc.packet)]
+    assert np.abs(runs[0].rate.to_numpy() - runs[1].rate.to_numpy()).mean() < 0.025 * 100e6
+    queues = [run.queue.to_numpy().mean() for run in runs]
+    assert queues[0] == pytest.approx(queues[1], rel=0.02, abs=0.06 * 1.25e6)
+    drops = [float(run.drops.sum()) for run in runs]
+    assert drops[0] == pytest.approx(drops[1], rel=0.02, abs=3.0)
+    assert not runs[0].notes
+
+
+@pytest.mark.parametrize(
+    ("protocol", "share"),
+    [(EDN(), 0.05), (EDN(quantized=False), 0.05), (PEDN(), 0.12), (Vegas(), 0.1), (VCP(), 0.15)],
+    ids=["EDN", "exact EDN", "PEDN", "Vegas", "VCP"],
+)
+def test_slow_start_ends_at_the_queue_of_a_train(protocol, share):
+    """Half a window is queued at twice the rate of the bottleneck, so windows stay far below the path; VCP has none."""
+    net = Network.dumbbell("100 Mb/s", rtts=[0.1])
+    rates = [
+        float(engine.simulate(ecc.Scenario(net, protocol, 10.0)).rate.mean()) for engine in (ecc.fluid, ecc.packet)
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=share)
+    assert rates[0] < 25e6
+
+
+def test_flows_that_start_later_open_alike():
+    """One RTT and a half apart, trains do not meet: each flow opens as if alone."""
+    net = Network.dumbbell("100 Mb/s", rtts=[0.1] * 2, starts=[0.0, 1.05])
+    run = ecc.fluid.simulate(ecc.Scenario(net, EDN(), 2.0), sample=0.05)
+    sent = run.rate.to_numpy()
+    assert sent[:19, 0] == pytest.approx(sent[21:, 1], rel=0.04, abs=2e5)
+
+
+def test_a_receiver_window_limits_the_rate():
+    net = Network.dumbbell("100 Mb/s", rtts=[0.1])
+    run = ecc.fluid.simulate(ecc.Scenario(net, NewReno(receiver_window=50_000), 10.0), sample=1.0)
+    assert float(run.rate[5:].mean()) == pytest.approx(8.0 * 50_000 / 0.1, rel=1e-3)
+
+
+def test_what_transports_of_packets_take_longer_for_is_noted():
+    net = Network.dumbbell("100 Mb/s", rtts=[0.1], buffer="1.25 MB")
+    run = ecc.fluid.simulate(ecc.Scenario(net, NewReno(), 5.0))
+    assert len(run.notes) == 1 and "note: a flow lost up to 24" in repr(run)
+    assert "packets of a window, which this fluid repairs in one RTT, as SACK does; NewReno (RFC 6582)" in run.notes[0]
+    run = ecc.fluid.simulate(ecc.Scenario(net, BIC(), 10.0))  # keeps 7/8 of a window that is twice as large as it fits
+    assert len(run.notes) == 1 and "met losses again within an RTT after a recovery, " in run.notes[0]
+
+
+class Loaded(Held):
+    """Windows that stay, and routers that count over intervals and remember."""
+
+    @staticmethod
+    def router_law(R, y, T):
+        return R + y * T
+
+    @staticmethod
+    def announce_law(R, q_mean, C):
+        return R + q_mean / C
+
+    @staticmethod
+    def source_law(w, R):
+        return w + 1e-3 * R
+
+    def params(self):
+        return super().params() | {"interval": 0.5}
+
+
+def test_routers_that_count_act_at_their_ticks():
+    """What has come in whole intervals, bit by bit, and what it had to wait; windows hear of it an interval long."""
+    net = Network.dumbbell("10 Mb/s", rtts=[0.05])
+    scenario = ecc.Scenario(net, Loaded(initial=2), 2.0, phases="equal")
+    run = ecc.fluid.simulate(scenario, sample=0.05)
+    rate = run.rate[:, 0].to_numpy() * 0.05 / 8000.0  # packets an RTT
+    assert rate[:10] == pytest.approx(np.full(10, 2.0))
+    step = 1e-3 * 10 * 16_000 / 8000.0  # of what came in the first half second, in packets
+    assert np.diff(rate)[12:19] == pytest.approx(np.full(7, step), rel=0.02)
+    assert (np.diff(rate)[23:29] > 1.9 * step).all()
+
+
+class Torn(Held):
+    @staticmethod
+    def router_law(y, loss):
+        return y * loss
+
+
+def test_a_router_counts_or_is_met():
+    net = Network.dumbbell("10 Mb/s", rtts=[0.05])
+    with pytest.raises(
+        ValueError, match="Torn has no fluid model: its routers count y over intervals, where loss is not"
+    ):
+        ecc.fluid.simulate(ecc.Scenario(net, Torn(), 1.0))
+
+
+class Eager(ecc.models.RCP):
+    @staticmethod
+    def slow_start_law(w):
+        return 2.0 * w
+
+
+def test_fluids_of_rates_have_no_slow_start():
+    net = Network.dumbbell("10 Mb/s", rtts=[0.05])
+    with pytest.raises(ValueError, match="Eager has no .*slow_start"):
+        ecc.fluid.simulate(ecc.Scenario(net, Eager(), 1.0))
 
 
 def test_refusals():

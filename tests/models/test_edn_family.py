@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.models import EDN, PEDN, UTIL, VCP, edn, pedn, util, vcp
+from ecc.models import EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas, edn, pedn, util, vcp
 from ecc.network import Flow, Link, Network
 from ecc.packet.prepare import prepare, record_dtype
 from ecc.packet.twin import build_twin
@@ -221,19 +221,39 @@ def test_vcp_load_factor():
     p = VCP().namespace()
 
     def code(load, queue=0.0):
-        return vcp.router_law(load * 0.98 * 10e6, queue, 10e6, 0.2, p)
+        return vcp.announce_law(queue, load * 0.98 * 10e6, 10e6, 0.2, p)
 
     assert [code(load) for load in (0.0, 0.799, 0.801, 0.999, 1.001)] == [1, 1, 2, 2, 3]
     assert code(0.9, queue=0.21 * 0.98 * 10e6 * 0.2) == 3  # half of it counts
+    assert VCP.router_law(1000.0, 2000.0) == 1250.0
 
 
 def test_vcp_windows():
     """MI by 6.25 % and AI by a packet in t_rho, MD by an eighth; AI in windows as the square of the RTT."""
     p = VCP().namespace()
-    assert VCP.source_law(100.0, 1, 0.2, 0.2, 1.0, p) == pytest.approx(106.25, rel=1e-14)
-    assert VCP.source_law(100.0, 1, 0.1, 0.2, 1.0, p) == pytest.approx(100.0 * np.sqrt(1.0625), rel=1e-14)
-    assert VCP.source_law(100.0, 2, 0.2, 0.2, 1.0, p) == pytest.approx(101.0, rel=1e-14)
-    assert VCP.source_law(100.0, 2, 0.1, 0.2, 1.0, p) == pytest.approx(100.25, rel=1e-14)
+    assert VCP.source_law(100.0, 1, 0.2, 0.2, 9.0, 1.0, p) == pytest.approx(106.25, rel=1e-14)
+    assert VCP.source_law(100.0, 1, 0.1, 0.2, 9.0, 1.0, p) == pytest.approx(100.0 * np.sqrt(1.0625), rel=1e-14)
+    assert VCP.source_law(100.0, 2, 0.2, 0.2, 9.0, 1.0, p) == pytest.approx(101.0, rel=1e-14)
+    assert VCP.source_law(100.0, 2, 0.1, 0.2, 9.0, 1.0, p) == pytest.approx(100.25, rel=1e-14)
+    assert [VCP.source_law(100.0, 3, 0.1, 0.2, since, 1.0, p) for since in (0.19, 0.21)] == [100.0, 100.25]
+    assert [VCP.decrease_law(100.0, 3, 0.1, 0.2, since, 1.0, p) for since in (0.29, 0.31, np.inf)] == [
+        100.0,
+        87.5,
+        87.5,
+    ]
+    assert [VCP.decrease_law(100.0, code, 0.1, 0.2, np.inf, 1.0, p) for code in (1, 2)] == [100.0, 100.0]
+    assert VCP.decrease_law(1.05, 3, 0.1, 0.2, np.inf, 1.0, p) == 1.0
+
+
+def test_what_windows_do_in_slow_start():
+    """Twice the window, Vegas every other RTT; no more than the window where it ends."""
+    assert NewReno.slow_start_law(10.0) == 20.0 and FAST.slow_start_law is None
+    assert [EDN.slow_start_law(10.0, R, EDN().namespace()) for R in (3.0, 4.0)] == [20.0, 10.0]
+    assert [UTIL.slow_start_law(10.0, code) for code in (1, 2, 3)] == [20.0, 10.0, 10.0]
+    assert VCP.slow_start_law(10.0, 1, VCP().namespace()) == 10.0
+    assert [VCP.slow_start_law(10.0, c, VCP(opening="slow_start").namespace()) for c in (1, 2)] == [20.0, 10.0]
+    found = [Vegas.slow_start_law(10.0, R, 0.1, 1.0, Vegas().namespace()) for R in (0.009, 0.011)]
+    assert found == [pytest.approx(10.0 * np.sqrt(2.0)), 8.75]
 
 
 def test_vcp_acks():
@@ -274,7 +294,7 @@ def test_vcp_routers_tell_the_worst_region_to_packets_of_the_protocol():
 def test_vcp_router_clock():
     """20 samples of 10 ms make an interval; a quarter of their mean queue enters the steady one."""
     protocol = VCP()
-    link, p = record(protocol, "link"), protocol.namespace()
+    link, p = record(protocol, "link", opened=1e-9), protocol.namespace()
     env = SimpleNamespace(packet_size=200_000, queue=4000, capacity=10e6, now=0.0)
     vcp.link_on_arrival(link, None, p, env)
     for k in range(1, 21):
@@ -284,6 +304,20 @@ def test_vcp_router_clock():
     assert link.q == pytest.approx(0.25 * 8.0 * 4000.0)
     assert link.code == 2  # (1.6e6 + 0.5 * 8000)/(0.98 * 2e6) = 0.818
     assert (link.arrived, link.samples, link.opened, env.next_interval) == (0.0, 0, 0.2, 0.01)
+
+
+@pytest.mark.parametrize("protocol", [VCP(), UTIL()], ids=["VCP", "UTIL"])
+def test_routers_work_out_loads_at_their_phase(protocol):
+    """Not 200 ms after 0, all of them: as phases say, of which the first interval is a part."""
+    net = Network.parking_lot(["10 Mb/s", "10 Mb/s"])
+    twin = build_twin(prepare(Scenario(net, protocol, 1.0, phases=[0.3, 0.8])), seed=1)
+    seen = []
+    for now in (0.05, 0.07, 0.15, 0.17, 0.25, 0.27, 0.35, 0.37):
+        twin.advance(now)
+        seen.append([link.routers[0].state.opened for link in twin.links])
+    assert np.array(seen) == pytest.approx(np.array([
+        [0.0, 0.0], [0.06, 0.0], [0.06, 0.0], [0.06, 0.16], [0.06, 0.16], [0.26, 0.16], [0.26, 0.16], [0.26, 0.36],
+    ]))  # fmt: skip
 
 
 def test_util_steps_once_an_rtt():
