@@ -371,13 +371,13 @@ class _Causes:
 
     def open_rest(self) -> list[str]:
         """A protocol that says itself why it comes to no single point."""
-        reason = getattr(self.protocol, "restless", "")
+        reason = getattr(self.protocol, "restless", "") if self.phase.equilibrium is None else ""
         return [f"no single equilibrium: {reason}"] if reason else []
 
     def moving(self, name: str) -> list[str]:
-        """A run that has not converged."""
+        """A run that has not converged within a fifth of the tolerance."""
         phase = self.phase
-        if _has_converged(phase, name, self.tolerance):
+        if _has_converged(phase, name, 0.2 * self.tolerance):
             return []
         level = np.maximum(phase.rate[name], 1e-300)
         drift, swing = phase.drift[name] / level, phase.swing[name] / level

@@ -204,7 +204,7 @@ def linearize_laws(
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     told = np.zeros(network.n_links)
-    notes: list[str] = []
+    notes = _lost_between(network, point)
     averages: list[tuple[float, str]] = []
     for link in links:
         through, followers = crosses[:, link], heard[:, link]
@@ -316,6 +316,20 @@ def _passed_on(
         if k in reached:
             raise LinearizationError(f"the queue of link {k} has no linear model: it is downstream of itself")
     return out
+
+
+def _lost_between(network: Network, point: Equilibrium) -> list[str]:
+    """A note where a link is loaded beyond its capacity, and what it loses is missing at another one."""
+    loads = point.rates @ network.incidence
+    for flow in network.flows:
+        for place, link in enumerate(flow.route[:-1]):
+            excess = float(loads[link] / network.capacities[link]) - 1.0
+            if excess > _AT_REST:
+                return [
+                    f"link {link} has {excess:.2%} more to carry than it can: what it loses does not arrive at link "
+                    f"{flow.route[place + 1]}, as it does in this model"
+                ]
+    return []
 
 
 def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> None:
