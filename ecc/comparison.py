@@ -81,7 +81,8 @@ class Comparison:
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """From one join or stop of a flow to the next: the equilibrium, and what each run does at the end."""
-        return tuple(phases(self.scenario, self._runs, self.window, self.options.get("start") == "equilibrium"))
+        start = self.options.get("start")
+        return tuple(phases(self.scenario, self._runs, self.window, isinstance(start, str) and start == "equilibrium"))
 
     @cached_property
     def linear(self) -> tuple[dict[str, DelaySystem | SampledSystem | str], ...]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.models import PIQIRCP, RCP
+from ecc.impairments import RandomLoss
+from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, NewReno
 from ecc.network import Flow, Network
 from ecc.workload import Workload
 
@@ -51,6 +52,49 @@ def test_slow_sources_update_when_their_acks_come():
     for update in ("interval", "ack", "rtt"):
         table = ecc.compare(ecc.Scenario(network, PIQIRCP(update=update), 12.0)).table
         assert table.loc[table["series"] == "rate", "parted"].isna().all()
+
+
+def test_equilibrium_recurrence_and_linear_models_are_compared_by_phase():
+    network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.2], starts=[0.0, 15.0])
+    found = ecc.compare(ecc.Scenario(network, QIRCP(), 30.0))
+    assert [tuple(phase.active) for phase in found.phases] == [(0,), (0, 1)]
+    for phase, models in zip(found.phases, found.linear, strict=True):
+        assert set(phase.rate) == {"packets", "fluid", "recurrence"}
+        for rates in phase.rate.values():
+            assert rates == pytest.approx(phase.equilibrium.rates, rel=0.02)
+        assert set(models) == {"continuous", "discrete", "hybrid"} and all(one.is_stable for one in models.values())
+    assert found.disagreements.empty and not found.refused
+    assert repr(found).startswith("<Comparison of QIRCP: packets and fluid ")
+    # what is wrong beside a verdict is told: RCP's unconstrained queue
+    told = ecc.compare(ecc.Scenario(network, RCP(), 30.0))
+    assert set(told.disagreements["quantity"]) == {"stability"}
+    assert any("linear model unstable, but converged in packets, fluid, recurrence" in note for note in told.notes)
+    assert "linear model unstable" in told._repr_html_()
+
+
+def test_a_start_at_the_equilibrium_is_one_phase():
+    network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.2], starts=[0.0, 15.0])
+    found = ecc.compare(ecc.Scenario(network, QIRCP(alpha=2.5), 30.0), start="equilibrium", perturb=0.05)
+    (phase,) = found.phases
+    assert tuple(phase.active) == (0, 1)
+    assert found.recurrence.data.attrs["time"] == "discrete"
+
+
+def test_what_a_scenario_does_not_have_is_refused_by_name():
+    network = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1])
+    sized = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1], sizes=[10_000_000, None])
+    beside = {"flows": {0: RCP(), 1: ConstantRate("1 Mb/s")}}
+    lossy = [RandomLoss(0.001, link=0)]
+    for scenario, why in (
+        (ecc.Scenario(sized, RCP(), 20.0), "the scenario has flows that end when they have sent their size"),
+        (ecc.Scenario(network, beside, 20.0), "the scenario has several protocols"),
+        (ecc.Scenario(network, RCP(), 20.0, impairments=lossy), "the scenario has impairments"),
+        (ecc.Scenario(network, NewReno(), 20.0), "NewReno has no equilibrium"),
+    ):
+        found = ecc.compare(scenario)
+        assert found.refused["equilibrium"].startswith(why) and found.refused["linear"].startswith(why)
+        assert ("recurrence" in found.refused) == (found.recurrence is None)
+        assert all(phase.equilibrium is None for phase in found.phases)
 
 
 def test_bad_input():
