@@ -276,14 +276,10 @@ class _Causes:
         return (*self.lost_on_the_way(name), *self.base_rtts(), *granted, *self.follows(name, "equilibrium"))
 
     def of_verdict(self, name: str, converges: bool) -> list[str]:
-        """Causes for a run that does what the linear model does not say."""
-        point, found = self.phase.equilibrium, []
-        if not converges:
-            found += self.moving(name)
-            found += [*self.follows(name, "linear model"), *self.lost_on_the_way(name)]
-        elif self.protocol is not None and "q" in self.told and point is not None and point.queue is None:
-            found.append("runs converge to an empty queue, where the loop switches and the model does not")
-        return found
+        """Causes for a run that does not converge though its linear model is stable; the model has notes of its own."""
+        return (
+            [] if converges else [*self.moving(name), *self.follows(name, "linear model"), *self.lost_on_the_way(name)]
+        )
 
     # ---- causes ------------------------------------------------------------------------------------------
 
