@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, minimize
 
-from ecc.closed_loop import linearize
+from ecc.closed_loop import law_arguments, linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
 from ecc.linear.rootfinding import newton, starts
@@ -242,6 +242,8 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         raise ValueError(f"range must be 0 < least_rtt < largest_rtt, got {least_rtt:g} and {largest_rtt:g} s")
     if protocol.scaling_rtt != "mean":
         raise ValueError(f"rtt must be 'mean' for all mixes, got {protocol.scaling_rtt!r}")
+    if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
+        raise ValueError(f"gamma must be 0 for all mixes of {type(protocol).__name__}: see critical_rtt_ratio")
     rtts = np.linspace(least_rtt, largest_rtt, _RTTS)
     equal = [linearize(protocol, Network.dumbbell(_CAPACITY, [float(rtt)]), "continuous") for rtt in rtts]
 

@@ -17,8 +17,8 @@ vanishing share of flows with an RTT beyond all bounds raises the mean and leave
 the root if the least mean is < w d, and none has if it is > w d.
 
 **All mixes of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0) is not
-0): mixes of one mean are convex, and no root can cross. *One of them* is needed: G = -2/(s + 1), d = 0.3 asks for
-moments beyond 1 at every w, so that no mix has a root on the axis, and all have one on the right.
+0): mixes of one mean are convex, and no root can cross. *One of them* is needed: with G = -2/(s + 1) and
+d = 0.3 the least mean exceeds w d wherever the moment exists (w^2 <= 3), and all mixes are unstable.
 
 **When equal RTTs are the worst mix of their mean, beside them.** Let a gain be critical for equal RTTs, L = G exp(-s d)
 with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with slope v.

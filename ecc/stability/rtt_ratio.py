@@ -129,11 +129,13 @@ def critical_rtt_ratio(protocol: XCP) -> RttRatio:
     before = away(1.0)
     for m in np.append(np.arange(1.0 + _STEP, most, _STEP), most):
         now = away(float(m))
-        if len(now[0]) == len(before[0]):
-            crossed = (now[1] * before[1] <= 0.0) & (np.abs(now[1] - before[1]) < pi / 2.0)
-            for k in np.flatnonzero(crossed):
-                found = root(lambda z: _parts(_two(z[0], z[1], *gains)), [now[0][k], m], tol=1e-13)
-                if found.success and 1.0 < found.x[1] <= min(m + _STEP, most):
+        for omega, off in zip(*now, strict=True):
+            if not len(before[0]):
+                break
+            was = float(before[1][np.argmin(np.abs(before[0] - omega))])  # on the branch that is nearest
+            if off * was <= 0.0 and abs(off - was) < pi / 2.0:
+                found = root(lambda z: _parts(_two(z[0], z[1], *gains)), [omega, m - 0.5 * _STEP], tol=1e-12)
+                if np.abs(found.fun).max() < 1e-9 and 1.0 < found.x[1] <= min(m + _STEP, most) and found.x[0] > 0.0:
                     return RttRatio(float(found.x[1]), float(found.x[0]), 1.0 / float(found.x[1]))
         before = now
     return RttRatio(most, gamma, 0.0)

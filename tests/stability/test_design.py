@@ -88,7 +88,7 @@ def test_every_mix_decays_once_in_its_largest_rtt(rtts):
 @pytest.mark.slow
 def test_least_decay_of_a_range():
     assert least_decay(QIRCP(alpha=exp(-1.0)), 0.3 * RTT, RTT).value * RTT == pytest.approx(1.0, rel=1e-4)
-    gains = XCP(alpha=0.461, beta=0.0791)
+    gains = XCP(alpha=0.461, beta=0.0791, gamma=0.0)
     worst = least_decay(gains, 0.1 * RTT, RTT)
     assert worst.found * RTT == pytest.approx(0.483, abs=2e-3)
     assert worst.value == pytest.approx(worst.found, rel=3e-3)
@@ -119,6 +119,8 @@ def test_other_refusals():
         design(QIRCP(), net(RTT), {"alpha": (2.0, 3.0)})
     with pytest.raises(ValueError, match="range must be 0 < least_rtt < largest_rtt, got 0.2 and 0.1 s"):
         least_decay(QIRCP(), 0.2, 0.1)
+    with pytest.raises(ValueError, match="gamma must be 0 for all mixes of XCP: see critical_rtt_ratio"):
+        least_decay(XCP(), 0.1, 0.2)
     with pytest.raises(ValueError, match="rtt must be 'mean' for all mixes, got 'max'"):
         least_decay(RCP(rtt="max"), 0.1, 0.2)
 
