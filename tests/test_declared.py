@@ -14,7 +14,7 @@ import ecc
 from ecc import closed_loop, window_loop
 from ecc.errors import LinearizationError
 from ecc.fluid import declared
-from ecc.models import BIC, FAST, PIQIRCP, QIRCP, XCP, JetMax
+from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
 from ecc.models.base import Protocol, Stepping
 from ecc.models.declared import ENTRIES, LAWS, Taken, law_arguments
 
@@ -91,6 +91,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "windowed": [True, False],
     "receiver_window": [3000],
     "opening_rate": [opening_rate],
+    "sampled": [True, False],
 }
 """Values of every entry that no protocol of `ENGINES` has, or that only some of them have."""
 
@@ -115,6 +116,14 @@ def linear(network: ecc.Network, time: str) -> Callable[[Protocol], tuple[list[A
     return run
 
 
+class Overloads(JetMax):
+    """Links that are filled, so that there is a queue to ask for."""
+
+    @staticmethod
+    def router_law(u: Any, N: Any, C: Any) -> Any:
+        return (1.1 * C - u) / N
+
+
 class Waits(BIC):
     """Windows that heed waits, losses, and what they remember of them."""
 
@@ -130,7 +139,8 @@ class Waits(BIC):
 ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], tuple[str, ...]]]]] = {
     "equations": (PIQIRCP, fluid()),
     "recurrence": (PIQIRCP, fluid(time="discrete")),
-    "stepped": (JetMax, fluid()),
+    "stepped": (Overloads, fluid()),
+    "sampled": (EMKCAVQ, fluid()),
     "granted": (XCP, fluid()),
     "windows": (Waits, fluid()),
     "integrator": (Waits, fluid(clocking="integrator")),
@@ -143,9 +153,9 @@ ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], t
 SAME = {
     # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there, all
     # have long begun, and the mean RTT is that of the flows
-    ("recurrence", "stamping"),
+    ("recurrence", "stamping"), ("recurrence", "sampled"),
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
-      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate")),
+      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "sampled")),
     *(("linear windows", entry) for entry in ("slow_start_law", "loss_law", "memory_law")),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecc.models.declared import Taken
 
-__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "STEPPED", "WINDOWS"]
+__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
@@ -48,6 +48,7 @@ RECURRENCE = Taken(
     {"combine": None, "scaling_rtt": None, "opening_rate": None},
     {
         "stamping": "",  # waits delay nothing here
+        "sampled": "",  # as all are
         "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",
         **dict.fromkeys(
             (
@@ -77,6 +78,20 @@ STEPPED = Taken(
     {"stepping": None, "stamping": ("arrival",)},
 )
 """Of `ecc.fluid.stepped`."""
+
+SAMPLED = Taken(
+    "a sampled fluid",
+    {
+        "router_law": ("R", "y", "y_prev", "q", "C", "d", "T", "p"),
+        "announce_law": ("R", "y", "y_prev", "q", "C", "d", "T", "p"),
+        "source_law": ("x", "x_rtt", "R", "D", "T", "p"),
+    },
+    {
+        "combine": None, "scaling_rtt": None, "source_clock": ("interval", "always"), "stamping": ("arrival",),
+        "sampled": (True,), "opening_rate": None,
+    },
+)  # fmt: skip
+"""Of `ecc.fluid.sampled`."""
 
 GRANTED = Taken(
     "a fluid of grants",

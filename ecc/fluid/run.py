@@ -44,7 +44,8 @@ def simulate(
     papers' recurrences, one step a control interval with delays rounded up, where headers read routers as packets leave
     their queues (ecc.fluid.recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
     windows (ecc.fluid.windows; they have no recurrence), XCP, whose routers grant in an interval what the last one left
-    (ecc.fluid.granted), and JetMax, which steps (ecc.fluid.stepped).
+    (ecc.fluid.granted), JetMax, which steps (ecc.fluid.stepped), and those that answer prices of intervals
+    (ecc.fluid.sampled).
 
     Parameters
         scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses,
@@ -121,6 +122,8 @@ def simulate(
     taken = declared.EQUATIONS if time == "continuous" else declared.RECURRENCE
     if windows:
         taken = declared.WINDOWS
+    elif time == "continuous" and protocol.sampled:
+        taken = declared.SAMPLED
     elif time == "continuous" and protocol.stepping is not None:
         taken = declared.STEPPED
     elif grants:
@@ -156,6 +159,7 @@ def simulate(
     from ecc.fluid.granted import run_granted
     from ecc.fluid.laws import CompiledLaws
     from ecc.fluid.recurrence import run_recurrence
+    from ecc.fluid.sampled import run_sampled
     from ecc.fluid.stepped import run_stepped
     from ecc.fluid.windows import run_windows
 
@@ -176,6 +180,9 @@ def simulate(
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     if taken is declared.STEPPED:
         outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+    if taken is declared.SAMPLED:
+        outcome = run_sampled(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
     if taken is declared.GRANTED:
         outcome = run_granted(protocol, fluid, samples, point, 1.0 + push, report, ticks)

@@ -196,6 +196,9 @@ class Protocol(ABC):
         """Which RTT the router law gets as `d`: "mean" or "max"."""
         return "mean"
 
+    sampled: ClassVar[bool] = False
+    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid.sampled`)."""
+
     windowed: ClassVar[bool] = False
     """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
 

@@ -49,6 +49,7 @@ class EMKC(Protocol):
 
     combine = "max"
     stamping = "arrival"
+    sampled = True
     times = ("discrete",)
     overloads = True
 

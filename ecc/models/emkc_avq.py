@@ -68,6 +68,7 @@ class EMKCAVQ(Protocol):
 
     combine = "max"
     stamping = "arrival"
+    sampled = True
     times = ("discrete",)
 
     def __post_init__(self) -> None:

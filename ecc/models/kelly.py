@@ -81,6 +81,7 @@ class Kelly(Protocol):
 
     combine = "sum"
     stamping = "arrival"
+    sampled = True
     times = ("discrete",)
     overloads = True
 

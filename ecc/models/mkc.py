@@ -54,6 +54,7 @@ class MKC(Protocol):
 
     combine = "max"
     stamping = "arrival"
+    sampled = True
     times = ("discrete",)
     overloads = True
 
