@@ -1,4 +1,12 @@
-"""Families of systems whose matrices and determinant are affine in the gain: solved along the frequency axis."""
+"""Families of systems whose matrices and determinant are affine in the gain: solved along the frequency axis.
+
+Why the list of crossings holds for the whole range of gains: at s = j w, det P = F0(w) + g F1(w) vanishes at a real g
+only if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g = -Re(F0 conj F1)/|F1|^2. Zeros of that
+function on (0, w_max], where w_max bounds the roots of all members up to the gain searched, and the ends are therefore
+all gains at which a root can lie on the boundary; between two of them the number of unstable roots is one number, and
+one count of a member settles it for the whole gap. So a proof at one gain below the first crossing is a proof for every
+gain below it. Families without this property are counted over intervals of gains (`ecc.linear.covered`).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +18,10 @@ import numpy as np
 
 from ecc.errors import ConvergenceError
 from ecc.linear.axis import Crossing, Pair, boundary_crossings
+from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Real, Terms, align, determinant
-from ecc.linear.counted import Found, unstable
+from ecc.linear.counted import Found
+from ecc.linear.counting import count_right
 
 __all__ = ["SAMPLES", "Affine", "follow", "lost_at"]
 
@@ -74,7 +84,9 @@ class Affine:
 
     def count(self, gain: float) -> int:
         """Unstable roots of the member that the form says."""
-        return unstable(align(self.member(gain))[0])
+        ch = align(self.member(gain))[0]
+        number = count_right(ch, 0.0).number
+        return unstable(ch) if number is None else number
 
     def member(self, gain: float) -> Terms:
         b, r = self.base, self.rise

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.errors import UndecidedError
 from ecc.linear.characteristic import Characteristic, Real
-from ecc.linear.counting import Count, Evaluation, count_right
+from ecc.linear.counting import Count, Evaluation, count_right, first_pieces
 from ecc.linear.display import Displayed
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
 if TYPE_CHECKING:
     from ecc.linear.systems import LinearSystem
 
-__all__ = ["Certificate", "certify", "certify_block", "decide"]
+__all__ = ["Certificate", "certify", "certify_block", "decide", "unstable"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ _FOLLOWED = "argument principle on the determinant, Taylor polynomials in balls 
 _FOUND = "a root proven by Rouche's theorem in balls of {} bits (python-flint)"
 _METHOD = "argument principle, cubic enclosures between balls of {} bits (python-flint)"
 _BITS = 80
+_LONG = 1 << 17  # pieces of a uniform mesh
 _MOST_NODES = 1 << 12
 """Nodes of a mesh beyond which the determinant is followed first, which takes fewer pieces."""
 _STEP = 1e-13
@@ -70,8 +72,7 @@ def decide(system: LinearSystem) -> tuple[str, str]:
             continue
         if not strong:
             return "unstable", ""
-        mesh = count_right(ch, 0.0)
-        number = mesh.number
+        number, mesh = _quick(ch)
         if number is None:
             proof = certify_block(ch, mesh=mesh)
             if proof.stable is None:
@@ -81,6 +82,35 @@ def decide(system: LinearSystem) -> tuple[str, str]:
         if number > 0:
             return "unstable", ""
     return ("undecided" if unknown else "stable"), unknown
+
+
+def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
+    """Unstable roots at least, and none only if there are none, by the cheapest way that may do; or what was tried.
+
+    With long delays the determinant takes fewer pieces, or shows one unstable root of many.
+    """
+    if isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) > _LONG:
+        exact = QuasiPolynomial.of(ch)
+        if exact is not None:
+            number, least, _ = exact.count(0.0)
+            if number is not None or least > 0:
+                return least, None
+    mesh = count_right(ch, 0.0)
+    return mesh.number, mesh
+
+
+def unstable(ch: Characteristic) -> int:
+    """Number of unstable roots, with long delays at least; roots on the boundary itself count.
+
+    Raises UndecidedError: neither that there are none is proven, nor one.
+    """
+    number, mesh = _quick(ch)
+    if number is not None:
+        return number
+    proof = certify_block(ch, mesh=mesh)
+    if proof.stable is None:
+        raise UndecidedError(f"between {proof.at_least} and {proof.at_most} of the roots are unstable")
+    return proof.at_least
 
 
 def certify(system: LinearSystem, line: float = 0.0) -> Certificate:

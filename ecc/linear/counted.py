@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, nan, pi
+from math import inf, isfinite, nan, pi
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from ecc.errors import LinearizationError, UndecidedError
+from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.axis import Crossing
-from ecc.linear.certificate import certify_block
-from ecc.linear.characteristic import Characteristic
-from ecc.linear.counting import count_right
+from ecc.linear.certificate import unstable
+from ecc.linear.counting import first_pieces
+from ecc.linear.covered import REFUSED, Cover
+from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["REFUSED", "Family", "Found", "Scan", "checked", "last_taken", "unstable", "unstable_of"]
+__all__ = ["Family", "Found", "Scan", "checked", "last_taken", "unstable_of"]
 
 Family = Callable[[float], LinearSystem]
 Found = tuple[int, list[Crossing], float]
@@ -23,10 +24,8 @@ Found = tuple[int, list[Crossing], float]
 
 _TOGETHER = 1e-12  # of the gain: crossings that counts need not tell apart
 _BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
+_LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too
 _MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
-
-REFUSED = (ValueError, LinearizationError)
-"""What a family raises at a gain that it does not take."""
 
 
 def checked(system: LinearSystem) -> LinearSystem:
@@ -47,20 +46,6 @@ def last_taken(family: Family, taken: float, refused: float) -> float:
     return taken
 
 
-def unstable(ch: Characteristic) -> int:
-    """Number of unstable roots, at least; roots on the boundary itself count.
-
-    Raises UndecidedError: neither that there are none is proven, nor one.
-    """
-    mesh = count_right(ch, 0.0)
-    if mesh.number is not None:
-        return mesh.number
-    proof = certify_block(ch, mesh=mesh)
-    if proof.stable is None:
-        raise UndecidedError(f"between {proof.at_least} and {proof.at_most} of the roots are unstable")
-    return proof.at_least
-
-
 def unstable_of(system: LinearSystem) -> int:
     return sum(many * unstable(part._characteristic) for part, many in system._blocks)
 
@@ -71,6 +56,7 @@ class Scan:
     def __init__(self, family: Family, gains: Sequence[float]) -> None:
         self.family, self.gains = family, gains
         self.known: dict[float, int] = {}
+        self.cover: Cover | None = None
 
     def count(self, gain: float) -> int:
         if gain not in self.known:
@@ -100,15 +86,31 @@ class Scan:
                     raise
                 grid.append(last_taken(self.family, grid[-1], gain))
                 break
+            except UndecidedError:
+                if grid:
+                    break
+                continue
             grid.append(gain)
             lost = min(lost, gain) if number > 0 else lost
             if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
                 break
+        if not grid:
+            raise UndecidedError(f"stability is undecided at every gain from {self.gains[0]:g} to {self.gains[-1]:g}")
         if len(grid) > 1:
             grid[-1] = self._fewer(grid[-2], grid[-1], self.count(grid[0]) + _MANY)
-        grid = sorted({*grid, *self._hidden([g for g in grid if g < lost])})
+        stable = [g for g in grid if g < lost]
+        if stable and stable[0] == grid[0]:
+            self.cover = Cover(lambda gain: self.family(gain)._terms(), grid[0])
+            self.cover.reaches(stable[-1])
+            if self.cover.beyond is not None:
+                beyond = self.cover.beyond
+                grid = [*(g for g in grid if g < self.cover.to), self.cover.to, beyond]
+                stable = []
+            else:
+                stable = [g for g in stable if g > self.cover.to]
+        grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):
-            found += self._between(a, b)
+            found += self.between(a, b)
         return self.count(grid[0]), found, grid[-1]
 
     def _fewer(self, low: float, high: float, most: int) -> float:
@@ -123,6 +125,7 @@ class Scan:
 
     def _hidden(self, stable: list[float]) -> list[float]:
         """Unstable gains between stable ones: where the dominant root comes closest to the boundary."""
+        stable = [g for g in stable if self._listed(g)]
         values = [self.measure(g)[0] for g in stable]
         out = []
         for i in range(1, len(stable) - 1):
@@ -136,7 +139,12 @@ class Scan:
                     out.append(gain)
         return out
 
-    def _between(self, low: float, high: float) -> list[Crossing]:
+    def _listed(self, gain: float) -> bool:
+        """Whether roots are listed at little cost: not with delays of thousands of steps or radians."""
+        parts = (part._characteristic for part, _ in self.family(gain)._blocks)
+        return all(isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) <= _LISTED for ch in parts)
+
+    def between(self, low: float, high: float) -> list[Crossing]:
         """Crossings in a gap, each change of the count narrowed down to one crossing."""
         change = self.count(high) - self.count(low)
         if change == 0:
@@ -144,14 +152,14 @@ class Scan:
         middle = float(np.sqrt(low) * np.sqrt(high))
         wide = high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high)
         if wide and low < middle < high:
-            return self._between(low, middle) + self._between(middle, high)
+            return self.between(low, middle) + self.between(middle, high)
         return [Crossing(*self._polish(low, high), change)]
 
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
         below, above = self.count(low), self.count(high)
         low, high = self._halved(low, high, 1e-6)
-        omega = self._nearest(0.5 * (low + high), max(below, above))
+        omega = self._nearest(0.5 * (low + high), high, max(below, above))
         sampled = self.family(low)._characteristic.sampled
         if abs(above - below) <= 2:
             gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
@@ -172,10 +180,17 @@ class Scan:
             low, high = (middle, high) if self.count(middle) == before else (low, middle)
         return low, high
 
-    def _nearest(self, gain: float, unstable: int) -> float:
-        """The frequency of the root nearest to the boundary, as many being unstable at most."""
+    def _nearest(self, gain: float, beyond: float, unstable: int) -> float:
+        """The frequency of the root nearest to the boundary; so many are unstable at most, one beyond another gain."""
         system = self.family(gain)
-        s = system.roots(max(1, unstable))
+        try:
+            s = system.roots(max(1, unstable))
+        except ConvergenceError:  # with delays so long that roots are not listed, the one that is proven
+            for part, _ in self.family(beyond)._blocks:
+                exact = QuasiPolynomial.of(part._characteristic)
+                if exact is not None and exact.count(0.0)[1] > 0 and exact.root is not None:
+                    return abs(exact.root.imag)
+            raise
         if system._characteristic.sampled:
             s = np.log(s)
         return abs(complex(s[np.argmin(np.abs(s.real))]).imag)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ecc.linear.characteristic import Characteristic, Complex, Real, determinant, evaluate_grid, inverse, product
 
-__all__ = ["Count", "Evaluation", "count_right"]
+__all__ = ["Count", "Evaluation", "count_right", "first_pieces"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_PIECES = 1 << 20
@@ -81,7 +81,7 @@ def count_right(
         empty = np.zeros((0, n, n), complex)
         return Count(None, sigma, top, np.zeros(0), empty, empty)
     if mesh is None:
-        pieces = _first_pieces(ch, sigma, top, moments)
+        pieces = first_pieces(ch, sigma)
         if pieces > _MOST_PIECES:
             empty = np.zeros((0, n, n), complex)
             return Count(None, sigma, top, np.zeros(0), empty, empty)
@@ -134,8 +134,9 @@ def count_right(
     return Count(total, sigma, top, every[order], value, slope, stuck)
 
 
-def _first_pieces(ch: Characteristic, sigma: float, top: float, moments: Real) -> int:
-    """Pieces about as long as the matrices let them be: (M4/M0)^(1/4) h near 1."""
+def first_pieces(ch: Characteristic, sigma: float) -> int:
+    """Pieces of a uniform mesh, about as long as the matrices let them be: (M4/M0)^(1/4) h near 1."""
+    top, moments = ch.top_frequency(sigma), ch.moments(sigma)[0]
     base = moments[0] + np.eye(ch.size) * (1.0 if ch.sampled else top)
     rate = float((moments[4].sum() / base.sum()) ** 0.25)
     return 4 + ceil(min(rate * top, 1e12))

@@ -19,12 +19,13 @@ from math import ceil, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.errors import ConvergenceError
+from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine import SAMPLES, Affine, follow, lost_at
 from ecc.linear.axis import Crossing
 from ecc.linear.certificate import certify as prove
 from ecc.linear.characteristic import Terms
-from ecc.linear.counted import REFUSED, Family, Found, Scan, checked, last_taken, unstable_of
+from ecc.linear.counted import Family, Found, Scan, checked, last_taken, unstable_of
+from ecc.linear.covered import REFUSED
 from ecc.linear.display import Displayed
 from ecc.linear.systems import LinearSystem, components, reachable
 
@@ -32,6 +33,9 @@ __all__ = ["Crossing", "Loss", "crossings", "first_loss"]
 
 _BESIDE = 1e-6  # of a gain: how far beside it a member is counted
 _RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if the maximum does not say otherwise
+_HAIR = 4.5e-10  # of a gain: from the value to where either side is proven
+_NEAR = 1e-4  # and at most, where several roots cross at once and covers end earlier
+_HALF_OCTAVE = 2.0**0.5
 _INSIDE = 16  # gains looked at inside a range that is said to be stable
 
 
@@ -42,7 +46,9 @@ class Loss(Displayed):
     Fields
         value : gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
         frequency : rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
-        certified : (lo, hi) around value, proven stable at lo and unstable at hi; None if not asked, or value 0 or inf.
+        certified : (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it that was
+            taken (see `first_loss`); None if not asked, if that is not proven (then a note says from where on), or if
+            value is 0 or inf.
         crossings : every crossing with a gain up to complete_to, by growing gain.
         start : number of unstable roots as the gain tends to 0.
         complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
@@ -101,7 +107,10 @@ class _Group:
         terms = [self.terms(member) for member in members]
         self.first, self.affine = terms[-1], Affine.detect(terms, gain)
         if self.affine is not None:
-            self.claim = follow(self.affine, maximum)
+            try:
+                self.claim = follow(self.affine, maximum)
+            except ConvergenceError:  # the axis is too long at any gain: a delay that is long against all else
+                self.affine = None
 
     def terms(self, member: LinearSystem) -> Terms:
         whole, rows = member._terms(), self.states[:, None]
@@ -123,32 +132,76 @@ class _Group:
             self.affine, self.claim = affine, follow(affine, maximum)
 
 
-def _search(family: Family, maximum: float) -> Found:
-    """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
-    gain, members = _first_members(family, maximum)
-    if len({member.size for member in members}) > 1:
-        return Scan(family, _mesh((0, [], inf), maximum)).follow()
-    reach = reachable(np.any([member._pattern for member in members], axis=0))
-    groups = [_Group(states, members, gain, maximum) for states in components(reach)]
-    for group in groups:
-        group.again(family, maximum)
-    claim = _together([group.claim for group in groups if group.claim is not None])
-    gains = _mesh(claim, maximum)
-    end, same = _agreement(family, reach, groups, gains)
-    try:
+class _Search:
+    """Unstable roots as the gain tends to 0, crossings, the gain up to which they are complete, and what was scanned.
+
+    `scans` are the parts of the family that are not affine: their claims hold between the gains looked at only as far
+    as their covers reach. `reach` proves them up to a gain.
+    """
+
+    def __init__(self, family: Family, maximum: float) -> None:
+        self.family, self.scans = family, list[Scan]()
+        self.claim = self._search(maximum)
+
+    def _scanned(self, family: Family, gains: Sequence[float]) -> Found:
+        self.scans.append(Scan(family, gains))
+        return self.scans[-1].follow()
+
+    def _alone(self, gains: Sequence[float]) -> Found:
+        self.scans.clear()
+        return self._scanned(self.family, gains)
+
+    def _search(self, maximum: float) -> Found:
+        family = self.family
+        gain, members = _first_members(family, maximum)
+        if len({member.size for member in members}) > 1:
+            return self._alone(_mesh((0, [], inf), maximum))
+        reach = reachable(np.any([member._pattern for member in members], axis=0))
+        groups = [_Group(states, members, gain, maximum) for states in components(reach)]
         for group in groups:
-            if group.claim is None:
-                part = partial(_part, family, reach, group.states)
-                claim = _together([claim, Scan(part, [g for g in gains if g <= end]).follow()])
-    except _Recoupled:
-        return Scan(family, gains).follow()
-    start, found, complete = claim[0], [c for c in claim[1] if c.gain <= end], min(claim[2], end)
-    if end == 0.0 or _contradicted(family, (start, found, complete), gains[0]):
-        return Scan(family, gains).follow()
-    if same or start > 0 or lost_at(start, found) is not None:
-        return start, found, complete
-    _, more, complete = Scan(family, [g for g in gains if g >= end]).follow()
-    return start, found + more, complete
+            group.again(family, maximum)
+        claim = _together([group.claim for group in groups if group.claim is not None])
+        gains = _mesh(claim, maximum)
+        end, same = _agreement(family, reach, groups, gains)
+        try:
+            for group in groups:
+                if group.claim is None:
+                    part = partial(_part, family, reach, group.states)
+                    claim = _together([claim, self._scanned(part, [g for g in gains if g <= end])])
+        except _Recoupled:
+            return self._alone(gains)
+        start, found, complete = claim[0], [c for c in claim[1] if c.gain <= end], min(claim[2], end)
+        if end == 0.0 or _contradicted(family, (start, found, complete), gains[0]):
+            return self._alone(gains)
+        if start > 0 or lost_at(start, found) is not None:
+            return start, found, complete
+        if not same:
+            more = [g for g in gains if g >= end]
+        elif complete < min(maximum, _RANGE) and end == gains[-1] and complete == gains[-1]:
+            # the axis is too long to search at larger gains, as with a delay that is long against all else
+            more = [complete * _HALF_OCTAVE**k for k in range(120)]
+            more = [g for g in more if g < min(maximum, _RANGE)] + [min(maximum, _RANGE)]
+        else:
+            return start, found, complete
+        _, later, complete = self._scanned(family, more)
+        return start, found + later, complete
+
+    def first(self, certify: bool) -> tuple[int, list[Crossing], float, float]:
+        """The claim, corrected by what covers run into, and the gain up to which it is proven without gaps."""
+        start, found, complete = self.claim
+        proven = inf
+        for scan in self.scans if start == 0 else ():
+            cover = scan.cover
+            while certify and cover is not None:
+                at = lost_at(start, found)
+                if cover.reaches(min(complete, _RANGE) if at is None else found[at].gain * (1.0 - _HAIR)):
+                    break
+                if cover.beyond is None:
+                    break
+                found = [c for c in found if c.gain <= cover.to] + scan.between(cover.to, cover.beyond)
+                complete = cover.beyond
+            proven = min(proven, cover.to if cover is not None else 0.0)
+        return start, found, complete, proven
 
 
 def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], gain: float) -> LinearSystem:
@@ -220,7 +273,7 @@ def _contradicted(family: Family, claim: Found, lowest: float) -> bool:
         try:
             if (unstable_of(family(gain)) == 0) is not stable:
                 return True
-        except REFUSED:
+        except (*REFUSED, UndecidedError):
             continue
     return False
 
@@ -247,7 +300,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     Parameters
         family : function from a gain > 0 to a DelaySystem or SampledSystem.
         maximum : float > 0. Gains above it are not asked for and not reported.
-        certify : bool. Prove stability just below and instability just above the value, in balls.
+        certify : bool. Prove stability up to just below and instability just above the value.
     Returns
         Loss.
     Raises
@@ -263,7 +316,11 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
         Guaranteed: at every gain looked at the member is the affine form that was solved (to 1e-13 of its entries), or
         was counted; members just beside the ends of stable ranges (1e-6, nearer where crossings crowd) and at three
         gains inside each have the counts that the result says, in floating point with its own error bounds or in balls.
-        certify proves both sides of the value. What is contradicted is counted over the whole range instead.
+        certify proves both sides of the value in balls, and that no root reaches the boundary at any gain in between:
+        for affine families that is what the search along the axis shows, others are covered by intervals of gains from
+        the lowest gain looked at, in floating point with its own error bounds (`ecc.linear.covered`, which says what it
+        takes of a family); without certify, up to the last gain on the mesh that is stable.
+        What is contradicted is counted over the whole range instead.
         Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that
         is counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
     Example:
@@ -272,16 +329,23 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {maximum!r}")
-    start, found, complete = _search(family, maximum)
+    search = _Search(family, maximum)
+    start, found, complete, proven = search.first(certify)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else lost_at(start, found)
-    value, frequency, proven = inf, nan, None
+    value, frequency, certified = inf, nan, None
+    notes: tuple[str, ...] = ()
     if start > 0:
         value = 0.0
     elif at is not None:
         value, frequency = found[at].gain, found[at].frequency
-        proven = _bracket(family, value) if certify else None
-    return Loss(value, frequency, proven, tuple(found), start, complete)
+        if certify:
+            certified = _bracket(family, value, min(proven, value * (1.0 - _HAIR)))
+            if certified is None:
+                notes = (
+                    f"not certified: stability between the gains {proven:.6g} and {value:.6g} is counted, not proven",
+                )
+    return Loss(value, frequency, certified, tuple(found), start, complete, notes)
 
 
 def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
@@ -302,8 +366,11 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     return first_loss(family, maximum=maximum).crossings
 
 
-def _bracket(family: Family, value: float) -> tuple[float, float]:
-    low, high = value * (1.0 - 4.5e-10), value * (1.0 + 4.5e-10)
+def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | None:
+    """Proofs on both sides of a value; None if what is proven without gaps ends too far below."""
+    if low < value * (1.0 - _NEAR):
+        return None
+    high = value * (1.0 + _HAIR)
     below, above = prove(family(low)), prove(family(high))
     if below.stable is not True or above.stable is not False:
         verdicts = f"stable below: {below.stable}, above: {above.stable}"

@@ -40,6 +40,7 @@ class QuasiPolynomial:
     def __init__(self, terms: dict[Any, Any], ch: Characteristic) -> None:
         self.terms, self.ch = terms, ch
         self.pieces = 0  # of the last line that was followed
+        self.root: complex | None = None  # right of a line, the last that was proven
 
     @staticmethod
     def of(ch: Characteristic) -> QuasiPolynomial | None:
@@ -192,7 +193,7 @@ class QuasiPolynomial:
         return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in self.terms.items()), acb(0))
 
     def count(self, line: float) -> tuple[int | None, int, int]:
-        """Roots right of a line, None if not proven; a number that there are at least; the precision it took."""
+        """Roots right of a line, None if not proven; how many at least; the precision it took."""
         ch = self.ch
         top = ch.top_frequency(line)
         if not isfinite(top):
@@ -233,6 +234,7 @@ class QuasiPolynomial:
                     root = (root - series[0] / series[1]).mid()
                 distance = root.real - line
                 if distance > 0 and self._enclosed(root, distance):
+                    self.root = complex(root)
                     return 1 if start.imag == 0.0 or (ch.sampled and start.imag == pi) else 2
             return 0
         finally:

@@ -69,4 +69,5 @@ def critical_gain(
 
     loss = first_loss(family, maximum=maximum, certify=certify)
     first = next(iter(notes))
-    return replace(loss, notes=family(loss.value).notes if 0.0 < loss.value < inf else notes[first])
+    model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
+    return replace(loss, notes=(*model, *loss.notes))
