@@ -21,7 +21,7 @@ q_mean, a state R) work them out at their ticks, and say the same until the next
 least or the most. Between trains nothing is acknowledged, and no law is called.
 
 Random losses take their share of what a link has sent. A flow with a `loss_law` meets a loss whenever it finds that
-queues refused a packet's worth: ACKs clock in as much as has left, so that what a full queue refuses is what windows
+queues refused half a packet: ACKs clock in as much as has left, so that what a full queue refuses is what windows
 have grown by, each its own part. Of what was lost at random it meets a Poisson process, of one in a packet's worth,
 drawn from the scenario's seed. Then its window jumps and, for an RTT, the recovery, stays, while what else was lost of
 the old window is found out and not heeded: as SACK repairs it, in one RTT however much it was. There are no timeouts
@@ -60,6 +60,7 @@ _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _RESULT = r
 _COUNTED, _MET = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # by routers over intervals; by what passes
 _STEPS = 200  # in the shortest RTT
 _HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
+_LOST = 0.5  # of a packet: what queues refuse is whole packets, and trains get a little more or less than their part
 _REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
 _SLICE = 20_000  # steps between two reports of progress
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
@@ -150,11 +151,11 @@ def _advance(
                 if loss != 0 and t < until[g]:
                     heeded[g], strayed[g] = overflowed, chanced
                     burst[g] = max(burst[g], (overflowed - known[g]) / packet[g])
-                elif loss != 0 and (more >= packet[g] or strays >= packet[g] * draws[g, losses[g]] > 0.0):
+                elif loss != 0 and (more >= _LOST * packet[g] or strays >= packet[g] * draws[g, losses[g]] > 0.0):
                     status = call(loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                    relapses[g] += int(more >= packet[g] and t < until[g] + D)
+                    relapses[g] += int(more >= _LOST * packet[g] and t < until[g] + D)
                     window[g], until[g], known[g], opening[g] = record[_RESULT], t + D, heeded[g], 0
                     heeded[g], strayed[g] = overflowed, chanced
                     losses[g] += 1

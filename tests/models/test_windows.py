@@ -314,6 +314,17 @@ def test_bic_as_fluid_fills_a_buffer_like_packets(protocol):
     assert drops[0] == pytest.approx(drops[1], rel=0.25)
 
 
+def test_flows_of_a_full_buffer_lose_alike_as_fluid():
+    """A packet each in the RTT in which the buffer is full, trains or not: half of it refused is a packet."""
+    starts = np.linspace(0.0, 1.0, 10).tolist()
+    network = Network.dumbbell("20 Mb/s", rtts=[0.1] * 10, packet_size=1500, buffer=250_000, starts=starts)
+    scenario = Scenario(network, NewReno(transport="sack"), 80.0)
+    fluid, packets = (
+        simulate(scenario).queue[300:].to_numpy().mean() for simulate in (ecc.fluid.simulate, ecc.packet.simulate)
+    )
+    assert fluid == pytest.approx(packets, rel=0.03)
+
+
 def test_losses_that_windows_have_not_as_fluid():
     network = Network.dumbbell("10 Mb/s", rtts=[0.1])
     scenario = Scenario(network, BIC(), 1.0, impairments=[RandomLoss(0.1, acks_of="all")])
