@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -116,12 +116,11 @@ def linear(network: ecc.Network, time: str) -> Callable[[Protocol], tuple[list[A
     return run
 
 
+@dataclass(frozen=True)
 class Overloads(JetMax):
     """Links that are filled, so that there is a queue to ask for."""
 
-    @staticmethod
-    def router_law(u: Any, N: Any, C: Any) -> Any:
-        return (1.1 * C - u) / N
+    gamma: float = 1.1
 
 
 class Waits(BIC):
