@@ -277,8 +277,10 @@ def test_newreno_as_fluid_fills_the_buffer_and_halves():
     packets = ecc.packet.simulate(Scenario(network, NewReno(transport="sack"), 60.0), sample=0.01)
     losses = np.flatnonzero(packets.drops[3000:, 0].to_numpy())
     periods = 0.01 * np.diff(losses[np.concatenate([[True], np.diff(losses) > 100])])  # one in five is a packet short
-    assert cycle.period == pytest.approx(float(np.median(periods)), rel=0.02)
-    assert run.goodput[3000:].sum("flow").to_numpy() == pytest.approx(10e6, rel=1e-6)
+    early = 1.0 - 0.5 / (250_000 / 8000)  # of the packets by which a window grows, half a one is missing at the loss
+    assert cycle.period == pytest.approx(early * float(np.median(periods)), rel=0.02)
+    goodput = run.goodput[3000:].sum("flow").to_numpy()  # half of the windows is the pipe, but for a packet
+    assert goodput.mean() == pytest.approx(10e6, rel=1e-3) and (goodput > 0.999 * 10e6).mean() > 0.99
 
 
 @pytest.mark.parametrize(
