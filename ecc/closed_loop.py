@@ -206,6 +206,7 @@ def linearize_laws(
     told = np.zeros(network.n_links)
     notes = _lost_between(network, point)
     averages: list[tuple[float, str]] = []
+    asked: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
     for link in links:
         through, followers = crosses[:, link], heard[:, link]
         if mean_rtt is not None:
@@ -246,6 +247,7 @@ def linearize_laws(
                 if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
                     notes.append("the mean RTT that routers scale by is constant in the model, though queues move it")
             told[link] = law(**at)
+            asked[int(link)] = law, at
             if name == "router":
                 if "R" in wanted and abs(told[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
                     raise LinearizationError(
@@ -285,10 +287,42 @@ def linearize_laws(
         remembers="R" in routers,
         measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
         steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
-        notes=(*notes, *([max(averages)[1]] if averages else [])),
+        notes=(
+            *notes, *([max(averages)[1]] if averages else []), *_on_assignment(protocol, network, point, asked),
+        ),
         signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0)) & (delays.waits[links] == 0.0),
         equilibrium=point,
     )  # fmt: skip
+
+
+def _on_assignment(
+    protocol: Protocol,
+    network: Network,
+    point: Equilibrium,
+    asked: dict[int, tuple[Callable[..., float], dict[str, Any]]],
+) -> list[str]:
+    """What must be known where flows meet several links that flows follow: is theirs the one that they would choose?"""
+    several, leaves, ties = False, "", ""
+    known = {link: law(**at) for link, (law, at) in asked.items()}
+    for i, flow in enumerate(network.flows if len(asked) > 1 and protocol.combine != "sum" else ()):
+        x, b, met = float(point.rates[i]), int(point.bottleneck[i]), [link for link in flow.route if link in asked]
+        several |= len(met) > 1
+        told = {link: law(**(at | {"x": x})) if "x" in at else known[link] for link in met for law, at in [asked[link]]}
+        for link in met:
+            ahead = (told[b] - told[link]) * (1.0 if protocol.combine == "min" else -1.0)
+            size = _AT_REST * max(abs(told[b]), abs(told[link]), x if "x" in asked[link][1] else 0.0)
+            if link != b and ahead > size:
+                leaves = leaves or (
+                    f"flow {i} would follow link {link} instead of link {b} at this equilibrium: the verdict is that "
+                    "on flows which are held to this assignment"
+                )
+            elif link != b and ahead >= -size:
+                ties = ties or (
+                    f"flow {i} meets equal feedback at links {b} and {link}, between which the loop switches: the "
+                    "verdict is that on flows which are held to one of them"
+                )
+    caveat = protocol.assignment_caveat if several else None
+    return [note for note in (leaves, ties, caveat) if note]
 
 
 def _passed_on(

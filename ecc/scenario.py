@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import settings
@@ -21,7 +22,7 @@ from ecc.network import Flow, Network, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
 from ecc.workload import KINDS, Tmix, Workload
 
-__all__ = ["Scenario"]
+__all__ = ["Scenario", "notes_at_end"]
 
 
 @dataclass(frozen=True)
@@ -331,3 +332,48 @@ def protocol_class(name: Any) -> type[Protocol]:
     if not (isinstance(found, type) and issubclass(found, Protocol)):
         raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {name!r}")
     return found
+
+
+_LAST = 0.2  # share of a run that tells how it ended ...
+_LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long
+_STEADY = 0.05  # relative: what the means of its halves may differ by
+_AWAY = 0.25  # relative: a rate that is this far from the equilibrium's is another
+_MOST_CROSSINGS = 1_000_000  # flows times links for which an equilibrium is sought
+
+
+def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np.float64]) -> tuple[str, ...]:
+    """Return a note on a run whose flows ended steadily at rates other than the equilibrium's, or none.
+
+    Parameters
+        scenario : what was run. time : shape (n_times,), s, ends of samples. rate : shape (n_times, n_flows), bit/s.
+    Returns
+        tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
+        impairments, flows that begin or end in the last fifth of the run, an equilibrium that is not static or does not
+        exist; or a run too short to tell.
+    """
+    network, protocol = scenario.network, scenario.protocol
+    n = int(_LAST * len(time))
+    if n < _LEAST_SAMPLES or not isinstance(protocol, Protocol) or not protocol.rests:
+        return ()
+    if scenario.workload is not None or scenario.impairments or network.n_flows * network.n_links > _MOST_CROSSINGS:
+        return ()
+    begin, end = float(time[-n - 1]), float(time[-1])
+    lives = all(f.start <= begin and (f.stop is None or f.stop >= end) and f.size is None for f in network.flows)
+    if not lives or end - begin < _LEAST_RTTS * float(network.rtts.max()):
+        return ()
+    try:
+        expected = protocol.equilibrium(network, scenario.assigned).rates
+    except (ValueError, EccError):
+        return ()
+    early, late = rate[-n : -n // 2].mean(axis=0), rate[-n // 2 :].mean(axis=0)
+    mean = rate[-n:].mean(axis=0)
+    steady = np.abs(early - late) <= _STEADY * np.maximum(early, late)
+    away = np.flatnonzero(steady & (np.abs(mean - expected) > _AWAY * expected))
+    if not len(away):
+        return ()
+    worst = int(away[np.argmax(np.abs(np.log(np.maximum(mean[away], 1e-9) / expected[away])))])
+    others = f"; so are {len(away) - 1} others by more than a quarter" if len(away) > 1 else ""
+    return (
+        f"flow {worst} was steady at {mean[worst] / 1e6:.3g} Mb/s over the last {end - begin:.3g} s, away from its "
+        f"equilibrium rate of {expected[worst] / 1e6:.3g} Mb/s{others}",
+    )

@@ -17,7 +17,7 @@ from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.mix import Mix
 from ecc.quantity import Quantity, as_number, as_time
-from ecc.scenario import Scenario
+from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
 
 __all__ = ["simulate"]
@@ -268,7 +268,8 @@ def _trajectory(
         "retransmitted": np.zeros(len(begin)),
     }
     stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}
-    stats["notes"] = (*notes, *outcome.stats.get("notes", ()))
+    at_end = notes_at_end(scenario, np.asarray(outcome.time), series["rate"])
+    stats["notes"] = (*notes, *outcome.stats.get("notes", ()), *at_end)
     attributes = {
         "engine": "fluid",
         "time": time,

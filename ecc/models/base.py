@@ -300,6 +300,11 @@ class Protocol(ABC):
         return []
 
     @property
+    def assignment_caveat(self) -> str | None:
+        """Why runs need not come to the assignment of the equilibrium where paths have several bottlenecks; or None."""
+        return None
+
+    @property
     def linear_refusal(self) -> str | None:
         """Why this variant has no linear model, in one line; None if it has one."""
         return None

@@ -34,7 +34,8 @@ What the paper leaves open, and what it decides here:
 - A packet that is lost does not slow its flow.
 - A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
 By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives
-from the link that limits them may take turns for good. By fair rate (THESIS ch. VII) flows make detours, and settle.
+from the link that limits them may take turns for good, and one that they crowd out may be left with its least rate. By
+fair rate (THESIS ch. VII) flows make detours, and settle.
 """
 
 from __future__ import annotations
@@ -231,6 +232,15 @@ class JetMax(Protocol):
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """JETMAX Lemma 3, Theorem 3: (gamma C - u)/N, max-min fair over capacities gamma C."""
         return shared_fair_rate(network, self.gamma * network.capacities, assignment)
+
+    @property
+    def assignment_caveat(self) -> str | None:
+        if self.bottleneck == "rate" or not self.proposed_rate:
+            return None
+        return (
+            "flows follow the largest virtual loss, which counts refused proposals: a run need not come to this "
+            "assignment, and may leave a flow at its least rate for good (bottleneck='rate' does not count them)"
+        )
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """JETMAX Theorem 2, and the condition of sec. 5.4 for monotone convergence."""

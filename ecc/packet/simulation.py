@@ -35,7 +35,7 @@ from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.prepare import Part, Setup, prepare
 from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns
 from ecc.quantity import Quantity, as_count, as_size, as_time
-from ecc.scenario import Scenario
+from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
 from ecc.workload import DRAWN, LABELS
 
@@ -393,6 +393,7 @@ class Run:
                 "peak_bytes": stats.peak_bytes,
                 "digest": stats.digest,
                 "held_until": setup.held_until,
+                "notes": notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
             },
             {
                 "engine": "packet",

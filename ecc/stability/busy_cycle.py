@@ -1,4 +1,4 @@
-"""A periodic motion of the switched loop of `ecc.stability.empty_queue`, proven to exist: equal RTTs, the unit of time.
+"""A periodic motion of the switched loop of `ecc.linear.empty_queue`, proven to exist: equal RTTs, the unit of time.
 
 On a motion of period P that is busy from 0 to b, r = -beta X * q, and by parts, as X' = -alpha X(t - 1), the arrivals
 x = q' satisfy
