@@ -1,17 +1,21 @@
 """The command line: `ecc crosscheck`, `ecc reproduce`, `ecc simulate`, `ecc sweep`, `ecc stability`, `ecc claims`.
 
-Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input,
-130 Ctrl-C. Results go to standard output, progress and errors to standard error.
+Exit codes: 0 the work was done (a refuted claim is a result), 1 a check or a run ended in an error, 2 bad input, 3 a
+file could not be written, 130 Ctrl-C or SIGTERM. Results go to standard output, progress and errors to standard error.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +23,7 @@ import typer
 
 from ecc import __version__
 from ecc.errors import EccError
+from ecc.files import WriteError, making, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED, BAD_INPUT, UNWRITTEN, INTERRUPTED = 1, 2, 3, 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 app = typer.Typer(
     help="Explicit congestion control, analyzed exactly, run as fluid and run as packets.",
@@ -45,6 +51,8 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
 
 
+_POINTS = 1_000_000
+"""Most runs of a sweep."""
 _MEASURED = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
@@ -65,25 +73,94 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
         arguments : sequence of str, or None: those of the process.
     """
+    with _terminated_as_interrupted():
+        try:
+            code = app(None if arguments is None else list(arguments), prog_name="ecc", standalone_mode=False)
+            sys.stdout.flush()
+            return int(code or 0)
+        except (typer.Abort, KeyboardInterrupt):
+            _complain("interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:  # the reader has seen enough
+            _discard_output()
+            return 0
+        except (Exception, SystemExit) as error:
+            message, code = _explained(error)
+            _complain(message)
+            return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    """One line on what went wrong, and the exit code; an error that nobody foresaw is raised again."""
+    usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
+    place = _in_module_of_user(error)
+    if usage:
+        return str(usage()), BAD_INPUT
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None and not place:
+        _discard_output()
+        return f"standard output cannot be written: {error.strerror}", UNWRITTEN
+    if isinstance(error, WriteError) or (isinstance(error, OSError) and error.errno in _FULL):
+        return str(error), UNWRITTEN
+    if isinstance(error, ValueError | TypeError | EccError | OSError):
+        return str(error), BAD_INPUT
+    if place:
+        return f"{type(error).__name__} in {place}: {error}", FAILED
+    if isinstance(error, OverflowError | RecursionError):
+        return f"a number or table is too large or too deep: {error}", BAD_INPUT
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory: {error or 'a smaller scenario, or a longer sample, may fit'}", FAILED
+    raise error
+
+
+def _in_module_of_user(error: BaseException) -> str:
+    """File and line of an error in a module with a protocol that is not ours; empty if it is from elsewhere."""
+    if "ecc.models.base" not in sys.modules:
+        return ""
+    from traceback import walk_tb
+
+    from ecc.models import Protocol
+
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        name = frame.f_globals.get("__name__", "")
+        kinds = [value for value in frame.f_globals.values() if isinstance(value, type) and issubclass(value, Protocol)]
+        if not name.startswith("ecc.") and any(kind.__module__ == name for kind in kinds):
+            return f"{frame.f_code.co_filename}, line {line}"
+    return ""
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, whoever handles that; also where Ctrl-C is ignored, as behind a shell's `&`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    term = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
     try:
-        code = app(None if arguments is None else list(arguments), prog_name="ecc", standalone_mode=False)
-        sys.stdout.flush()
-        return int(code or 0)
-    except (typer.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
-        if usage is None and not isinstance(error, ValueError | TypeError | EccError | OSError):
-            raise
-        _complain(str(usage() if usage else error))
-        return BAD_INPUT
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, term)
+        signal.signal(signal.SIGINT, before)
+
+
+def _discard_output() -> None:
+    """Let what standard output still holds go nowhere when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str) -> None:
     print(f"ecc: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _unwritten(write: Callable[..., object], *arguments: Any) -> WriteError | None:
+    """Write something, and return the error rather than raise it: what was computed is to be printed first."""
+    try:
+        write(*arguments)
+    except WriteError as error:
+        return error
+    return None
 
 
 # ---- commands --------------------------------------------------------------------------------------------
@@ -157,9 +234,9 @@ def _examine(
 ) -> int:
     """Check claims with progress, write the report, print the verdicts, and return the exit code."""
     from ecc.claims.crosscheck import describe, examine
-    from ecc.claims.report import Report, as_json, write_report
+    from ecc.claims.report import Report, as_json, report_folder, write_report
 
-    out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the work
+    making(out)  # refused now rather than after the work
     with _progress() as bar:
         task = bar.add_task("claims", total=len(selected))
 
@@ -173,18 +250,24 @@ def _examine(
         outcome = examine(selected, jobs or os.cpu_count() or 1, tell, store, quick, step)
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
     report = Report(outcome.findings, line, outcome.interrupted, quick, outcome.failures)
-    page, data = write_report(report, out)
+    folder = report_folder(report, out)
+    unwritten = _unwritten(write_report, report, folder)
     if json:
         print(as_json(report))
     else:
         _print(_verdicts(outcome.findings))
-    print(f"report: {page}\nresults: {data}", file=sys.stderr if json else sys.stdout)
+    for trouble in (unwritten, None if store is None else store.trouble):
+        if trouble:
+            _complain(str(trouble))
+    if unwritten is None:
+        places = f"report: {folder / 'report.html'}\nresults: {folder / 'results.json'}"
+        print(places, file=sys.stderr if json else sys.stdout)
     if outcome.failures:
         _complain(describe(outcome.failures))
     if outcome.interrupted:
         _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims")
         return INTERRUPTED
-    return FAILED if outcome.failures else 0
+    return UNWRITTEN if unwritten else FAILED if outcome.failures else 0
 
 
 @app.command()
@@ -228,12 +311,13 @@ def simulate(
         def show(share: float) -> None:
             bar.update(task, completed=share)
 
+        unwritten = None
         if checkpoint is None:
             run = _engine(engine)(case, progress=show, **options)
         else:
-            run = _from_checkpoint(case, checkpoint, show, options)
+            run, unwritten = _from_checkpoint(case, checkpoint, show, options)
     if out is not None:
-        _WRITERS[out.suffix](run, out)
+        unwritten = _unwritten(_WRITERS[out.suffix], run, out) or unwritten
     summary = _summary(run)
     if json:
         print(json_text(summary))
@@ -241,10 +325,14 @@ def simulate(
         _print(*_summary_tables(summary))
         for note in run.notes:
             print(f"note: {note}")
-        if out is not None:
+        if out is not None and unwritten is None:
             print(f"run: {out}")
+    if unwritten:
+        _complain(str(unwritten))
     if not run.is_complete:
         _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
+    if unwritten:
+        return UNWRITTEN
     return 0 if run.is_complete else INTERRUPTED if run.stopped == "interrupted" else FAILED
 
 
@@ -278,6 +366,7 @@ def sweep(
 ) -> int:
     """Run a scenario on a grid of its settings and print measures of each run."""
     from itertools import product
+    from math import prod
 
     from ecc.claims.measures import get
     from ecc.claims.report import json_text
@@ -297,6 +386,8 @@ def sweep(
     )
     for name in runs.measures:
         get(name)
+    if prod(map(len, axes.values())) > _POINTS:
+        raise ValueError(f"--vary must ask for at most {_POINTS:,} runs, got {prod(map(len, axes.values())):,}")
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
     ended: SweepError | SweepInterrupted | None = None
@@ -310,6 +401,7 @@ def sweep(
     if ended is not None:
         _complain(f"{ended}; what is done follows")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
+    unwritten = None if out is None else _unwritten(_TABLES[out.suffix], found, out)
     if json:
         print(json_text(rows.to_dict("records")))
     else:
@@ -318,8 +410,10 @@ def sweep(
         cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
         columns = (*axes, *titles, *(["error"] if "error" in found else []))
         _print(_table(f"{scenario.name}, {engine} runs", columns, cells))
+    if unwritten:
+        _complain(str(unwritten))
+        return UNWRITTEN
     if out is not None:
-        _TABLES[out.suffix](found, out)
         print(f"table: {out}", file=sys.stderr if json else sys.stdout)
     return 0 if ended is None else INTERRUPTED if isinstance(ended, SweepInterrupted) else FAILED
 
@@ -410,8 +504,12 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     ends = [_value(part) for part in values.split(":")]
     if len(ends) == 3 and all(isinstance(end, float) for end in ends):
         first, last, count = (float(end) for end in ends)
-        if count < 2 or count != int(count):
-            raise ValueError(f"--vary must have a whole count >= 2 in first:last:count, got {text!r}")
+        if not (isfinite(first) and isfinite(last)):
+            raise ValueError(f"--vary must have finite ends in first:last:count, got {text!r}")
+        if not (2 <= count <= _POINTS and count.is_integer()):
+            raise ValueError(
+                f"--vary must have a whole count >= 2, and <= {_POINTS:,}, in first:last:count, got {text!r}"
+            )
         spaced = [first + (last - first) * k / (count - 1) for k in range(int(count))]
     else:
         spaced = [_value(part.strip()) for part in values.split(",")]  # type: ignore[misc]
@@ -442,16 +540,20 @@ def _protocol(name: str, settings: Sequence[str]) -> Protocol:
 
 def _from_checkpoint(
     case: Scenario, path: Path, progress: Callable[[float], None], options: dict[str, Any]
-) -> Trajectory:
-    """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C."""
+) -> tuple[Trajectory, WriteError | None]:
+    """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C, unless there is an error."""
     from ecc.packet import Run, resume
 
     run = resume(path, case) if path.exists() else Run(case, **options)
     run.advance(progress=progress)
+    unwritten = None
     if run.stopped == "interrupted":
-        run.save(path)
+        try:
+            run.save(path)
+        except OSError as error:
+            unwritten = WriteError(f"{path} cannot be written: {error.strerror or error}")
     run.close()
-    return run.trajectory()
+    return run.trajectory(), unwritten
 
 
 def _engine(engine: Engine) -> Callable[..., Trajectory]:
@@ -468,15 +570,17 @@ def _write_csv(run: Trajectory, path: Path) -> None:
     import pandas as pd
 
     columns = {f"{name} {k}": series[:, k] for name, series in run.data.items() for k in range(series.shape[1])}
-    pd.DataFrame(columns, index=run.data.indexes["time"]).to_csv(path)
+    with replacing(path) as part:
+        pd.DataFrame(columns, index=run.data.indexes["time"]).to_csv(part)
 
 
 def _write_figure(run: Trajectory, path: Path) -> None:
-    run.plot().write_html(path, include_plotlyjs=True)
+    with replacing(path) as part:
+        run.plot().write_html(part, include_plotlyjs=True)
 
 
 def _write_netcdf(run: Trajectory, path: Path) -> None:
-    run.data.to_netcdf(path)
+    run.save(path)
 
 
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {
@@ -485,12 +589,16 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 
 
 def _write_rows(found: Any, path: Path) -> None:
-    found.to_dataframe().to_csv(path)
+    with replacing(path) as part:
+        found.to_dataframe().to_csv(part)
 
 
-_TABLES: dict[str, Callable[[Any, Path], None]] = {
-    ".nc": lambda found, path: found.to_netcdf(path), ".csv": _write_rows,
-}  # fmt: skip
+def _write_grid(found: Any, path: Path) -> None:
+    with replacing(path) as part:
+        found.to_netcdf(part)
+
+
+_TABLES: dict[str, Callable[[Any, Path], None]] = {".nc": _write_grid, ".csv": _write_rows}
 
 
 def _console() -> Console:

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["WriteError", "replacing"]
+__all__ = ["WriteError", "cache_folder", "making", "replacing"]
 
 
 class WriteError(OSError):
     """A file could not be written; what was there before it is still there."""
+
+
+def making(folder: str | Path) -> None:
+    """Make a folder, and those above it, if it is not there.
+
+    Parameters
+        folder : str or Path.
+    Raises
+        ValueError: something else is there. WriteError: it cannot be made.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"folder must not be a file, or in one, got {os.fspath(folder)!r}") from None
+    except OSError as error:
+        raise WriteError(f"{os.fspath(folder)} cannot be made: {error.strerror or error}") from None
+
+
+def cache_folder() -> Path:
+    """Return where results may be kept: the user's cache, or a temporary folder if there is no home."""
+    import platformdirs
+
+    folder = Path(os.environ.get("ECC_CACHE_DIR") or platformdirs.user_cache_dir("ecc"))
+    if folder.is_absolute():
+        return folder
+    return Path(tempfile.gettempdir()) / f"ecc-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
 
 
 @contextmanager

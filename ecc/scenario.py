@@ -327,8 +327,9 @@ def protocol_class(name: Any) -> type[Protocol]:
         module, _, attribute = name.partition(":")
         try:
             found = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"protocol name {name!r} cannot be imported: {error}") from None
+        except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
+            kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+            raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(found, type) and issubclass(found, Protocol)):
         raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {name!r}")
     return found

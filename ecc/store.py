@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from ecc.files import cache_folder
+
 __all__ = ["Store"]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS ecc_results (key TEXT PRIMARY KEY, result TEXT, checksum TEXT)"
@@ -60,9 +62,7 @@ class Store:
     @staticmethod
     def of_user() -> Path:
         """Return the store in the user's cache directory."""
-        import platformdirs
-
-        return Path(platformdirs.user_cache_dir("ecc")) / "claims" / "results.sqlite"
+        return cache_folder() / "claims" / "results.sqlite"
 
     def get(self, key: str) -> Any:
         """Return the result under a key; None if there is none, or none that can be read.

@@ -77,6 +77,8 @@ def sweep(
         >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
         21
     """
+    import xarray  # noqa: F401, now: after Ctrl-C there is no time for it
+
     axes = {name: list(values) for name, values in grid.items()}
     if not axes or not all(axes.values()):
         raise ValueError(f"grid must have at least one axis and a value on each, got {axes!r}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.files import replacing
 from ecc.quantity import as_size
 
 if TYPE_CHECKING:
@@ -36,6 +39,10 @@ EVENTS = (
     "drop", "loss", "ack loss",
 )  # fmt: skip
 """What a trace calls the events of the packet engine, by number."""
+
+
+_ABOUT, _FORMAT = "ecc_trajectory", 1
+"""The attribute of a netCDF file that says what is in it, and the version of its form."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,6 +193,75 @@ class Trajectory:
         frame: pd.DataFrame = getattr(self, series).to_pandas()
         return frame
 
+    # ---- files -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write all of the run to a netCDF file, which `Trajectory.load` and any reader of netCDF understand.
+
+        Series have their own names; flows, counts of queues and trace are the variables "flows.*", "queues.*" and
+        "trace.*". The attribute "scenario" is the TOML of what was run.
+
+        Parameters
+            path : file, which is replaced when the new one is whole.
+        Raises
+            WriteError: the file cannot be written.
+        """
+        import xarray as xr
+
+        variables: dict[str, Any] = {}
+        about: dict[str, Any] = {
+            "format": _FORMAT,
+            "stats": dict(self.stats),
+            "attrs": dict(self.data.attrs),
+            "kinds": {},
+        }
+        for part, held in (("", self.data), ("flows", self.flows), ("queues", self.queues), ("trace", self.trace)):
+            if held is None:
+                continue
+            prefix = f"{part}." if part else ""
+            whole = (
+                held if isinstance(held, xr.Dataset) else held.rename_axis(index=held.index.name or "row").to_xarray()
+            )
+            about[part] = [list(map(str, whole.data_vars)), list(map(str, whole.coords))]
+            for name, variable in whole.variables.items():
+                values = variable.to_numpy()
+                about["kinds"][f"{prefix}{name}"] = str(values.dtype)
+                over = [f"{prefix}{dimension}" for dimension in variable.dims]
+                variables[f"{prefix}{name}"] = (over, _as_netcdf3(values), variable.attrs, {"_FillValue": None})
+        text = {key: str(value) for key, value in self.data.attrs.items()}
+        attributes = text | {_ABOUT: json.dumps(about, default=lambda value: value.tolist())}
+        with replacing(path) as part_of_it:
+            xr.Dataset(variables, attrs=attributes).to_netcdf(part_of_it, engine="scipy")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Return the run that `save` wrote.
+
+        Parameters
+            path : file.
+        Raises
+            ValueError: it is no such file, or not a whole one. OSError: it cannot be read.
+        """
+        import xarray as xr
+
+        with Path(path).open("rb"):  # what is not there, or may not be read, is said as it is
+            pass
+        try:
+            whole = xr.load_dataset(path, engine="scipy", decode_times=False)
+            about = json.loads(whole.attrs[_ABOUT])
+            if about["format"] != _FORMAT:
+                raise ValueError
+            parts = {part: _read_part(whole, part, about) for part in ("", "flows", "queues", "trace") if part in about}
+        except (ValueError, KeyError, TypeError, OSError, EOFError):
+            raise ValueError(f"path must be a run that Trajectory.save wrote, got {str(path)!r}") from None
+        stats = {key: tuple(value) if isinstance(value, list) else value for key, value in about["stats"].items()}
+        tables = {name: parts[name].to_dataframe() for name in ("flows", "trace") if name in parts}
+        if "trace" in tables:
+            tables["trace"] = tables["trace"].reset_index(drop=True)
+        return cls(
+            parts[""].assign_attrs(about["attrs"]), tables["flows"], stats, parts.get("queues"), tables.get("trace")
+        )
+
     def plot(self) -> go.Figure:
         """Return a Plotly figure: rates of the flows above, queues of the links below."""
         from ecc.plot import trajectory_figure
@@ -208,3 +284,28 @@ class Trajectory:
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
         return notes + str(self.data._repr_html_())
+
+
+def _as_netcdf3(values: Any) -> Any:
+    """An array in a type that the oldest netCDF has: no wide integers, and text as it is."""
+    if values.dtype.kind == "b":
+        return values.astype(np.int8)
+    if values.dtype.kind in "iu" and values.dtype.itemsize > 4:
+        exact = np.all(np.abs(values.astype(float)) < 2.0**53)
+        return values.astype(float) if exact else values.astype(str)
+    return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _read_part(whole: xr.Dataset, part: str, about: Mapping[str, Any]) -> xr.Dataset:
+    import xarray as xr
+
+    prefix = f"{part}." if part else ""
+    names, coordinates = about[part]
+    found: dict[str, Any] = {}
+    for name in (*names, *coordinates):
+        variable = whole.variables[prefix + name]
+        kind = np.dtype(about["kinds"][prefix + name])
+        over = [str(dimension).removeprefix(prefix) for dimension in variable.dims]
+        values = variable.to_numpy().astype(kind)
+        found[name] = (over, values, {key: value for key, value in variable.attrs.items() if key != "dtype"})
+    return xr.Dataset({name: found[name] for name in names}, {name: found[name] for name in coordinates})

@@ -13,8 +13,9 @@ from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measure
 from ecc.claims.page import Report, page
 from ecc.claims.wording import INTRODUCTION, TITLE, again, count, evidence, number, tally
+from ecc.files import WriteError, making, replacing
 
-__all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "write_report"]
+__all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "report_folder", "write_report"]
 
 
 def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
@@ -26,7 +27,7 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
     Returns
         (directory/report.html, directory/results.json); directory/report.md stands beside them.
     Raises
-        ValueError: a figure without a caption. OSError: the files cannot be written.
+        ValueError: a figure without a caption. WriteError: a file cannot be written; those that can be, are.
     """
     texts = {
         "report.html": page(report),
@@ -34,10 +35,32 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
         "results.json": as_json(report) + "\n",
     }
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    making(folder)
+    errors = []
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        try:
+            with replacing(folder / name) as part:
+                part.write_text(text, encoding="utf-8")
+        except WriteError as error:  # the others may fit
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return folder / "report.html", folder / "results.json"
+
+
+def report_folder(report: Report, directory: str | Path) -> Path:
+    """Return where a report goes: into a folder, or, if it is partial and a whole one is there, beside that one.
+
+    Parameters
+        report : Report. directory : str or Path.
+    """
+    folder = Path(directory)
+    try:
+        there = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        is_whole = there["partial"] is False
+    except (OSError, ValueError, KeyError, TypeError):
+        is_whole = False
+    return folder / "partial" if report.partial and is_whole else folder
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------
