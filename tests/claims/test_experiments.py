@@ -225,7 +225,7 @@ def test_nothing_is_done_twice(tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("work was done again")
 
-    monkeypatch.setattr(crosscheck, "ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(crosscheck, "in_workers", refuse)
     again = crosscheck.examine([about], jobs=1, store=Store(tmp_path))
     assert again.findings[0].to_dict() == first.findings[0].to_dict()
     with pytest.raises(AssertionError, match="done again"):
