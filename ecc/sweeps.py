@@ -93,12 +93,13 @@ def sweep(
             for index, outcome in outcomes:
                 k = todo[index]
                 try:
-                    done[k] = _numbers(outcome)
+                    result = _numbers(outcome)
                 except Exception as error:
                     failures[k] = f"{type(error).__name__}: {error}"
                     continue
                 if kept is not None:
-                    kept.put(points[k], done[k])
+                    kept.put(points[k], result)
+                done[k] = result  # last, so that whatever is called done after Ctrl-C is in the store
                 if progress is not None:
                     progress(len(done) / len(points))
     except KeyboardInterrupt:
