@@ -34,8 +34,12 @@ def late_rates(run, begin, end):
     return run.rate.to_numpy()[(time > end - 0.25 * (end - begin)) & (time <= end)]
 
 
-def check_reports(found, phases):
-    """What differs in the series themselves is a row of the comparison, and a line of its notes with a cause."""
+UNEXPLAINED = {"PEDN"}
+"""Those that differ from their equilibrium for a reason that is not known (docs/fluid_against_packets.md)."""
+
+
+def check_reports(found, phases, unexplained=False):
+    """What differs in the series is a row of the comparison, and a line of its notes: with a cause, or without."""
     rows = found.disagreements
     for begin, end, active in phases:
         of_phase = rows[rows["begin"] == begin]
@@ -59,7 +63,7 @@ def check_reports(found, phases):
                 assert "packets" in told
             elif not model.is_stable and moves > 0.3:
                 assert "packets" not in told
-    assert not [note for note in found.notes if "no cause found" in note]
+    assert unexplained == any("no cause found" in note for note in found.notes)
     assert all(note in repr(found) for note in found.notes)
 
 
@@ -69,7 +73,7 @@ def test_disagreements_on_three_bottlenecks_are_reported(name):
     assert [phase.begin for phase in found.phases] == [0.0, PHASE, 2 * PHASE, 3 * PHASE]
     active = [(0, 2), (0, 1, 2, 4), (0, 1, 2, 3, 4, 5), (0, 2, 3, 5)]
     assert [tuple(phase.active) for phase in found.phases] == active
-    check_reports(found, [(k * PHASE, (k + 1) * PHASE, flows) for k, flows in enumerate(active)])
+    check_reports(found, [(k * PHASE, (k + 1) * PHASE, flows) for k, flows in enumerate(active)], name in UNEXPLAINED)
     rates = found.disagreements[found.disagreements["quantity"] == "rate"]
     if name in AGREEING:
         assert rates.empty
@@ -83,7 +87,7 @@ def test_disagreements_about_a_push_are_reported(name):
     try:
         found = suite.compared(name, pushed=True)
     except (ecc.errors.EccError, ValueError) as error:
-        assert "no equilibrium" in str(error) or "equilibrium is known" in str(error)
+        assert any(reason in str(error) for reason in ("no equilibrium", "equilibrium is known", "its rest has queues"))
         return
     check_reports(found, [(0.0, 120.0, range(6))])
     if name in AGREEING:
