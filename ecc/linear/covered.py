@@ -1,40 +1,58 @@
-"""No root on the boundary for a whole range of gains: the determinant over rectangles of frequency and gain.
+"""No root on the boundary for a whole range of gains: the characteristic over rectangles of frequency and gain.
 
-Between five equally spaced gains of an interval, no coefficient of det P(s) = sum_jm c_jm s^j exp(-s theta_m) and no
-delay strays from what they show by more than half of their second differences: that is the one thing taken of a family
-here, true of what is smooth or has kinks once the interval is short. So F(j w; g) lies on the chord from the first
-member to the last one up to a proven radius of second order in the length of the interval. On a piece of the frequency
-axis both ends are cubic Hermite interpolants with a proven remainder, of the terms with theta h <= 1; of the others the
-modulus counts. If one half plane holds the Bezier points of both ends with all these radii to spare, no member has a
-root on the piece. Pieces that fail are halved; once none is left, the number of unstable roots is one number over the
-interval. Intervals are laid end to end from a gain at which the system is stable; a family whose determinant is affine
-in the gain needs few of them, and a range of instability is run into, however narrow it is.
+Between the five equally spaced gains that an interval is sampled at, no coefficient of
+
+    F(s) = sum_jm c_jm s^j exp(-s theta_m)
+
+and no delay strays from the polygon through the samples by more than half of their largest second difference. That is
+the one thing taken of a family here. It is true of what is affine between samples but for a kink, and of what is smooth
+once the interval is short; a black box cannot show more, and results say that it was taken. So F(j w; g) lies on the
+chord from the first member to the last one up to a proven radius of second order in the length of the interval. On a
+piece of the frequency axis both ends are cubic Hermite interpolants with a proven remainder, of the terms with
+theta h <= 1; of the others the modulus counts. If one half plane holds the Bezier points of both ends with all these
+radii to spare, no member has a root on the piece. Pieces that fail are halved; once none is left, the number of
+unstable roots is one number over the interval. Intervals are laid end to end from a gain at which the system is stable;
+a range of instability is run into, however narrow it is.
+
+F is det P. Where it cancels to little, as where several roots cross at once, or has too many terms, F is P itself, by
+its entries: no member is singular on a piece if one matrix Y takes all Bezier points, with their radii, into the unit
+disk about the identity.
+
+Delays that move with the gain are followed in the order of their size; those that come as close to each other as they
+move (they cross, or part from each other by rounding alone) are one group. Around its center at s M a group is
+(C_0 - s C_1) exp(-s M) up to |s|^2 sum |c_m| (theta_m - M)^2. Delays in steps jump where a loop that shares its delay
+out between two steps does not, nor does the group that the two are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb, inf, perm, pi
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError, UndecidedError
 from ecc.linear.certificate import unstable
-from ecc.linear.characteristic import Complex, Real, Terms, align
+from ecc.linear.characteristic import Characteristic, Complex, Real, Terms, align, inverse, product
 from ecc.linear.quasipolynomial import QuasiPolynomial
 
-__all__ = ["REFUSED", "Cover"]
+__all__ = ["REFUSED", "SAMPLES", "Cover"]
 
 REFUSED = (ValueError, LinearizationError)
 """What a family raises at a gain that it does not take."""
 
+SAMPLES = 5
 _LEAST = 1e-12  # of a gain: no shorter interval is tried
 _NEAR = 1e-7  # of a gain: nor a shorter one if a hundred of it do not reach the end
-_JUMP = 1e-4  # of a gain: nor a shorter one over which delays in steps, or their number, change
-_WIDEST = 0.125  # of a gain: nor a longer one
+_JUMP = 1e-6  # of a gain: nor a shorter one over which delays in steps, or their number, change
+_WIDEST = 0.5  # of a gain: nor a longer one
 _MOST = 4000  # members asked for
-_MOST_PIECES = 1 << 16
+_MOST_PIECES = 1 << 14
+_SMALL = 8  # states up to which the determinant is expanded
+_CANCELS = 1e-5  # of the moduli of its terms: a determinant below that is left to the matrix
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -43,151 +61,179 @@ class _Broken(Exception):
 
 
 @dataclass(frozen=True)
-class _Member:
-    """Coefficients c, shape (powers of s, M), and delays theta, shape (M,); `delays` of the system itself."""
+class _Form:
+    """Coefficients c, shape (powers of s, M, entries), and increasing delays theta, shape (M,)."""
 
     c: Real
     theta: Real
-    delays: tuple[float, ...]
 
 
-def _expanded(terms: Terms) -> _Member:
-    ch = align(terms)[0]
-    exact = QuasiPolynomial.of(ch)
-    if exact is None:
-        raise _Broken
-    c = np.zeros((1 if ch.sampled else ch.size + 1, len(exact.terms)))
-    for m, p in enumerate(exact.terms.values()):
-        for j, x in enumerate(p.coeffs()):
-            c[j, m] = int(x.p) / int(x.q)
-    theta = np.array([int(x.p) / int(x.q) for x in exact.terms])
-    return _Member(c, theta, tuple(ch.delays.tolist()))
+class _Member:
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+
+    @cached_property
+    def characteristic(self) -> Characteristic:
+        return align(self.terms)[0]
+
+    @cached_property
+    def determinant(self) -> _Form | None:
+        ch = self.characteristic
+        exact = QuasiPolynomial.of(ch) if ch.size <= _SMALL else None
+        if exact is None:
+            return None
+        c = np.zeros((1 if ch.sampled else ch.size + 1, len(exact.terms), 1))
+        for m, p in enumerate(exact.terms.values()):
+            for j, x in enumerate(p.coeffs()):
+                c[j, m, 0] = int(x.p) / int(x.q)
+        return _Form(c, np.array([int(x.p) / int(x.q) for x in exact.terms]))
+
+    def matrix(self, scale: Real) -> _Form:
+        """P entry by entry, balanced by powers of two that all members share."""
+        t, n = self.terms, len(scale)
+        every = np.unique(np.concatenate([[0.0], t.delays, t.slope_delays]))
+        c = np.zeros((1 if t.sampled else 2, len(every), n, n))
+        c[-1, 0] = np.eye(n)
+        np.add.at(c[0], np.searchsorted(every, t.delays), t.constant)
+        if not t.sampled:
+            np.add.at(c[1], np.searchsorted(every, t.slope_delays), t.slope)
+        c *= scale[None, :] / scale[:, None]
+        used = np.any(c != 0.0, axis=(0, 2, 3))
+        return _Form(c[:, used].reshape(len(c), -1, n * n), every[used])
 
 
-class Cover:
-    """The range of gains, from one on at which no root is unstable, over which it is proven that none is.
+@dataclass(frozen=True)
+class _Columns:
+    """The same terms of several members: c of shape (members, powers, M, entries), theta of shape (members, M).
 
-    `to` is the end of the range so far, `beyond` a gain at which a root is unstable, None if none was met.
+    `mass` bounds the moduli of a column's own terms, and `rest` what |s|^j multiplies in its remainder as a group.
     """
 
-    def __init__(self, members: Callable[[float], Terms], low: float) -> None:
-        self.members, self.to, self.step = members, low, _WIDEST * low
-        self.beyond: float | None = None
-        self.known: dict[float, tuple[Terms, _Member]] = {}
-
-    def _at(self, gain: float) -> _Member:
-        if gain not in self.known:
-            terms = self.members(gain)
-            self.known[gain] = terms, _expanded(terms)
-        return self.known[gain][1]
-
-    def reaches(self, high: float) -> bool:
-        """Go on to a gain; whether it was reached. It is not where a member is unstable or refused, or too close to."""
-        if self.beyond is not None and high < self.beyond:
-            self.beyond, self.step = None, high - self.to
-        while self.to < high and self.beyond is None and len(self.known) < _MOST:
-            end = min(self.to + min(self.step, _WIDEST * self.to), high)
-            length = end - self.to
-            if end < high and length <= max(_LEAST * self.to, min(_NEAR * self.to, 0.01 * (high - self.to))):
-                break  # the determinant is lost in rounding, as where several roots cross at once
-            smooth = True
-            try:
-                members = [self._at(self.to + share * length) for share in (0.0, 0.25, 0.5, 0.75)]
-                if _clear([*members, self._at(end)], self.known[end][0].sampled):
-                    self.to, self.step = end, 4.0 * length
-                    continue
-                if unstable(align(self.known[end][0])[0]) > 0:
-                    self.beyond = end
-                    break
-            except (*REFUSED, UndecidedError, _Broken):
-                smooth = False
-            if not smooth and length <= _JUMP * self.to:
-                break
-            self.step = 0.3 * length
-        return self.to >= high
+    c: Real
+    theta: Real
+    mass: Real
+    rest: Real
 
 
-def _joined(members: list[_Member]) -> tuple[Real, Real]:
-    """Coefficients, shape (members, powers, M), and delays, shape (members, M), of the same terms in one order."""
-    if len({one.delays for one in members}) == 1:
-        every = np.unique(np.concatenate([one.theta for one in members]))
-        c = np.zeros((len(members), len(members[0].c), len(every)))
-        for out, one in zip(c, members, strict=True):
-            out[:, np.searchsorted(every, one.theta)] = one.c
-        return c, np.tile(every, (len(members), 1))
-    if len({one.c.shape for one in members}) > 1:
-        raise _Broken
-    return np.stack([one.c for one in members]), np.stack([one.theta for one in members])
+def _plain(c: Real, theta: Real) -> _Columns:
+    """Columns of one term each."""
+    mass = np.abs(c).max(axis=0) + _bend(c)
+    return _Columns(c, theta, mass, np.zeros_like(mass))
+
+
+def _bend(x: Real) -> Real:
+    """How far from the chord between the first sample and the last one what lies between samples may be."""
+    share = np.linspace(0.0, 1.0, len(x)).reshape(-1, *[1] * (x.ndim - 1))
+    off = np.abs(x - x[0] - share * (x[-1] - x[0])).max(axis=0)
+    return np.asarray(off + 0.5 * np.abs(np.diff(x, 2, axis=0)).max(axis=0))
+
+
+def _followed(forms: Sequence[_Form], sampled: bool) -> Iterator[_Columns]:
+    """Ways to see the members' terms as the same ones."""
+    if len({form.c.shape[0] for form in forms}) > 1:
+        return
+    first, last = forms[0].theta, forms[-1].theta
+    same = all(np.array_equal(form.theta, first) for form in forms)
+    moved = 0.0 if same else max(_apart(first, last), _apart(last, first))
+    if same or (sampled and moved <= 1.0):
+        every = np.unique(np.concatenate([form.theta for form in forms]))
+        c = np.zeros((len(forms), forms[0].c.shape[0], len(every), forms[0].c.shape[2]))
+        for out, form in zip(c, forms, strict=True):
+            out[:, np.searchsorted(every, form.theta)] = form.c
+        yield _plain(c, np.tile(every, (len(forms), 1)))
+    if not same:
+        step = 1.0 if sampled else 16.0 * _EPS * float(max(form.theta[-1] for form in forms))
+        yield from _grouped(forms, 1.5 * moved + step, 1.0 if sampled else 0.0)
+
+
+def _apart(some: Real, others: Real) -> float:
+    """The largest distance of a delay to the nearest one of others."""
+    at = np.searchsorted(others, some)
+    near = others[np.stack([(at - 1).clip(0), at.clip(0, len(others) - 1)])]
+    return float(np.abs(near - some).min(axis=0).max())
+
+
+def _grouped(forms: Sequence[_Form], gap: float, step: float) -> Iterator[_Columns]:
+    """Delays no further apart than a gap as groups; nothing if these are not as many in every member."""
+    parts = [np.split(np.arange(len(f.theta)), np.flatnonzero(np.diff(f.theta) > gap) + 1) for f in forms]
+    if len({len(part) for part in parts}) > 1:
+        return
+    powers, entries = forms[0].c.shape[0], forms[0].c.shape[2]
+    columns: list[_Columns] = []
+    for groups in zip(*parts, strict=True):
+        theta = [form.theta[group] for form, group in zip(forms, groups, strict=True)]
+        c = [np.pad(form.c[:, group], ((0, 2), (0, 0), (0, 0))) for form, group in zip(forms, groups, strict=True)]
+        if all(len(one) == 1 for one in theta) or all(np.array_equal(one, theta[0]) for one in theta):
+            columns.append(_plain(np.array(c), np.array(theta)))
+            continue
+        low, high = (float(np.average(theta[i], weights=np.abs(c[i]).sum(axis=(0, 2)))) for i in (0, -1))
+        center = low + np.linspace(0.0, 1.0, len(forms)) * (high - low)
+        values, mass, rest = np.zeros((3, len(forms), powers + 2, 1, entries))
+        for i, size in enumerate(map(np.abs, c)):
+            late = (theta[i] - center[i])[:, None]
+            values[i, :, 0] = c[i].sum(axis=1)
+            values[i, 1:, 0] -= (c[i][:-1] * late).sum(axis=1)
+            # twice what is there, and a step more: between samples delays in steps are shared out in other parts
+            mass[i, :, 0] = 2.0 * size.sum(axis=1)
+            rest[i, 2:, 0] = (size[:-2] * (np.abs(late) + step) ** 2).sum(axis=1)
+        columns.append(_Columns(values, center[:, None], mass.max(axis=0), rest.max(axis=0)))
+    yield _Columns(
+        np.concatenate([one.c for one in columns], axis=2),
+        np.concatenate([one.theta for one in columns], axis=1),
+        np.concatenate([one.mass for one in columns], axis=1),
+        np.concatenate([one.rest for one in columns], axis=1),
+    )
 
 
 class _Chord:
     """All members of an interval: two ends, and how far from the chord between them the others may be."""
 
-    def __init__(self, members: list[_Member], sampled: bool) -> None:
-        c, theta = _joined(members)
-        if sampled and np.any(theta != theta[0]):
-            raise _Broken
-        self.c, self.theta, self.sampled = c[[0, -1]], theta[[0, -1]], sampled
+    def __init__(self, columns: _Columns) -> None:
+        c, theta = columns.c, columns.theta
+        self.c, self.theta, self.mass = c[[0, -1]], theta[[0, -1]], columns.mass
+        self.off, self.late = columns.rest + _bend(c), _bend(theta)
         self.most, self.longest = np.abs(c).max(axis=0), theta.max(axis=0)
-        share = np.linspace(0.0, 1.0, len(members))
-        self.off, self.late = (
-            np.abs(v - v[0] - share.reshape(-1, *[1] * (v.ndim - 1)) * (v[-1] - v[0])).max(axis=0)
-            + 0.5 * np.abs(np.diff(v, 2, axis=0)).max(axis=0)
-            for v in (c, theta)
-        )
         self.rise, self.turn = np.abs(c[-1] - c[0]), np.abs(theta[-1] - theta[0])
+        self.moves = bool(np.any(self.turn) or np.any(self.late))
         self.powers = np.arange(c.shape[1])
 
-    def top(self) -> float:
-        """A frequency beyond which no member has a root on the axis; inf if none is shown."""
-        if self.sampled:
-            return pi
-        n = len(self.powers) - 1
-        highest = self.most[n] + self.off[n]
-        rest = 1.0 - float(highest[self.longest > 0.0].sum())
-        if rest <= 0.0:
-            return inf
-        sums = ((self.most + self.off)[:n].sum(axis=1) * n / rest) ** (1.0 / (n - self.powers[:n]))
-        return float(sums.max()) * (1.0 + 1e-6) if sums.max() > 0.0 else 1.0
-
-    def radius(self, omega: Real, slow: Real) -> Real:
-        """Between chord and members, the modulus of all that is not slow, and rounding; shape of omega."""
+    def radius(self, omega: Real, slow: NDArray[np.bool_]) -> Real:
+        """Between chord and members, the modulus of all that is not slow, and rounding; shape (points, entries)."""
         power = omega[:, None] ** self.powers
-        size = power @ self.most
-        phase = omega[:, None] * self.longest
-        out = (
-            power @ self.off
-            + size * np.logical_not(slow)
-            + _EPS * size * (20.0 + 4.0 * len(self.powers) + len(slow) + 2.0 * phase)
-        )
-        if np.any(self.turn) or np.any(self.late):
-            moved = omega[:, None] * self.turn
-            bend = np.minimum(moved**2 / 8.0 + omega[:, None] * self.late, 2.0)
-            out = out + 0.25 * (power @ self.rise) * np.minimum(moved, 2.0) + size * bend
-        return np.asarray(out.sum(axis=1))
 
-    def remainder(self, omega: Real, slow: Real) -> Real:
+        def sums(table: Real, on: NDArray[np.bool_] = slow) -> Real:
+            return np.asarray(np.tensordot(power, table[:, on], axes=1))  # (points, columns, entries)
+
+        size = sums(self.most)
+        phase = (omega[:, None] * self.longest[slow])[:, :, None]
+        out = sums(self.off) + _EPS * size * (20.0 + 4.0 * len(self.powers) + len(slow) + 2.0 * phase)
+        if self.moves:
+            moved, late = ((omega[:, None] * x[slow])[:, :, None] for x in (self.turn, self.late))
+            out += np.minimum(size * (moved**2 / 8.0 + late) + 0.25 * moved * sums(self.rise), 2.0 * size)
+        return np.asarray(out.sum(axis=1) + (1.0 + 1e-12) * sums(self.mass, ~slow).sum(axis=1))
+
+    def remainder(self, omega: Real, slow: NDArray[np.bool_]) -> Real:
         """A bound on the fourth derivative of the slow terms up to a frequency."""
-        out = np.zeros_like(omega)
-        theta = self.longest[slow]
+        out = np.zeros((len(omega), self.most.shape[2]))
+        theta = self.longest[slow, None]
         for j in self.powers.tolist():
             for i in range(min(4, j) + 1):
-                weight = comb(4, i) * perm(j, i) * float((self.most[j, slow] * theta ** (4 - i)).sum())
-                out += weight * omega ** (j - i)
+                weight = comb(4, i) * perm(j, i) * (self.most[j, slow] * theta ** (4 - i)).sum(axis=0)
+                out += np.multiply.outer(omega ** (j - i), weight)
         return out
 
-    def values(self, omega: Real, slow: Real) -> tuple[Complex, Complex]:
-        """Both ends' slow terms and their derivatives in w: shape (2, points)."""
+    def values(self, omega: Real, slow: NDArray[np.bool_]) -> tuple[Complex, Complex]:
+        """Both ends' slow terms and their derivatives in w: shape (2, points, entries)."""
         s = 1j * omega
         power = s[:, None] ** self.powers
         steep = np.zeros_like(power)
         steep[:, 1:] = self.powers[1:] * power[:, :-1]
         value, slope = [], []
         for c, theta in zip(self.c[:, :, slow], self.theta[:, slow], strict=True):
-            e = np.exp(-s[:, None] * theta)
-            inner = power @ c
+            e = np.exp(-s[:, None] * theta)[:, :, None]
+            inner = np.tensordot(power, c, axes=1)
             value.append((inner * e).sum(axis=1))
-            slope.append(1j * ((steep @ c - inner * theta) * e).sum(axis=1))
+            slope.append(1j * ((np.tensordot(steep, c, axes=1) - inner * theta[:, None]) * e).sum(axis=1))
         return np.array(value), np.array(slope)
 
 
@@ -199,37 +245,133 @@ def _nearest(ends: Complex) -> Complex:
     return np.asarray(ends[0] + np.where(np.isfinite(t), t, 0.0) * along)
 
 
-def _clear(members: list[_Member], sampled: bool) -> bool:
-    """Whether no member of an interval has a root on the boundary."""
-    chord = _Chord(members, sampled)
-    top = chord.top()
-    if not top < inf:
-        return False
-    pieces = int(min(max(1.5 * top * float(chord.longest.max()), 16.0), 256.0))
-    h: float = top / pieces
-    low: Real = h * np.arange(float(pieces))
-    for _ in range(60):
+def _apart_from_zero(corners: Complex, radius: Real) -> NDArray[np.bool_]:
+    """Whether a half plane holds all corners, shape (4, 2, pieces, 1), with their radii."""
+    corners, radius = corners[..., 0], radius[:, 0]
+    good = np.zeros(len(radius), bool)
+    for toward in (_nearest(corners.mean(axis=0)), corners.sum(axis=(0, 1))):
+        with np.errstate(all="ignore"):
+            u = toward.conj() / np.abs(toward)
+            good |= (u * corners).real.min(axis=(0, 1)) > radius * (1.0 + 1e-12)
+    return good
+
+
+def _apart_from_singular(corners: Complex, radius: Real) -> NDArray[np.bool_]:
+    """Whether a matrix takes all corners, shape (4, 2, pieces, entries), into the unit disk about the identity."""
+    n = round(corners.shape[-1] ** 0.5)
+    square = corners.reshape(*corners.shape[:-1], n, n)
+    y = inverse(square.mean(axis=(0, 1)))
+    error = radius.reshape(-1, n, n) + (n + 4) * _EPS * np.abs(square)
+    with np.errstate(all="ignore"):
+        spread = np.abs(product(y, square) - np.eye(n)) + product(np.abs(y), error)
+        return np.asarray((spread * spread).sum(axis=(-2, -1)).max(axis=(0, 1)) < 0.99)
+
+
+def _fails(chord: _Chord, low: Real, h: float, least: float) -> tuple[Real, float, bool]:
+    """Pieces of the axis, from `low` on and h long, on which a member may have a root; and whether by rounding."""
+    clear = _apart_from_zero if chord.c.shape[-1] == 1 else _apart_from_singular
+    while True:
         slow = chord.longest * h <= 1.0
         high: Real = np.asarray(low + h)
-        parts = []
-        for omega in (low, high):
-            value, slope = chord.values(omega, slow)
-            parts.append((value, value + (h / 3.0) * slope if omega is low else value - (h / 3.0) * slope))
-        corners = np.stack([parts[0][0], parts[0][1], parts[1][1], parts[1][0]])  # (4, 2, pieces)
+        left, right = chord.values(low, slow), chord.values(high, slow)
+        corners = np.stack([left[0], left[0] + (h / 3.0) * left[1], right[0] - (h / 3.0) * right[1], right[0]])
         # rounding of the ends of pieces is within that of phases
-        radius = chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow)
-        if slow.all() and np.any(np.abs(_nearest(corners[0])) <= chord.radius(low, slow)):
-            return False  # no shorter piece will do
-        good = np.zeros(len(low), bool)
-        for toward in (_nearest(corners.mean(axis=0)), corners.sum(axis=(0, 1))):
-            with np.errstate(all="ignore"):
-                u = toward.conj() / np.abs(toward)
-                good |= (u * corners).real.min(axis=(0, 1)) > radius * (1.0 + 1e-12)
+        good = clear(corners, chord.radius(high, slow) + h**4 / 384.0 * chord.remainder(high, slow))
+        if good.all():
+            return low[:0], h, False
+        if slow.all():
+            here = chord.radius(low, slow)
+            hopeless = ~clear(corners[[0] * 4], here)
+            if hopeless.any():  # no shorter piece will do
+                size = np.tensordot(low[:, None] ** chord.powers, chord.most.sum(axis=1), axes=1)
+                lost = (np.abs(corners[0]).max(axis=0) < _CANCELS * size).all(axis=1)
+                return low[~good], h, bool(lost[hopeless].all())
         low = low[~good]
+        h *= 0.5
+        if 2 * len(low) > _MOST_PIECES or h < least:
+            return low, 2.0 * h, False
+        low = np.concatenate([low, low + h])
+
+
+def _top(members: Sequence[_Member]) -> float:
+    """A frequency beyond which no member has a root on the boundary; inf if none is shown."""
+    if members[0].terms.sampled:
+        return pi
+    sums = np.array([[np.abs(x).sum(axis=0) for x in (m.terms.constant, m.terms.slope)] for m in members])
+    hull = (sums.max(axis=0) + _bend(sums))[:, None]
+    radius = align(Terms(hull[0], np.ones(1), hull[1], np.ones(1), False))[0].bound(0.0) * (1.0 + 1e-6)
+    return radius or 1.0
+
+
+def _clear(members: Sequence[_Member]) -> bool:
+    """Whether no member of an interval has a root on the boundary."""
+    top, sampled = _top(members), members[0].terms.sampled
+    if not top < inf:
+        return False
+    longest = max(float(m.characteristic.longest) for m in members)
+    pieces = int(min(max(1.5 * top * longest, 16.0), 256.0))
+    h = top / pieces
+    low: Real = h * np.arange(float(pieces))
+    forms = [form for m in members if (form := m.determinant)]
+    if len(forms) == len(members):
+        lost = False
+        for columns in _followed(forms, sampled):
+            low, h, lost = _fails(_Chord(columns), low, h, 1e-15 * top)
+            if not len(low):
+                return True
+        if not lost:
+            return False
+    scale = members[-1].characteristic.scale
+    for columns in _followed([m.matrix(scale) for m in members], sampled):
+        low, h, _ = _fails(_Chord(columns), low, h, 1e-15 * top)
         if not len(low):
             return True
-        h *= 0.5
-        if len(low) > _MOST_PIECES or h < 1e-15 * top:
-            return False
-        low = np.concatenate([low, low + h])
     return False
+
+
+class Cover:
+    """The range of gains, from one on at which no root is unstable, over which it is proven that none is.
+
+    `to` is the end of the range so far, `beyond` a gain at which a root is unstable, None if none was met.
+    """
+
+    def __init__(self, members: Callable[[float], Terms], low: float) -> None:
+        self.members, self.low, self.to, self.step = members, low, low, _WIDEST * low
+        self.beyond: float | None = None
+        self.known: dict[float, _Member] = {}
+
+    def _at(self, gain: float) -> _Member:
+        if gain not in self.known:
+            self.known[gain] = _Member(self.members(gain))
+        return self.known[gain]
+
+    def reaches(self, high: float) -> bool:
+        """Go on to a gain; whether it was reached. It is not where a member is unstable or refused, or too close to."""
+        if self.beyond is not None and high < self.beyond:
+            self.beyond, self.step = None, high - self.to
+        failed = 0
+        while self.to < high and self.beyond is None and len(self.known) < _MOST:
+            end = min(self.to + min(self.step, _WIDEST * self.to), high)
+            length = end - self.to
+            if end < high and length <= max(_LEAST * self.to, min(_NEAR * self.to, 0.01 * (high - self.to))):
+                break  # lost in rounding
+            smooth = True
+            try:
+                if self._covers(end):
+                    self.to, self.step, failed = end, length * (1.0 if failed else 2.0), 0
+                    continue
+                if failed and unstable(self._at(end).characteristic) > 0:
+                    self.beyond = end
+                    break
+            except (*REFUSED, UndecidedError, _Broken):
+                smooth = False
+            if not smooth and length <= _JUMP * self.to:
+                break
+            failed += 1
+            self.step = 0.5 * length
+        return self.to >= high
+
+    def _covers(self, end: float) -> bool:
+        length = end - self.to
+        members = [self._at(self.to + share * length) for share in np.linspace(0.0, 1.0, SAMPLES)[:-1].tolist()]
+        return _clear([*members, self._at(end)])

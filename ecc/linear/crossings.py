@@ -46,9 +46,10 @@ class Loss(Displayed):
     Fields
         value : gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
         frequency : rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
-        certified : (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it that was
-            taken (see `first_loss`); None if not asked, if that is not proven (then a note says from where on), or if
-            value is 0 or inf.
+        certified : (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it; None if
+            not asked, if that is not proven (then a note says from where on), or if value is 0 or inf. Of a family that
+            is not affine the gains below are those from the lowest one looked at on, and proven under the hypothesis
+            that a note names.
         crossings : every crossing with a gain up to complete_to, by growing gain.
         start : number of unstable roots as the gain tends to 0.
         complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
@@ -186,10 +187,10 @@ class _Search:
         _, later, complete = self._scanned(family, more)
         return start, found + later, complete
 
-    def first(self, certify: bool) -> tuple[int, list[Crossing], float, float]:
-        """The claim, corrected by what covers run into, and the gain up to which it is proven without gaps."""
+    def first(self, certify: bool) -> tuple[int, list[Crossing], float, tuple[float, float]]:
+        """The claim, corrected by what covers run into, and from which to which gain it is proven without gaps."""
         start, found, complete = self.claim
-        proven = inf
+        since, proven = 0.0, inf
         for scan in self.scans if start == 0 else ():
             cover = scan.cover
             while certify and cover is not None:
@@ -200,8 +201,8 @@ class _Search:
                     break
                 found = [c for c in found if c.gain <= cover.to] + scan.between(cover.to, cover.beyond)
                 complete = cover.beyond
-            proven = min(proven, cover.to if cover is not None else 0.0)
-        return start, found, complete, proven
+            since, proven = (max(since, cover.low), min(proven, cover.to)) if cover is not None else (since, 0.0)
+        return start, found, complete, (since, proven)
 
 
 def _part(family: Family, reach: NDArray[np.bool_], states: NDArray[np.int64], gain: float) -> LinearSystem:
@@ -316,11 +317,12 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
         Guaranteed: at every gain looked at the member is the affine form that was solved (to 1e-13 of its entries), or
         was counted; members just beside the ends of stable ranges (1e-6, nearer where crossings crowd) and at three
         gains inside each have the counts that the result says, in floating point with its own error bounds or in balls.
-        certify proves both sides of the value in balls, and that no root reaches the boundary at any gain in between:
-        for affine families that is what the search along the axis shows, others are covered by intervals of gains from
-        the lowest gain looked at, in floating point with its own error bounds (`ecc.linear.covered`, which says what it
-        takes of a family); without certify, up to the last gain on the mesh that is stable.
-        What is contradicted is counted over the whole range instead.
+        certify proves both sides of the value in balls, and that no root reaches the boundary at any gain below:
+        for affine families that is what the search along the axis shows; others are covered by intervals of gains from
+        the lowest gain looked at, in floating point with its own error bounds (`ecc.linear.covered`), without certify
+        up to the last gain on the mesh that is stable. A cover knows of a family what five gains of each interval show:
+        in between, no coefficient and no delay is taken to stray from their polygon by more than half of its second
+        differences. What is contradicted is counted over the whole range instead.
         Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that
         is counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
     Example:
@@ -330,7 +332,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {maximum!r}")
     search = _Search(family, maximum)
-    start, found, complete, proven = search.first(certify)
+    start, found, complete, (since, proven) = search.first(certify)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else lost_at(start, found)
     value, frequency, certified = inf, nan, None
@@ -344,6 +346,11 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
             if certified is None:
                 notes = (
                     f"not certified: stability between the gains {proven:.6g} and {value:.6g} is counted, not proven",
+                )
+            elif since > 0.0:
+                notes = (
+                    f"certified from the gain {since:.6g} on, if coefficients and delays bend between the gains looked "
+                    "at no more than their second differences there",
                 )
     return Loss(value, frequency, certified, tuple(found), start, complete, notes)
 
