@@ -398,7 +398,6 @@ int
 ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
     bool limited = max_events >= 0 && max_events < INT64_MAX - self->n_events;
-    int64_t last_event = limited ? self->n_events + max_events : INT64_MAX;
     ecc_ps_t limit;
     int ret = 0;
 
@@ -411,6 +410,7 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     if (until < self->now) {
         until = self->now; /* time does not go back */
     }
+    self->last_event = limited ? self->n_events + max_events : INT64_MAX;
     limit = self->next_sample < until ? self->next_sample : until;
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_links(self);
@@ -438,7 +438,7 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
             self->stop = next >= ECC_NEVER ? ECC_STOP_IDLE : ECC_STOP_UNTIL;
             break;
         }
-        if (self->n_events == last_event) {
+        if (self->n_events >= self->last_event) {
             self->stop = ECC_STOP_MAX_EVENTS;
             break;
         }

@@ -67,7 +67,7 @@
  *     - the end of the reverse links: silent, the ACK event is at leaves + delay + ack_delay; HOP if the flow has an
  *       impairment or that last link reorders: then the ACK sets out on its pure delay.
  *   INTERVAL: the router's on_interval; its queue_low = queue; the next one at now + ps(next_interval), at least 1 ps, if
- *   next_interval > 0.
+ *   next_interval > 0. A clock that is set 100 times in a row with ps(next_interval) = 0 stops the run.
  *
  * FLOWS count in bytes of data: sent, expected (all offsets below are settled), lost; in_flight = sent - expected,
  * delivered = expected - lost. A packet's offset is `sent` before it. owed = size - delivered - in_flight for a flow of
@@ -87,7 +87,7 @@
  *     If front > expected (else all it says is known or had been given up): n = missing - known, known = missing; if n > 0:
  *     lost += n, expected += n, and on_loss (kind 0) if active; then acked = front - expected, expected = front.
  *     on_ack if active. If active and delivered >= size: the flow is complete and STOPS. GO.
- *   TIMER: on_timer; GO.
+ *   TIMER: on_timer; GO. An on_timer that sets its timer 100 times in a row with ps(timer) = 0 stops the run.
  *   TIMEOUT: nothing if in_flight = 0. deadline = heard + rto; if deadline > now: TIMEOUT again at the deadline. Else
  *     lost += in_flight, base = expected = sent, known = 0, heard = now, on_loss (kind 1) if active, GO.
  *   STOP: if active, it STOPS: no longer active; finish = now; SEND, TIMER and STOP are cancelled; on_stop. ACKs and
@@ -97,7 +97,8 @@
  *     5681 has it), or
  *     window = 0 and rate = 0: no SEND is pending. Else, with rate > 0: SEND is pending at
  *     max(now, last + gap), where last is the time of the last EMIT and gap = tx(size of that packet + header_bytes, rate);
- *     before the first EMIT at now. Else (rate = 0, window > 0): EMIT, and again.
+ *     before the first EMIT at now. Else (rate = 0, window > 0): EMIT, and again; but a GO that has sent 65536 packets ends
+ *     with SEND pending at now, so that every event ends.
  *   EMIT: size = min(packet_size, owed); last = now; header all zero; on_send (in_flight without this packet); if
  *     in_flight = 0: heard = now; sent += size; a new size is drawn (see packet_size); if no TIMEOUT is pending: one at
  *     now + rto. The packet reaches the first link access_delay later (ACCESS), at once (in the same event) if that is 0.
@@ -480,14 +481,18 @@ typedef struct {
 
 typedef struct ecc_engine ecc_engine_t;
 
-/* A new engine, NULL on failure. Arrays of the configuration are copied, except records, samples and trace. */
+/*
+ * A new engine, NULL on failure. Arrays of the configuration are copied, except records, samples and trace. Engines share
+ * nothing: each may be in a thread of its own. One engine is for one thread at a time, also where it is only read.
+ */
 ECC_MUST_CHECK int ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *report);
 void ecc_engine_free(ecc_engine_t *self);
 
 /*
- * Runs all events up to and at `until`, at most max_events of them (< 0: no limit). Slices never change the result. A time
- * before now is now. A debug build ends each call with ecc_engine_verify.
- * 0 or a negative code; after a failure every further call returns that code.
+ * Runs all events up to and at `until`, at most max_events of them (< 0: no limit), where each packet that GO sends counts
+ * as an event too: so much work a call is bounded, hooks aside. Slices never change the result. A time before now is now. A
+ * debug build ends each call with ecc_engine_verify. 0 or a negative code; after a failure every further call returns that
+ * code.
  */
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
 

@@ -282,7 +282,8 @@ class Engine:
 
         Parameters
             until : float, s, from 0 to below 4e6. Time to advance to.
-            max_events : int or None, >= 0. Events to run at most; None: no limit.
+            max_events : int or None, >= 0. Events to run at most, each packet that a window lets go within an event
+                counted as one too, so that the call ends soon; None: no limit.
         Returns
             "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers"
             (`add` must say the next transfers first, or that there are no more).

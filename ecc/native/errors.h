@@ -31,6 +31,8 @@
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \
     X(INTERVAL, "next interval must not be NaN s")                                                                     \
+    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \
+    X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \
     X(HOOK_FAILED, "a hook failed")                                                                                    \
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                       \
     X(TRANSFER, "transfers must come in the order of their starts, none before the present, of kinds that exist")      \

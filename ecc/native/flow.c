@@ -197,11 +197,21 @@ int
 ecc_flow_timer(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    double timer;
     int ret;
 
     ecc_state_trace(self, ECC_TIMER, index, ecc_state_in_flight(flow));
     ret = ecc_ask_alone(self, index, ECC_FLOW_ON_TIMER, flow->is->on_timer, 0);
-    return ret != 0 ? ret : ecc_sender_go(self, index);
+    if (ret != 0) {
+        return ret;
+    }
+    timer = self->flow_env.timer;
+    if (timer < 0.0 || ecc_state_ps(timer) >= 1) {
+        flow->n_hasty = 0;
+    } else if (++flow->n_hasty == ECC_MOST_HASTY) {
+        return ecc_flow_fail(self, ECC_ERR_TIMER_STUCK, index, ECC_FLOW_ON_TIMER, timer);
+    }
+    return ecc_sender_go(self, index);
 }
 
 int

@@ -182,36 +182,41 @@ call_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hoo
         self, index, (uint32_t) self->links[index].is.at, hook_number, hook, self->scratch, 0, 0, -1, 0);
 }
 
-static void
+static int
 set_clock(ecc_engine_t *self, uint32_t index)
 {
-    double interval = self->links[index].next_interval;
+    ecc_link_state_t *router = &self->links[index];
+    double interval = router->next_interval;
+    ecc_ps_t wait = interval > 0.0 ? ecc_state_ps(interval) : ECC_NEVER;
 
+    if (wait >= 1) {
+        router->n_hasty = 0;
+    } else if (++router->n_hasty == ECC_MOST_HASTY) {
+        return ecc_state_fail(self, ECC_ERR_INTERVAL_STUCK, ECC_OF_LINK, index, ECC_LINK_ON_INTERVAL, interval);
+    }
     if (interval > 0.0) {
-        ecc_ps_t wait = ecc_state_ps(interval);
         ecc_calendar_insert(
             &self->slow, node(self, ECC_INTERVAL, index), ecc_state_add(self->now, wait < 1 ? 1 : wait));
     }
+    return 0;
 }
 
 int
 ecc_link_start(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
-    int ret = 0;
 
     if (link->is.on_start != NULL) {
-        ret = call_without_packet(self, index, ECC_LINK_ON_START, link->is.on_start);
+        int ret = call_without_packet(self, index, ECC_LINK_ON_START, link->is.on_start);
         if (ret != 0) {
             return ret;
         }
     }
     if (link->is.first_interval >= 0) {
         ecc_calendar_insert(&self->slow, node(self, ECC_INTERVAL, index), link->is.first_interval);
-    } else {
-        set_clock(self, index);
+        return 0;
     }
-    return ret;
+    return set_clock(self, index);
 }
 
 int
@@ -219,19 +224,17 @@ ecc_link_interval(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *router = &self->links[index];
     ecc_link_state_t *link = &self->links[router->is.at];
-    int ret = 0;
 
     ecc_link_catch_up(self, link);
     ecc_state_trace(self, ECC_INTERVAL, index, link->queue);
     if (router->is.on_interval != NULL) {
-        ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->is.on_interval);
+        int ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->is.on_interval);
         if (ret != 0) {
             return ret;
         }
     }
     router->queue_low = link->queue;
-    set_clock(self, index);
-    return ret;
+    return set_clock(self, index);
 }
 
 static uint32_t

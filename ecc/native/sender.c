@@ -171,7 +171,7 @@ go_on(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t send_node = self->base[ECC_SEND] + index;
 
-    for (;;) {
+    for (int n_sent = 0;; n_sent++) {
         ecc_segment_t segment = next(self, index);
         int32_t size = segment.size;
         int ret;
@@ -187,7 +187,12 @@ go_on(ecc_engine_t *self, uint32_t index)
             ecc_calendar_move(&self->fast, send_node, due > self->now ? due : self->now);
             return 0;
         }
+        if (n_sent == ECC_MOST_BURST) { /* an event ends, whatever the window */
+            ecc_calendar_move(&self->fast, send_node, self->now);
+            return 0;
+        }
         ecc_calendar_cancel(&self->fast, send_node);
+        self->last_event--;
         ret = emit(self, index, segment);
         if (ret != 0) {
             return ret;

@@ -36,6 +36,9 @@ enum ecc_kind {
 #define ECC_CACHE_LINE 64
 #define ECC_MOST_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
 
+#define ECC_MOST_BURST 65536  /* packets that one GO sends */
+#define ECC_MOST_HASTY 100    /* times in a row that a hook may ask to be called again in less than 1 ps */
+
 /* What a step of the loop returns to stop it without an error. */
 #define ECC_PAUSE 1
 
@@ -86,6 +89,7 @@ typedef struct {
     int64_t tx_size[2]; /* last size seen of data and of ACKs (0 if the capacity changes) ... */
     ecc_ps_t tx_time[2]; /* ... and what it takes */
     double next_interval; /* of a router */
+    uint32_t n_hasty;     /* of a router: INTERVALs in a row that on_interval wanted in less than 1 ps */
     uint64_t random;      /* of a router */
     ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
     ecc_impaired_t *impaired; /* or NULL */
@@ -175,8 +179,9 @@ typedef struct {
     uint32_t counted; /* last packet among `acks` that is counted as received; ECC_NO_PACKET: none of them is */
     bool active;
     bool changed; /* rate or window, since the last look at what may be sent */
-    bool timed;   /* a TIMEOUT is pending */
-    bool echoes;  /* the receiver silently sends ACKs straight back */
+    bool timed : 1;  /* a TIMEOUT is pending */
+    bool echoes : 1; /* the receiver silently sends ACKs straight back */
+    uint8_t n_hasty; /* TIMERs in a row that on_timer wanted in less than 1 ps */
 
     _Alignas(ECC_CACHE_LINE) double rate;
     double window;
@@ -298,6 +303,7 @@ struct ecc_engine {
     size_t header_size;
     uint64_t digest;
     int64_t n_events;
+    int64_t last_event; /* of this slice; packets sent by GO bring it nearer */
     int64_t n_received;
     ecc_link_env_t link_env;
     ecc_flow_env_t flow_env;

@@ -29,6 +29,8 @@ from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
 from ecc.packet.prepare import Setup
 from ecc.packet.twin_state import (
+    MOST_BURST,
+    MOST_HASTY,
     NEVER,
     STEP,
     WORD,
@@ -326,8 +328,13 @@ class Twin:
             self.set_clock(router)
 
     def set_clock(self, router: TwinRouter) -> None:
-        if router.next_interval > 0.0:
-            self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, to_ps(router.next_interval)))
+        wait = to_ps(router.next_interval) if router.next_interval > 0.0 else NEVER
+        router.n_hasty = router.n_hasty + 1 if wait < 1 else 0
+        if router.n_hasty == MOST_HASTY:
+            text = "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less"
+            raise self.error(router, "on_interval", text, router.next_interval)
+        if wait < NEVER:
+            self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, wait))
 
     def tick(self, router: TwinRouter) -> None:
         self.ask_router(router, "on_interval")
@@ -418,11 +425,16 @@ class Twin:
         self.go(flow)
 
     def timer(self, flow: TwinFlow) -> None:
-        self.ask_flow(flow, "on_timer")
+        wanted = self.ask_flow(flow, "on_timer")
+        flow.n_hasty = flow.n_hasty + 1 if wanted >= 0.0 and to_ps(wanted) < 1 else 0
+        if flow.n_hasty == MOST_HASTY:
+            text = "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less"
+            raise self.error(flow, "on_timer", text, wanted)
         self.go(flow)
 
     def go(self, flow: TwinFlow) -> None:
         """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
+        n_sent = 0
         while flow.active:
             segment = flow.next
             kept_back = flow.outstanding > 0 or not flow.outgoing
@@ -435,7 +447,11 @@ class Twin:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
                 self.set_timer(Kind.SEND, flow.index, max(self.now, due))
                 return
+            if n_sent == MOST_BURST:  # an event ends, whatever the window
+                self.set_timer(Kind.SEND, flow.index, self.now)
+                return
             self.emit(flow, segment)
+            n_sent += 1
 
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """One packet leaves the sender."""
@@ -627,10 +643,10 @@ class Twin:
         router.next_interval = env.next_interval
         return bool(env.drop != 0)
 
-    def ask_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> None:
-        """Call a hook of a flow, if there is one, and take over what it wrote."""
+    def ask_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
+        """Call a hook of a flow, if there is one, and take over what it wrote; the timer that it wants [s]."""
         if name not in flow.hooks:
-            return
+            return -1.0
         stream, in_flight = flow.outgoing, flow.outstanding
         if stream and name == "on_loss":
             in_flight = (stream.top if kind == 1 else stream.before) - stream.una
@@ -646,7 +662,7 @@ class Twin:
         })  # fmt: skip
         self.call(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):
-            return
+            return -1.0
         for quantity, unit in (("rate", "bit/s"), ("window", "bytes")):
             value = getattr(env, quantity)
             if not (math.isfinite(value) and value >= 0.0):
@@ -656,6 +672,7 @@ class Twin:
             raise self.error(flow, name, "timer must not be NaN s", env.timer)
         if env.timer >= 0.0 and "on_timer" in flow.hooks:
             self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
+        return float(env.timer)
 
     def call(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
         headers = packet.headers if packet else self.new_headers()

@@ -17,12 +17,14 @@ from ecc.models.base import Hook
 from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Segment
 
 __all__ = [
-    "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record", "Template", "TwinFlow",
+    "MOST_BURST", "MOST_HASTY", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record", "Template", "TwinFlow",
     "TwinLink", "TwinRouter", "Way", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
 LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
+MOST_BURST = 65536  # packets that one `go` sends
+MOST_HASTY = 100  # times in a row that a hook may ask to be called again in less than 1 ps
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 
@@ -172,6 +174,7 @@ class TwinRouter:
     random: Random
     queue_low: int = 0  # of the link, since the router's last tick
     next_interval: float = 0.0  # s
+    n_hasty: int = 0  # INTERVALs in a row that were to come in less than 1 ps
 
     @property
     def queue(self) -> int:
@@ -321,6 +324,7 @@ class TwinFlow:
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
     heard: int = 0  # ps, when an ACK came last, or waiting for one began
     n_timeouts: int = 0  # since the last ACK
+    n_hasty: int = 0  # TIMERs in a row that on_timer wanted in less than 1 ps
     rtt: float = 0.0  # s
     srtt: float = 0.0
     min_rtt: float = 0.0

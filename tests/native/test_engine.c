@@ -542,6 +542,16 @@ write_interval(void *state, void *header, void *params, void *env)
     return 0;
 }
 
+static int32_t
+write_nothing(void *state, void *header, void *params, void *env)
+{
+    (void) state;
+    (void) header;
+    (void) params;
+    (void) env;
+    return 0;
+}
+
 static void
 expect_failure(int code, int64_t of, int64_t hook, ecc_ps_t after)
 {
@@ -588,6 +598,69 @@ bad_hooks_stop_the_run(void)
     setup.flows[0].on_start = NULL;
     setup.links[0].on_start = write_interval;
     expect_failure(ECC_ERR_INTERVAL, 1, 0, 0);
+}
+
+/* A clock that never moves by as much as a picosecond would tick for ever; a hundred ticks may be an accident. */
+static void
+clocks_that_stand_stop_the_run(void)
+{
+    double wanted = 0.0;
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e6, 0, -1), 1, a_flow(1e5, 0.0, 5 * MS));
+    setup.flows[0].params = &wanted;
+    setup.links[0].params = &wanted;
+    setup.flows[0].on_ack = write_timer; /* at once after each ACK, and no more, is fine */
+    setup.flows[0].on_timer = write_nothing;
+    engine = new_engine();
+    CHECK(run(engine, 10 * SECOND).events > 200);
+    ecc_engine_free(engine);
+    setup.flows[0].on_timer = write_timer;
+    expect_failure(ECC_ERR_TIMER_STUCK, 2, 5, 100);
+    wanted = 4.9e-13;
+    expect_failure(ECC_ERR_TIMER_STUCK, 2, 5, 100);
+    setup.flows[0].on_ack = NULL;
+    setup.links[0].on_start = write_interval;
+    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 4, 99);
+}
+
+/* ---- slices end ---- */
+
+static void
+a_window_without_end_ends_no_call(void)
+{
+    ecc_stats_t stats;
+    ecc_stats_t sliced;
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e9, MS, 50000), 1, a_flow(0.0, 1e300, 5 * MS));
+    engine = new_engine();
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQUAL(ecc_engine_advance(engine, SECOND, 1000), 0);
+        ecc_engine_stats(engine, &stats);
+        CHECK_EQUAL(stats.stop, ECC_STOP_MAX_EVENTS);
+        CHECK_EQUAL(stats.now, 0);
+    }
+    CHECK_EQUAL(stats.events, 1 + 20 - 1); /* START, then a SEND of 65536 packets a call */
+    CHECK_EQUAL(ecc_engine_verify(engine), 0);
+    ecc_engine_free(engine);
+
+    set_up(a_link(1e9, MS, -1), 1, a_flow(0.0, 1e300, 5 * MS));
+    setup.flows[0].size = 200000 * 1000;
+    engine = new_engine();
+    stats = run(engine, 3 * SECOND);
+    ecc_engine_free(engine);
+    CHECK_EQUAL(event(4, 0, 0).value, 65536 * 1000);
+    CHECK_EQUAL(event(4, 0, 2).value, (65536 + 2 * 65537) * 1000);
+    engine = new_engine();
+    do {
+        CHECK_EQUAL(ecc_engine_advance(engine, 3 * SECOND, 70000), 0);
+        ecc_engine_stats(engine, &sliced);
+    } while (sliced.stop == ECC_STOP_MAX_EVENTS);
+    CHECK(sliced.digest == stats.digest);
+    CHECK_EQUAL(sliced.events, stats.events);
+    CHECK_EQUAL(result_of(engine, 0).sent, 1000 * 200000);
+    ecc_engine_free(engine);
 }
 
 /* ---- bad input ---- */
@@ -961,6 +1034,8 @@ main(void)
     a_changed_rate_reschedules();
     clocks_queue_books_and_random_numbers();
     bad_hooks_stop_the_run();
+    clocks_that_stand_stop_the_run();
+    a_window_without_end_ends_no_call();
     bad_input_is_refused();
     slices_and_samples_change_nothing();
     bytes_are_conserved();

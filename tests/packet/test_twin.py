@@ -614,6 +614,14 @@ def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any
     assert twin.flows[0].lost > 0 and twin.links[0].queue <= 3000
 
 
+def test_a_window_without_end_is_sent_in_events_that_end(compiled: Any) -> None:
+    case = one_flow(window=1e300, size=70_000, packet_size=1, buffer=500, duration=0.5, max_events=1000)
+    engine, twin, *states = run_both(case, compiled)
+    assert_equal(engine, twin, *states)
+    assert [event for event in twin.traced if event[1] == Kind.SEND] == [(0, Kind.SEND, 0, 65_536)]
+    assert twin.flows[0].sent == 70_000
+
+
 def test_a_window_below_a_packet_lets_one_out_at_a_time(compiled: Any) -> None:
     case = one_flow(window=1.0, transport=1, ack_delay=picoseconds(0.02), duration=0.1)
     engine, twin, *states = run_both(case, compiled)
@@ -678,6 +686,14 @@ def timer_gone_wrong(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.timer = math.nan
 
 
+def timer_that_stands(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.timer = 0.0
+
+
+def interval_that_stands(link: Any, header: Any, p: Any, env: Any) -> None:
+    env.next_interval = 4e-13 if env.now > 0.005 else 0.002
+
+
 def interval_gone_wrong(link: Any, header: Any, p: Any, env: Any) -> None:
     env.next_interval = math.nan if env.now > 0.005 else 0.002
 
@@ -700,18 +716,31 @@ def interval_gone_wrong(link: Any, header: Any, p: Any, env: Any) -> None:
             interval_gone_wrong,
             r"next interval must not be NaN s, got nan \(link 0, on_interval, ",
         ),
+        (
+            "flow",
+            "on_start on_timer",
+            timer_that_stands,
+            r"timer must be >= 5e-13 s, or negative for none, after 100 .* less, got 0 \(flow 0, on_timer, t = 1e-10 s\)",
+        ),
+        (
+            "link",
+            "on_interval",
+            interval_that_stands,
+            r"next interval must be >= 5e-13 s, or 0 for none, after 100 .* less, got 4e-13 \(link 0, on_interval, t = 0.01",
+        ),
     ],
 )
 def test_both_stop_at_the_same_place_with_the_same_words(
     table: str, name: str, hook: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hooks, header = {name: hook}, DTYPES[Header]
-    monkeypatch.setitem(LINK_TABLE if table == "link" else FLOW_TABLE, name, hook)
+    hooks, header = dict.fromkeys(name.split(), hook), DTYPES[Header]
+    for one in hooks:
+        monkeypatch.setitem(LINK_TABLE if table == "link" else FLOW_TABLE, one, hook)
     if table == "link":
         compiled = (compile_hooks(hooks, DTYPES[LinkState], header, PARAMS_DTYPE, LINK_ENV), {})
     else:
         compiled = ({}, compile_hooks(hooks, DTYPES[FlowState], header, PARAMS_DTYPE, FLOW_ENV))
-    case = one_flow(rate=4e6, first_interval=picoseconds(0.01), **{f"{table}_hooks": [[name]]})
+    case = one_flow(rate=4e6, first_interval=picoseconds(0.01), **{f"{table}_hooks": [list(hooks)]})
     engine, twin, *_ = both_engines(case, compiled)
     with pytest.raises(NativeError, match=message):
         engine.advance(case.duration)
