@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
 from ecc.native._engine import ffi, lib
+from ecc.native.guard import Guard, advancing, guarded
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
@@ -175,7 +176,9 @@ class Stats:
 
 
 class Engine:
-    """One run of the packet engine.
+    """One run of the packet engine. One thread at a time is let in: see `ecc.native.guard`.
+
+    `now` is the time up to which it was last advanced [s], for any thread.
 
     Parameters
         links : shape (n_links + n_further,), dtype LINK, from `new_links`.
@@ -230,6 +233,8 @@ class Engine:
         _check("templates", templates, FLOW)
         changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
         impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
+        self._guard = Guard()
+        self.now = 0.0
         self._keep = tuple(keep)
         self._reasons = reasons or {}
         self._at = links["at"].tolist()
@@ -277,6 +282,7 @@ class Engine:
             raise self._error(report)
         self._engine = ffi.gc(engine[0], lib.ecc_engine_free)
 
+    @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:
         """Run all events up to and at a time, and say why the run stopped; slices never change the result.
 
@@ -294,10 +300,13 @@ class Engine:
         began = time.thread_time()
         code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
         self._cpu_seconds += time.thread_time() - began
+        stats = self.stats
+        self.now = stats.now
         if code != 0:
             raise self._reported()
-        return self.stats.stop
+        return stats.stop
 
+    @guarded
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
         """Hand over the next transfers; in how many calls never changes the result.
 
@@ -312,6 +321,7 @@ class Engine:
         if lib.ecc_engine_add(self._engine, _pointer("const ecc_transfer_t *", table), len(table), more) != 0:
             raise self._reported()
 
+    @guarded
     def take_over(self) -> NDArray[np.void]:
         """Return the results of the transfers that are over and were not taken yet, dtype TRANSFER_RESULT.
 
@@ -322,12 +332,14 @@ class Engine:
         return results
 
     @property
+    @guarded
     def alive(self) -> NDArray[np.void]:
         """The results so far of the transfers that are not over, dtype TRANSFER_RESULT."""
         results = np.zeros(self.stats.alive, TRANSFER_RESULT)
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
         return results
 
+    @guarded
     def save(self) -> dict[str, NDArray[Any]]:
         """Return all that an engine of the same configuration needs to go on as this one would: name -> array.
 
@@ -340,6 +352,7 @@ class Engine:
         out |= {"state": state, "trace": self.trace, "cpu_seconds": np.array(self._cpu_seconds)}
         return out if self._histogram is None else out | {"histogram": self.histogram}
 
+    @guarded
     def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `save` returned; the caller's records must be as they were.
 
@@ -351,6 +364,7 @@ class Engine:
         state = np.ascontiguousarray(saved["state"], np.uint8)
         if lib.ecc_engine_load(self._engine, _pointer("const unsigned char *", state), len(state)) != 0:
             raise self._reported()
+        self.now = self.stats.now
         for name, array in self._samples.items():
             array[: len(saved[name])] = saved[name]
         self._trace[: len(saved["trace"])] = saved["trace"]
@@ -364,6 +378,7 @@ class Engine:
         return self._error(report)
 
     @property
+    @guarded
     def stats(self) -> Stats:
         """Counts and costs of the run so far."""
         raw = ffi.new("ecc_stats_t *")
@@ -373,6 +388,7 @@ class Engine:
         return Stats(**counts)
 
     @property
+    @guarded
     def samples(self) -> dict[str, NDArray[Any]]:
         """The samples taken so far, time first.
 
@@ -389,6 +405,7 @@ class Engine:
         return out
 
     @property
+    @guarded
     def histogram(self) -> NDArray[np.int64]:
         """Shape (n_links, 2, n_bins): time [ps] that the queue was in each bin, and arrivals that found it there.
 
@@ -401,11 +418,13 @@ class Engine:
         return self._histogram
 
     @property
+    @guarded
     def trace(self) -> NDArray[np.void]:
         """The first events, dtype EVENT: time [ps], kind, entity, value, as the text in engine.h numbers them."""
         return self._trace[: self.stats.trace]
 
     @property
+    @guarded
     def flow_results(self) -> NDArray[np.void]:
         """Shape (n_flows,), dtype FLOW_RESULT: finish [ps, -1 not yet], bytes, rate, window, RTTs [s; idle_rtt: ps]."""
         results = np.zeros(self._flows, FLOW_RESULT)
@@ -413,6 +432,7 @@ class Engine:
         return results
 
     @property
+    @guarded
     def link_results(self) -> NDArray[np.void]:
         """Shape (n_links,), dtype LINK_RESULT: bytes arrived, departed, dropped and queued; packets dropped."""
         results = np.zeros(self._links, LINK_RESULT)
@@ -436,6 +456,7 @@ class Engine:
         what = f": {reason}" if reason else f", got {report.value:.12g}"
         return NativeError(f"{text}{what}{place}", report.code)
 
+    @guarded
     def verify(self) -> None:
         """Check every invariant of the engine.
 

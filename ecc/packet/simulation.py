@@ -31,6 +31,7 @@ from ecc.native import (
     picoseconds,
 )
 from ecc.native.compile import CompiledHooks, compile_hooks
+from ecc.native.guard import advancing, guarded
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.prepare import Part, Setup, prepare
 from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns
@@ -103,7 +104,11 @@ def simulate(
 
 
 class Run:
-    """A packet-level run that goes on when asked, and can be looked at whenever it rests.
+    """A packet-level run that goes on when asked, and can be looked at whenever it pauses.
+
+    Threads: while one advances a run, the others can read `now` and `stopped`; all else raises an EccError. Any number
+    may look at a run that pauses. `progress` and `cancel` are called by the thread that advances it, which may look at
+    it there.
 
     Parameters
         scenario, sample, start, perturb : see `simulate`.
@@ -163,6 +168,7 @@ class Run:
             trace=self._options["trace"], histogram=histogram_from is not None,
             memory_limit=self._options["memory_limit"] or 0,
         )  # fmt: skip
+        self._guard = self._engine._guard
         self._rows: list[NDArray[np.void]] = []
         self._labels = [np.zeros(0, LABELS)]
         self._file = None if self._flows_to is None else FlowsFile(self._flows_to, self._columns)
@@ -174,9 +180,10 @@ class Run:
 
     @property
     def now(self) -> float:
-        """How far the run has come [s]."""
-        return self._engine.stats.now
+        """How far the run has come [s]; while another thread advances it, how far it was a moment ago."""
+        return self._engine.now
 
+    @advancing
     def advance(self, until: Quantity = None, progress: Progress | None = None, cancel: Cancel | None = None) -> Run:
         """Go on to a time; in how many steps never changes the result.
 
@@ -204,7 +211,7 @@ class Run:
         except NativeError as error:
             self.stopped = str(error)
             self._take_all()
-            warnings.warn(f"the run ended at {self.now:g} s: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"the run ended at {self.now:g} s: {error}", RuntimeWarning, stacklevel=3)
         return self
 
     @property
@@ -279,6 +286,7 @@ class Run:
         elif len(rows):
             self._rows.append(rows)
 
+    @guarded
     def close(self) -> None:
         """End the files of `flows_to` and `capture`, if any, and with them the run; transfers alive get their rows."""
         for capture in self._captures:
@@ -293,6 +301,7 @@ class Run:
 
     # ---- checkpoints -----------------------------------------------------------------------------------------
 
+    @guarded
     def save(self, path: str | Path) -> None:
         """Write all of the run to a file, from which `resume` goes on to the identical end.
 
@@ -354,6 +363,7 @@ class Run:
 
     # ---- what there is -----------------------------------------------------------------------------------
 
+    @guarded
     def trajectory(self) -> Trajectory:
         """Return all that happened so far."""
         engine, setup, scenario = self._engine, self._setup, self.scenario

@@ -17,8 +17,8 @@ from ecc.models.base import Hook
 from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Segment
 
 __all__ = [
-    "MOST_BURST", "MOST_HASTY", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record", "Template", "TwinFlow",
-    "TwinLink", "TwinRouter", "Way", "to_ps", "to_seconds", "transmission",
+    "MOST_BURST", "MOST_HASTY", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record",
+    "Template", "TwinFlow", "TwinLink", "TwinRouter", "Way", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
 
@@ -171,6 +172,23 @@ def test_a_second_interrupt_does_not_wait():
         raise AssertionError("not reached")
 
     assert simulate(SCENARIO, progress=twice).stopped == "interrupted"
+
+
+ENDLESS = """
+import os, signal, threading
+import ecc
+
+network = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05], buffer="100 kB")
+run = ecc.packet.Run(ecc.Scenario(network, ecc.models.XCP(alpha=1e9), 5.0))  # windows of 1e17 bytes, most dropped
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+print(run.advance().stopped, run.now, run.trajectory().stats["events"])
+"""
+
+
+def test_an_interrupt_is_heard_within_an_event_that_never_ends():
+    run = subprocess.run([sys.executable, "-P", "-c", ENDLESS], capture_output=True, text=True, timeout=60)
+    stopped, now, events = run.stdout.split()
+    assert stopped == "interrupted" and 0.1 < float(now) < 0.2 and int(events) < 100_000, run.stderr
 
 
 def test_a_run_out_of_memory_keeps_what_it_has():

@@ -720,13 +720,13 @@ def interval_gone_wrong(link: Any, header: Any, p: Any, env: Any) -> None:
             "flow",
             "on_start on_timer",
             timer_that_stands,
-            r"timer must be >= 5e-13 s, or negative for none, after 100 .* less, got 0 \(flow 0, on_timer, t = 1e-10 s\)",
+            r"timer must be >= 5e-13 s, or negative for none, after 100 .*, got 0 \(flow 0, on_timer, t = 1e-10 s\)",
         ),
         (
             "link",
             "on_interval",
             interval_that_stands,
-            r"next interval must be >= 5e-13 s, or 0 for none, after 100 .* less, got 4e-13 \(link 0, on_interval, t = 0.01",
+            r"next interval must be >= 5e-13 s, or 0 for none, after 100 .*, got 4e-13 \(link 0, on_interval, t = 0.01",
         ),
     ],
 )
