@@ -660,12 +660,13 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
 
 
 def _summary(run: Trajectory) -> dict[str, Any]:
-    """What a run came to: means over its samples, and over the last tenth of them."""
+    """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
     data = run.data
+    n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
     tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
     flows = [
         {"flow": k, "mean_rate": float(data["rate"][:, k].mean()), "last_rate": float(tail["rate"][:, k].mean())}
-        for k in range(data.sizes["flow"])
+        for k in range(n_flows)
     ]
     links = [
         {
@@ -674,7 +675,7 @@ def _summary(run: Trajectory) -> dict[str, Any]:
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
             "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
         }
-        for k in range(data.sizes.get("link", 0))
+        for k in range(n_links)
     ]
     rows = run.flows["completion_time"][data.sizes["flow"] :]
     transfers = {

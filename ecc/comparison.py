@@ -197,7 +197,9 @@ def compare(
     as_packets = packet.simulate(scenario, sample=period, progress=lambda done: share(0.5 + 0.5 * done), **options)
     time, (of_fluid, of_packets) = _common(as_fluid, as_packets)
     if len(time) < 2:
-        raise ValueError(f"nothing to compare in {len(time)} samples: the fluid run ended with {as_fluid.stopped!r}")
+        for run in (as_fluid, as_packets):
+            run.raise_if_incomplete(samples=2)
+        raise ValueError(f"sample must be at most half the duration ({scenario.duration:g} s), got {period:g} s")
     packet_size = float(max(np.max(flow.packet_size) for flow in scenario.network.flows))
     rows = []
     apart = {name: np.zeros(of_fluid[name].shape, dtype=bool) for name in ("rate", "queue")}

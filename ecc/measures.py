@@ -275,6 +275,7 @@ def response(
         raise ValueError(f"series must be one of {', '.join(map(str, run.data))}, got {series!r}")
     data = run.data[series].sel(time=slice(since, None))
     if data.sizes["time"] < 2:
+        run.raise_if_incomplete(samples=2)
         raise ValueError(f"since must be before the last two samples, got {since!r} s")
     over = SERIES[series][0]
     values, time = data.to_numpy(), data["time"].to_numpy()

@@ -191,13 +191,15 @@ class ScenarioRuns:
         Parameters
             settings : as of `at`.
         Raises
-            ValueError: a measure that is not known, or a setting that `at` refuses.
+            ValueError: a measure that is not known, or a setting that `at` refuses. EccError: the run ended early.
+            KeyboardInterrupt: Ctrl-C ended it.
         """
         from ecc.claims.measures import get, taken
 
         chosen = {name: get(name) for name in self.measures}
         scenario = self.at(**settings)
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample)
+        run.raise_if_incomplete()
         given = {"between": (0.5 * scenario.duration, scenario.duration), **(self.arguments or {})}
         return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
 

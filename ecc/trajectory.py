@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.errors import EccError
 from ecc.files import replacing
 from ecc.quantity import as_size
 
@@ -135,6 +136,23 @@ class Trajectory:
     def is_complete(self) -> bool:
         """False for a run that was interrupted or failed: what it had until then is here."""
         return self.stopped == "completed"
+
+    def raise_if_incomplete(self, samples: int | None = None) -> None:
+        """Raise why the run ended early, for callers that need all of it.
+
+        Parameters
+            samples : int or None. A run that has so many samples is enough.
+        Raises
+            EccError: a hook or law failed, there was no memory, it was canceled. KeyboardInterrupt: Ctrl-C ended it.
+        """
+        if self.is_complete or (samples is not None and self.data.sizes["time"] >= samples):
+            return
+        if self.stopped == "interrupted":
+            raise KeyboardInterrupt
+        engine = self.data.attrs.get("engine", "")
+        raise EccError(
+            f"the {engine} run ended early: {self.stopped}" if engine else f"run ended early: {self.stopped}"
+        )
 
     def queue_quantiles(self, quantiles: Any, by: str = "time") -> xr.DataArray:
         """Return quantiles of the queues: exact below 256 bytes, within 1/128 above.

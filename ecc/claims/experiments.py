@@ -261,9 +261,9 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
         if spec["engine"] == "packet":
             raise
         return {"refused": str(error), "seconds": perf_counter() - begin}
-    if not run.is_complete:
-        if spec["engine"] == "packet":
-            raise EccError(f"the run ended early: {run.stopped}")
+    if spec["engine"] == "packet":
+        run.raise_if_incomplete()
+    elif not run.is_complete:
         return {"refused": run.stopped, "seconds": perf_counter() - begin}
     values = [_measured(item, run, scenario) for item in spec["measures"]]
     series = measures.series(run, scenario, SERIES_SHOWN) if spec["series"] else None

@@ -57,12 +57,15 @@ def pushed_run(
     Returns
         PushedRun.
     Raises
-        ValueError: an unknown engine.
+        ValueError: an unknown engine. EccError: the run ended before its second sample. KeyboardInterrupt: Ctrl-C.
     """
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {engine!r}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
     run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturb=push, **options)
+    if run.stopped == "interrupted":
+        raise KeyboardInterrupt
+    run.raise_if_incomplete(samples=2)
     point = protocol.equilibrium(network, scenario.assigned)
     link = int(np.bincount(point.bottleneck).argmax())
     level = float(point.rates[network.incidence[:, link]].sum())
