@@ -1,6 +1,7 @@
 """What the documentation shows runs as it stands."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -30,6 +31,26 @@ def test_every_page_is_in_both_indexes():
     listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
     named = re.findall(r"^\| `(\w+)\.md` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert pages == set(listed) == set(named)
+
+
+def test_every_figure_has_a_command_that_its_page_names():
+    """Pictures of claims by docs/figures.py; others by a program that the page names."""
+    made = runpy.run_path(str(ROOT / "docs" / "figures.py"))["FIGURES"]
+    claims = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ecc" / "claims").glob("*.py"))
+    for _, title in made.values():
+        assert f'"{title}"' in claims
+    shown = {}
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"!\[[^]]*\]\((\w+)\.(?:png|svg)\)", text):
+            shown[name] = page.name
+            if name in made:
+                assert re.search(rf"ecc reproduce [\w -]*{made[name][0]}\b", text), (page.name, name)
+                assert "docs/figures.py" in text, page.name
+            else:
+                assert re.search(r"python benchmarks/\w+\.py", text), (page.name, name)
+    assert set(shown) == {path.stem for kind in ("png", "svg") for path in (ROOT / "docs").glob(f"*.{kind}")}
+    assert set(made) <= set(shown)
 
 
 def test_the_pages_that_show_code_are_there():

@@ -25,7 +25,7 @@ from ecc.stability import (
 ALPHAS = (0.38, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5, 1.54)
 POINTS = ((0.4, 1.0), (1.0, 0.7), (1.0, 1.2), (1.5, 0.135), (1.5, 0.15))
 """Gains of runs: RCP's own, two about the boundary at alpha = 1, two below that of a free queue at alpha = 1.5."""
-CYCLES = (0.9, 1.0, 1.2, 1.4, 1.5)
+CYCLES = (0.8, 0.9, 1.0, 1.2, 1.4, 1.5)
 """Of ALPHAS, those at which a periodic motion is proven."""
 PERIOD = 5.0
 """About that of the oscillations, RTTs."""
@@ -157,7 +157,7 @@ def open_empty_queue(claim: Claim) -> Finding:
         claim,
         Verdict.REFUTED if beyond or unsafe else Verdict.CONFIRMED,
         "Neither. For alpha <= 1/e the switched loop is proven stable for every beta; RCP's own 0.4, 1.0, outside the "
-        f"free-queue region for any RTTs, is proven stable (beta < {proven[1]:.0f}; lost at {switched[1]:.0f}), also "
+        f"free-queue region of equal RTTs, is proven stable (beta < {proven[1]:.0f}; lost at {switched[1]:.0f}), also "
         f"with {sum(bound > 1.0 for bound in of_mixes)} of {len(of_mixes)} mixes of RTTs. Up to "
         f"alpha = {0.5 * (low + high):.3f} the region is larger than that of a free queue, beyond it smaller: at alpha "
         f"= 1.5 it ends at beta = {switched[ALPHAS.index(1.5)]:.4f} instead of {_free(1.5):.4f}, and a fluid run at "

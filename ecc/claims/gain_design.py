@@ -231,6 +231,6 @@ def open_gains(claim: Claim) -> Finding:
             "Decay is that of the linear loop near its equilibrium. It knows neither what a newcomer adds, nor how "
             "fast shares become equal (XCP shuffles a tenth of the traffic an RTT), nor queues.",
             "Control interval 10 ms (EMKC, JetMax 40 ms); hybrid models where routers are sampled. That no gains are "
-            "faster is searched, not proven, but for the closed form of QI-RCP.",
+            "faster is searched, not proven, but for the closed forms (docs: choosing gains).",
         ],
     )  # fmt: skip

@@ -97,16 +97,17 @@ def open_varying(claim: Claim) -> Finding:
         plot.boundary_figure(
             flows, {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
             points={"delays that reach it": (list(exact), [found for _, found in exact.values()], None)},
-            x_title="flows", y_title="stationary loss", title="EMKC bears all delays only beyond this loss",
+            x_title="flows", y_title="stationary loss", title="EMKC is stable for all delays only beyond this loss",
         ),
     ]  # fmt: skip
     jetmax = off < 1e-9
     return Finding(
         claim,
         Verdict.REFUTED if not jetmax else Verdict.CONDITIONAL if proven else Verdict.CONFIRMED,
-        "A loop bears every varying delay exactly if the spectral radius of its Jacobian's absolute values is below 1. "
+        "A loop is stable for all bounded delays if the spectral radius of its Jacobian's absolute values is below 1; "
+        "on one link, where delays may reorder packets, only then. "
         f"For JetMax it is |1 - tau| under any consistent assignment (100 networks, within {off:.0e}): its theorem "
-        "holds. For EMKC with three flows or more it asks for a stationary loss above (N - 2)/(2(N - 1)), whatever "
+        "holds. Of EMKC with three flows or more that asks for a stationary loss above (N - 2)/(2(N - 1)), whatever "
         "beta; at JETMAX's gains, with a loss of 1.2 %, three flows, 4 steps forward, whose feedback comes in batches "
         f"of 3 steps, one flow a step after the other, grow by {growths[0].value - 1.0:.2%} a step, "
         f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s asks for s < N/(N - 2).",
@@ -120,7 +121,7 @@ def open_varying(claim: Claim) -> Finding:
                       f"up to {known:.6f}")
               for n, (any_, known) in exact.items()),
             *(Measure(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
-                      note="below 1 exactly if the exponent is below N/(N - 2) = 2")
+                      note="below 1 if and only if the exponent is below N/(N - 2) = 2")
               for s, radius in steep.items()),
             Measure("JetMax, 100 networks: largest distance of that radius from |1 - tau|", off),
             *(Measure(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: swing of a rate",
@@ -130,11 +131,12 @@ def open_varying(claim: Claim) -> Finding:
         [
             Picture.of(figures[0], "EMKC, three flows, feedback in batches",
                        "Growth of a deviation in a control interval, 100 Mb/s, alpha = 0.2 Mb/s."),
-            Picture.of(figures[1], "EMKC bears all delays only beyond this loss",
-                       "Stationary loss above which no sequence of delays is harmful, over the number of flows."),
+            Picture.of(figures[1], "EMKC is stable for all delays only beyond this loss",
+                       "Stationary loss above which all delays are stable; below it some that reorder are not."),
         ],
         ["Delays are bounded, whole steps, and those of a flow to the link and back may vary independently of other "
-         "flows'. Batches keep packets in order; the delays that reach the bound for more than three flows do not.",
+         "flows'. Batches keep packets in order, and reach the bound for three flows (a loss of 1/4); the delays that "
+         "reach it for more flows reorder packets.",
          "In packets ACKs wait for the 375th after the last release, so that the batches of flows drift in phase."],
     )  # fmt: skip
 

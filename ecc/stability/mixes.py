@@ -293,7 +293,7 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
         return bool((gap + sine * sine / gap) * arb.atan2(gap, sine) > arb(high))
 
     top = 1.0
-    while alpha**2 * top**2 + beta**2 >= top**4:  # |alpha j w + beta| < w^2 from there on
+    while not a * a * arb(top) ** 2 + b * b < arb(top) ** 4:  # |alpha j w + beta| < w^2 from there on
         top *= 2.0
     todo = [(0.0, top)]
     while todo:

@@ -6,11 +6,13 @@ the bottlenecks, for constant delays of any kind: its spectrum is the union of t
 followers. Let s be the share of the link's load that is theirs, D their mean RTT, d the RTT that the router uses. Alone
 the link is the loop of a dumbbell with the followers' RTTs and the gains
 
-    alpha s D/d,   beta s (D/d)^2     (in units of D; RCP's queue, free or not, included).
+    alpha s D/d,   beta s (D/d)^2     (in units of D).
 
-With d the mean over packets, s D <= d (followers of one link send at one rate), so alpha s D/d <= alpha in any network,
-while beta s (D/d)^2 may reach beta/s: a router that integrates arrivals alone bears every network at a gain that bears
-every mix of RTTs; one that adds a queue does not. With d the mean over flows, s D/d has no bound.
+The statement on spectra is on linear models, in which RCP's queue may be negative; the gains of a link alone are the
+same where its queue is >= 0. With d the mean over packets, s D <= d (followers of one link send at one rate), so
+alpha s D/d <= alpha in any network, while beta s (D/d)^2 <= beta/s may reach beta/s: a router that integrates arrivals
+alone is stable in every network at a gain at which it, and every smaller gain, is for every distribution of RTTs; one
+that adds a queue is not. With d the mean over flows, s D/d has no bound.
 
 Links that keep packets in order break the triangle: behind a busy queue a flow's arrivals are its share of the
 capacity, which moves with those of others, so the link behind depends on the one before, whoever follows it.

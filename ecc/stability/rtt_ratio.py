@@ -5,6 +5,8 @@ flows that all have the RTT D, and Q(s, D) = s + gamma exp(-s D), what shuffling
 
     E[P(s, D)/Q(s, D)] = 0,   D the RTT of a flow, 0 <= D <= m, E D = 1                               (ecc.models.xcp)
 
+and Q(s, D) = 0 between flows of one RTT D.
+
 **Theorem.** Let gamma m < pi/2. All these distributions are stable if equal RTTs are and, for every w > 0, real a, b, c
 exist with Re[(a - jb) P(jw, D)/Q(jw, D)] + c (D - 1) > 0 for 0 <= D <= m. If gamma m >= pi/2, two flows of RTT m d
 among others are not asymptotically stable.
@@ -12,8 +14,9 @@ among others are not asymptotically stable.
 E[P/Q]/s, which tends to 1 as |s| grows, has the unstable roots of the loop for its zeros. The expectation of what is
 positive is positive, and c E(D - 1) = 0: no distribution has a root on the axis (none at 0: P/Q = beta/gamma there).
 Distributions of one mean are convex: moving from equal RTTs to any other, no root crosses. The second statement is on
-differences between the two flows: s + gamma exp(-s m) = 0. The converse of the first holds too, with >= 0: points that
-cannot be separated are expectations (Caratheodory: of four RTTs at most).
+differences between the two flows: s + gamma exp(-s m) = 0. Conversely, where at some w no a, b, c exist, 0 is in the
+convex hull of the compact curve (Re P/Q, Im P/Q, D - 1) (separation), so that some distribution has a root at jw: of
+four RTTs at most (Caratheodory).
 
 The positive function, times |Q|^2, is with t = w D
 

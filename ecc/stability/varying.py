@@ -1,32 +1,41 @@
-"""Delays that vary: loops under the worst sequence of delays there is.
+"""Time-varying delays: loops under the worst sequence of delays there is.
 
 **Flows that step from their own rate** (MKC, EMKC, JetMax): x_i[n] = sum_j A_ij x_j[n - d_ij(n)], A the Jacobian
-without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. Every bounded sequence of delays is
-borne if and only if the spectral radius of |A|, entry by entry, is below 1 (`absolute_radius`).
+without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. All sequences of delays up to a bound
+are stable, for any bound, if the spectral radius of |A|, entry by entry, is below 1 (`absolute_radius`). The converse
+holds on one link whose flows have one rate, A = a I - k 11' with k >= 0, if delays may reorder packets.
 *If*: the largest |x_i|/v_i, v > 0 with |A| v < v, shrinks by a factor in every longest delay (Chazan, Miranker 1969).
-*Only if*, one link, A = a I - k 11': for a <= k all entries are <= 0 and constant odd delays do. For a > k let d_ii be
-even and all other d_ij odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are
-such: every time of the link is dedicated to a flow, whose own packets arrive an odd delay apart from the others', and a
-flow heeds the last time that is dedicated to it and has the right parity.
+*Only if*: for a <= k all entries are <= 0 and constant odd delays do. For a > k let d_ii be even and all other d_ij
+odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are such: every time of the
+link is dedicated to a flow, whose own packets arrive an odd delay apart from the others', and a flow heeds the last
+time that is dedicated to it and has the right parity.
 A consistent assignment makes A block triangular, and |A| with it: the radius of a network is the largest of its links.
+*In order*: with `batched_delays` flow i keeps X_i(m) for three steps, X_i(m) = a X_i(m - 2) - k sum_j X_j(m - 2 + r),
+r = 1 for i in the third group of flows and j in the first, -1 for i in the first and j in the third, else 0. With
+X_i(m) = +-(-c)^m v_g, minus in the second group, c^2 is the largest eigenvalue of a matrix whose entries off the
+diagonal are >= 0, at most in proportion to c. It is a + k mu at c = 1, where sum n_g/(mu + 2 n_g) = 1 for groups of n_g
+flows: if that exceeds 1 there is a c > 1. Three equal groups have mu = N/3; for N = 3 a + k mu is the radius of |A|.
 
 **Routers that integrate** (QI-RCP, PIQI-RCP, RCP): R moves by what y = source(h) tells, h[n] = R[n - D(n)], the
-router's d fixed. Many flows, each with delays of its own, hear means of such h: their joint spectral radius is that of
-one flow.
+router's d fixed. Many flows, each with delays of its own, hear means of such h, so that their steps are means of those
+of one flow: their joint spectral radius is that of one flow.
 *First order*, R[n] = R[n - 1] - (a/d) h[n]: any delays up to D are borne if a D/d < 3/2. Joined by lines R solves
 x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is heard u after t0
 is at most M min(1, (a/d)(D - u)), and the next peak, which comes before t0 + D, is at most M (a D/d - 1/2), or M/2 if
-a D < d. Delays that hold a peak for D and stay at D for another 2 D/3 reach 3/2 (Myshkis, Yorke; `held_delays`).
+a D < d. For x' = -(a/d) x(t - tau(t)) 3/2 is sharp (Myshkis, Yorke): delays that hold a peak for D and stay at D for
+another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/d, which is 1 at q = 3/2 and more beyond
+(`held_delays`, in steps).
 *Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
 sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is heard at most J times on either side,
-with weight J). The loop bears them if that factor times the largest gain from w to the steps of R is below 1
-(`bears_delays`, by ball arithmetic).
+with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the constant
+delay D0 and that factor times the largest gain from w to the steps of R is below 1 (`bears_delays`, in balls).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -70,13 +79,14 @@ class Growth:
 def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> float:
     """Return the spectral radius of |A|: below 1 no bounded delays, however they vary, make the loop unstable.
 
-    Implements the first part of the module's text; JETMAX sec. 2 and Theorem 2 claim it for every loop that is stable
-    without delays.
+    Implements the first part of the module's text. JETMAX sec. 2 and Theorem 2 claim as much of loops whose A itself
+    has a radius below 1.
 
     Parameters
         protocol : Protocol without memory in routers. assignment : of a network.
     Returns
-        float. On one link, and so in a network with a consistent assignment, >= 1 says that some delays do.
+        float. On one link, and so in a network with a consistent assignment, >= 1 says that under some delays, which
+        may reorder packets, deviations do not die out.
     Raises
         ValueError, LinearizationError: as BottleneckAssignment.jacobian.
     Example
@@ -88,7 +98,9 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
 
 
 def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return delays under which a link of MKC's kind with a > k decays no faster than |A|.
+    """Return delays under which a link with A = a I - k 11', a > k > 0, does what |A| does, up to alternating signs.
+
+    So deviations do not die out where the spectral radius of |A| is 1 or more. Packets, and feedback, overtake others.
 
     Parameters
         flows : int, >= 2.
@@ -120,7 +132,8 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         flows : int, >= 1.
     Returns
         forward, backward : shape (6, flows), steps, repeating: 4, and 1 to 3. With flows in three equal groups a
-            deviation grows if 1 - beta p + beta y p'(y)/3 > 1: EMKC is unstable while its loss is below 1/4.
+            deviation grows if 1 - beta p + beta y p'(y)/3 > 1 (the module's text): EMKC with 0 < beta < 2 is unstable
+            while its loss is below 1/4; with groups that differ by a flow below 0.236 (four flows) to 1/4 (many).
     """
     time, flow = np.arange(6)[:, None], np.arange(flows)
     return np.full((6, flows), 4), (time - flow - 1) % 3 + 1
@@ -312,9 +325,10 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
 
 
 def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
-    """Return whether RTTs that vary within a range in any way are proven harmless on one link with any flows.
+    """Return whether one link with any flows is proven stable under RTTs that vary within a range in any way.
 
     Implements the second part of the module's text: 3/2 for loops of first order, else small gain in ball arithmetic.
+    The coefficients of the laws are taken as the exact binary numbers that they are.
 
     Parameters
         protocol : Protocol with a router that integrates. mean_rtt : float, s, what it takes for the RTT.
@@ -330,7 +344,7 @@ def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) 
     if not 1 <= least <= longest:
         raise ValueError(f"delays must be >= 1 step and least <= longest, got {least!r} and {longest!r}")
     loop = _loop(protocol, mean_rtt)
-    if loop.first_order and -loop.y * loop.h * longest < 1.5:
+    if loop.first_order and 0 < -Fraction(loop.y) * Fraction(loop.h) * longest < Fraction(3, 2):
         return True
     omega = np.concatenate([np.geomspace(1e-4, 0.05, 400), np.linspace(0.05, np.pi, 4000)])
     z = np.exp(-1j * omega)
@@ -355,7 +369,7 @@ def _small_gain(loop: _Loop, delay: int, square: int) -> bool:
     todo = [(0.0, float(np.pi) + 1e-9)]
     while todo:
         low, high = todo.pop()
-        angle = arb(0.5 * (low + high), 0.5 * (high - low) * (1.0 + 1e-12))
+        angle = arb(low).union(arb(high))
         numerator, denominator = loop.gains(acb(angle.cos(), -angle.sin()), delay, one)
         if abs(numerator) ** 2 * square < abs(denominator) ** 2:
             continue

@@ -48,6 +48,43 @@ def test_fastest_loop_with_a_free_queue_has_a_triple_root():
     assert -root * 0.99 < found.decay * RTT < -root
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-4.0, 0.0), st.floats(-1.0, 1.0), st.floats(-1.0, 1.0))
+def test_no_gains_decay_faster_than_the_triple_roots(size, one, two):
+    """By Gauss and Lucas: beside the gains of the triple roots and far from them some root is right of the line."""
+    root = sqrt(2.0) - 2.0
+    alpha, beta = (
+        best * (1.0 + 10.0**size * part)
+        for best, part in ((2.0 * (root + 1.0) * exp(root), one), ((10.0 * root + 6.0) * exp(root), two))
+    )
+    queue = DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-alpha, -beta], [0.0, 0.0]]], [0.0, 1.0])
+    assert queue.certify(1.001 * root).stable is False
+    gain, lead = 2.0 * exp(-2.0) * (1.0 + 10.0**size * one), 0.25 * (1.0 + 10.0**size * two)
+    if abs(2.0 * gain * lead) < 1.0:
+        piqi = DelaySystem([-2.0 * gain], [1.0], neutral=[2.0 * gain * lead], neutral_delays=[1.0])
+        assert piqi.certify(-2.002).stable is not True
+
+
+def test_the_triple_root_with_a_free_queue_is_the_rightmost():
+    """Q(s0 + z)/z^3 as an integral over (0, 1) of an increasing weight: no zero in a large half disk."""
+    root = sqrt(2.0) - 2.0
+    alpha, beta = 2.0 * (root + 1.0) * exp(root), (10.0 * root + 6.0) * exp(root)
+    t, w = np.polynomial.legendre.leggauss(80)
+    t, w = 0.5 * (t + 1.0), 0.5 * w
+    weight = w * t * (2.0 * sqrt(2.0) - 2.0 + (3.0 - 2.0 * sqrt(2.0)) * t)
+
+    def rest(z):
+        return np.exp(root) * (weight * np.exp(np.multiply.outer(z, t))).sum(axis=-1)
+
+    z = np.array([0.3 + 2.0j, -1.0 + 5.0j, 2.0 + 0.1j, 7.0j])
+    s = root + z
+    np.testing.assert_allclose(z**3 * rest(z), s * s * np.exp(s) + alpha * s + beta, rtol=1e-10)
+    side = np.linspace(-40.0, 40.0, 20001)
+    around = np.concatenate([40.0 * np.exp(1j * np.pi * side / 80.0), 1j * side[::-1]])
+    turns = np.unwrap(np.angle(rest(around)))
+    assert abs(turns[-1] - turns[0]) < 1e-6
+
+
 @pytest.mark.slow
 def test_piqi_rcp_decays_faster_than_any_integral_loop():
     ranges = {"alpha": (0.1, 0.5), "tau1": (0.1, 1.95), "tau2": (0.1, 10.0)}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid, xcp_alone
+from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
@@ -64,7 +64,7 @@ def test_averaged_over_flows_no_gain_bears_every_network():
 def test_xcp_averages_over_flows():
     """At its own gains it bears two short flows that are held back beside a long one, and not three."""
     for flows, stable in ((1, True), (2, True), (3, False), (9, False)):
-        assert xcp_alone(held_back(flows)).certify().stable is stable
+        assert linearize(XCP(), held_back(flows)).certify().stable is stable
 
 
 @pytest.mark.slow

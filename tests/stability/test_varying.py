@@ -1,6 +1,6 @@
 """Delays that vary: the closed conditions against products of matrices, random sequences, and the laws in time."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import asin, pi
 
 import numpy as np
@@ -52,6 +52,40 @@ def test_batches_in_order_reach_a_loss_of_a_quarter(flows):
     for loss in (0.01, 0.2499, 0.2501, 0.4):
         protocol, assignment = with_loss(loss, flows)
         assert (growth_of_rates(assignment.jacobian(protocol), forward, backward).value > 1.0) is (loss < 0.25)
+
+
+@pytest.mark.parametrize("flows", [4, 5, 7, 8, 11])
+def test_batches_in_order_of_unequal_groups(flows):
+    """a + k mu = 1, mu the largest eigenvalue of n (11' - 2 I), n the sizes of the groups."""
+    sizes = np.bincount(np.arange(flows) % 3)
+    mu = float(np.linalg.eigvals(np.diag(sizes) @ (np.ones((3, 3)) - 2.0 * np.eye(3))).real.max())
+    edge = mu / (flows + mu)
+    assert 0.236 < edge < 0.25
+    for loss in (edge * 0.999, edge * 1.001):
+        protocol, assignment = with_loss(loss, flows)
+        growth = growth_of_rates(assignment.jacobian(protocol), *batched_delays(flows))
+        assert (growth.value > 1.0) is (loss < edge)
+
+
+@pytest.mark.parametrize("q", [1.2, 1.5, 1.7])
+def test_held_delays_turn_a_peak_into_its_opposite(q):
+    """Myshkis: 5 q/3 - 2 q^2/9 - 1 of it, q = alpha D/d, which is 1 at q = 3/2."""
+    many = 300
+    protocol = QIRCP(alpha=q, interval=0.1 / many)
+    grown = growth_under_delays(protocol, 0.1, held_delays(many)).value ** len(held_delays(many))
+    assert grown == pytest.approx(5.0 * q / 3.0 - 2.0 * q * q / 9.0 - 1.0, rel=0.02)
+
+
+@dataclass(frozen=True)
+class Runaway(QIRCP):
+    """QI-RCP that raises its rate where arrivals are above their target."""
+
+    router_law = staticmethod(lambda R, y, T, C, d, p: R * (1.0 - p.alpha * T * (p.gamma * C - y) / (d * p.gamma * C)))
+
+
+def test_a_loop_with_the_wrong_sign_bears_no_delays():
+    assert linearize(Runaway(), Network.dumbbell("1 Gb/s", [0.1]), "discrete").certify().stable is False
+    assert not bears_delays(Runaway(), 0.1, 10, 10)
 
 
 def test_mkc_by_the_steepness_of_its_price():
