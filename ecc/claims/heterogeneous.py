@@ -151,9 +151,9 @@ def open_regions(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if contradicted else Verdict.CONFIRMED,
-        f"For RCP equal RTTs are all but the worst mix. For alpha >= {ceil(1e6 * high) / 1e6:.6f} they are, proven; their region "
-        f"suffices; below, {{0, about 1.3 d}} is worse, by {1.0 - deepest.fun:.2%} of beta at most (alpha = "
-        f"{deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is proven stable where all RTTs are 100 ms and proven "
+        f"For RCP equal RTTs are all but the worst mix. For alpha >= {ceil(1e6 * high) / 1e6:.6f} they are, proven; "
+        f"their region suffices; below, {{0, about 1.3 d}} is worse, by {1.0 - deepest.fun:.2%} of beta at most (alpha "
+        f"= {deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is proven stable where all RTTs are 100 ms and proven "
         "unstable for RTTs of 1, 133, 133 and 133 ms. XCP, which shuffles, never is for every mix: at "
         f"its own it is lost at a largest RTT of {shuffled.value:.2f} times the mean.",
         measures,
