@@ -1,26 +1,37 @@
-"""What the compiled parts of the fluid engine share: a cache, plain pointers, and calls to functions by address.
+"""What the compiled parts of the fluid engine share: how they are compiled and kept, plain pointers, calls by address.
 
 Compiled code works on pointers: arrays that pass through many small functions cost more there than the arithmetic.
+
+Only what Python calls (an `entry`, an `entry_point`) becomes machine code. What it reaches is lowered to LLVM's
+intermediate code, linked into it as it is, and optimized there, once: to optimize each function, and again in all that
+call it, takes more than twice as long and ends in the same. The code is kept in the user's cache, under a digest of all
+that it was made of. What the package was built with is in `SHIPPED`; that is compiled again only on another processor,
+or under other versions of Python and Numba.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import tempfile
+import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
 import numba.core.ccallback
 import numba.extending
+import numpy as np
 from llvmlite import ir
-from numba.core import caching
+from numba.core import caching, codegen, compiler, compiler_machinery, registry, serialize, typed_passes
 
-from ecc.native.compile import cache_folders
+from ecc.native.compile import digest_of, keep, kept, say_compiling
 
-__all__ = ["FLOATS", "INTEGERS", "call", "compiled", "entry", "entry_point", "pointer_at", "shifted", "unpacker"]
+__all__ = [
+    "FLOATS", "INTEGERS", "SHIPPED", "call", "code_of", "compiled", "entry", "entry_point", "pointer_at", "shifted",
+    "unpacker",
+]  # fmt: skip
 
 types: Any = numba.types
 intrinsic: Callable[[Callable[..., Any]], Any] = numba.extending.intrinsic
@@ -31,24 +42,30 @@ INTEGERS = types.CPointer(types.int64)
 # int32_t f(double at[], double y[], double lag[], double out[], double numbers[], int64_t indices[], int64_t held[])
 SIGNATURE = types.int32(*[FLOATS] * 5, INTEGERS, INTEGERS)
 
+SHIPPED = Path(__file__).with_name("kernels.zip")
+"""What `ecc.fluid.ahead` compiled when the package was built: digest -> code."""
+
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Return the function compiled by Numba, for other compiled functions to call.
+    """Return the function as other compiled functions call it; Python cannot.
 
     Parameters
-        function : of numbers, arrays and pointers.
+        function : of numbers, arrays and pointers. Numbers are not specialized by value: those that are constants
+            become so where it is inlined.
     """
-    return numba.njit(error_model="numpy")(function)
+    options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _Inner(function, {}, options, pipeline_class=_ToIntermediateCode)
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Return the function compiled by Numba, for Python to call in any thread, from the cache where it is there.
+    """Return the function compiled by Numba, for Python to call in any thread, from where it is kept if it is.
 
     Parameters
         function : of numbers and arrays.
     """
-    made: Any = numba.njit(error_model="numpy", nogil=True)(function)
-    made._cache = _cache(function) or made._cache
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+    made: Any = numba.njit(**options)(function)
+    made._cache = _Kept(function)
     return made
 
 
@@ -61,60 +78,134 @@ def entry_point(function: Callable[..., Any]) -> Any:
     made: Any = numba.core.ccallback.CFunc(
         function, (SIGNATURE.args, SIGNATURE.return_type), {}, {"error_model": "numpy"}
     )
-    made._cache = _cache(function) or made._cache
+    made._cache = _Kept(function)
     made.compile()
     return made
 
 
-def _cache(function: Callable[..., Any]) -> Any:
-    """A cache that follows all sources of this package, as Numba's own follows the function's file alone; or None."""
-    folder = _folder()
-    return None if folder is None else _Cache(function)  # type: ignore[no-untyped-call]
+def code_of(made: Any) -> tuple[str, bytes]:
+    """Return the digest and the code of an `entry` or `entry_point`.
+
+    Parameters
+        made : what either returned, compiled.
+    Raises
+        OSError: there is no folder to keep it in.
+    """
+    name = made._cache.names[0]
+    code = kept(name)
+    if code is None:
+        raise OSError(f"no folder to keep compiled code in: ECC_CACHE_DIR must name one ({made.__name__})")
+    return name, code
 
 
-class _Locator(caching._CacheLocator):
-    def get_cache_path(self) -> str:
-        return str(_folder())
+class _Linked(codegen.JITCodeLibrary):
+    """Intermediate code that is there to be linked into other code."""
 
-    def get_source_stamp(self) -> str:
-        return _sources()
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
 
-    def get_disambiguator(self) -> str:
-        return _sources()[:16]  # versions that are used side by side keep their code side by side
+    def _optimize_final_module(self) -> None:
+        pass
 
-    @classmethod
-    def from_function(cls, function: Any, file: Any) -> Any:
-        return cls()
-
-
-class _Saved(caching.CompileResultCacheImpl):
-    _locator_classes: Any = (_Locator,)
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._finalized = True
 
 
-class _Cache(caching.FunctionCache):
-    _impl_class = _Saved
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[no-untyped-call]
+class _Lowering(typed_passes.NativeLowering):
+    _name = "lowering_to_intermediate_code"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Linked(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
+        state.library.enable_object_caching()
+        state.flags.no_compile = True
+        super().run_pass(state)  # type: ignore[no-untyped-call]
+
+        def not_for_python(*arguments: object) -> None:  # what callers know the function by
+            raise TypeError(f"{state.func_id.func_qualname} is for compiled code to call")
+
+        state.targetctx.insert_user_function(not_for_python, state.cr.fndesc, [state.library])
+        state.cr = state.cr._replace(cfunc=not_for_python)
+        return True
 
 
-@functools.cache
-def _folder() -> Path | None:
-    """Where compiled code may be kept, if anywhere."""
-    for folder in cache_folders():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-        except OSError:
-            continue
-        return folder
-    return None
+class _ToIntermediateCode(compiler.CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        manager = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)  # type: ignore[no-untyped-call]
+        manager.passes = [
+            (_Lowering, text) if one is typed_passes.NativeLowering else (one, text) for one, text in manager.passes
+        ]
+        manager.finalize()
+        return [manager]
 
 
-@functools.cache
-def _sources() -> str:
-    """A digest of the sources of this package."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+class _Inner(registry.CPUDispatcher):
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
+
+    def add_overload(self, cres: Any) -> None:
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class _Kept(caching._Cache):
+    """Where Numba finds the code of a function, and leaves it."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.names: list[str] = []  # of the code asked for
+
+    @property
+    def cache_path(self) -> str:
+        return str(SHIPPED.parent)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        name = self._name(sig, target_context.codegen())
+        self.names.append(name)
+        data = kept(name) or _shipped(name)
+        if data is None:
+            say_compiling()
+            return None
+        rebuild: Any = compiler.CompileResult._rebuild
+        return rebuild(target_context, *pickle.loads(data))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        dumps: Any = serialize.dumps
+        keep(self._name(sig, data.codegen), dumps(data._reduce()))
+
+    def _name(self, sig: Any, code_generator: Any) -> str:
+        return digest_of(self._function, _known, repr(sig), repr(code_generator.magic_tuple()))
+
+    def enable(self) -> None:
+        pass
+
+    def disable(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+def _known(value: object) -> str | FunctionType | None:
+    """What stands for a value in the digest of a function that reaches it."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, type) and issubclass(value, tuple):
+        return f"{value.__name__} {getattr(value, '_fields', ())}"
+    if isinstance(value, types.Type):
+        return repr(value)
+    made = getattr(value, "_defn", None)  # of an intrinsic
+    return made if isinstance(made, FunctionType) else None
+
+
+@functools.lru_cache
+def _shipped(name: str) -> bytes | None:
+    try:
+        with zipfile.ZipFile(SHIPPED) as archive:
+            return archive.read(name)
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return None
 
 
 @intrinsic

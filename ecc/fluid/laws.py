@@ -8,13 +8,14 @@ makes of it; a router without a state says what the router law returns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ecc.models.base import Protocol
-from ecc.models.declared import law_arguments
 from ecc.native.compile import CompiledHooks, compile_hooks
+
+if TYPE_CHECKING:
+    from ecc.models.base import Protocol
 
 __all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws"]
 
@@ -47,6 +48,8 @@ class CompiledLaws:
     """
 
     def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
+        from ecc.models.declared import law_arguments
+
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
             "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,

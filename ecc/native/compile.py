@@ -34,7 +34,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-__all__ = ["CompiledHooks", "compile_hooks", "jitable"]
+__all__ = ["CompiledHooks", "compile_hooks", "digest_of", "jitable", "keep", "kept", "say_compiling"]
 
 Hook = Callable[[Any, Any, Any, Any], None]
 
@@ -125,17 +125,25 @@ def _code_text(code: CodeType) -> str:
     ))  # fmt: skip
 
 
-def _text(function: FunctionType, seen: dict[int, int]) -> str:
-    """Return a text that is equal for two functions only if they, and all they reach, do the same."""
+Known = Callable[[object], "str | FunctionType | None"]
+
+
+def _text(function: FunctionType, seen: dict[int, int], known: Known = lambda value: None) -> str:
+    """Return a text that is equal for two functions only if they, and all they reach, do the same.
+
+    `known` may have a text, or a function, that stands for a value that hooks may not reach.
+    """
     if id(function) in seen:
         return f"function {seen[id(function)]}"
     seen[id(function)] = len(seen)
     parts = [_code_text(function.__code__), repr(function.__defaults__), repr(function.__kwdefaults__)]
     for path, value in sorted(_reach(function).items(), key=lambda item: item[0]):
-        inner = _python_function(value)
-        name = ".".join(path)
-        if _is_plain(inner):
-            parts.append(f"{name}: {_text(inner, seen)}")
+        stands, name = known(value), ".".join(path)
+        inner = stands or _python_function(value)
+        if isinstance(stands, str):
+            parts.append(f"{name}: {stands}")
+        elif _is_plain(inner):
+            parts.append(f"{name}: {_text(inner, seen, known)}")
         elif _is_constant(value):
             parts.append(f"{name}: {type(value)} {value!r}")
         elif isinstance(value, type) and issubclass(value, enum.Enum):
@@ -152,6 +160,16 @@ def _text(function: FunctionType, seen: dict[int, int]) -> str:
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
+    """Return a digest of all that makes compiled code: what the function reaches, versions, processor, other texts.
+
+    Parameters
+        function : plain function. known : a text, or a function, that stands for a value that hooks may not reach.
+        texts : str.
+    """
+    return _digest(_surroundings(), _text(function, {}, known), *texts)
 
 
 def jitable(function: Callable[..., Any]) -> Any:
@@ -433,7 +451,12 @@ def cache_folders() -> Iterator[Path]:
         yield folder  # nobody else can have put code there
 
 
-def _read(name: str) -> bytes | None:
+def kept(name: str) -> bytes | None:
+    """Return what was kept under a name that is a digest of what made it, None if it is not there, or damaged.
+
+    Parameters
+        name : str.
+    """
     for folder in cache_folders():
         try:
             data = (folder / name).read_bytes()
@@ -444,8 +467,12 @@ def _read(name: str) -> bytes | None:
     return None
 
 
-def _write(name: str, code: bytes) -> None:
-    """Store an object file at once or not at all; without a writable directory the code lives in this process only."""
+def keep(name: str, code: bytes) -> None:
+    """Store compiled code at once or not at all; without a writable directory it lives in this process only.
+
+    Parameters
+        name : str. code : bytes.
+    """
     for folder in cache_folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -455,6 +482,14 @@ def _write(name: str, code: bytes) -> None:
             return
         except OSError:
             continue
+
+
+@functools.cache
+def say_compiling() -> None:
+    """Say on standard error, if a person may be reading it, what the first seconds are spent on; once a process."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        folder = next(cache_folders())
+        print(f"ecc: compiling for this processor, for some seconds; kept in {folder} for next time", file=sys.stderr)
 
 
 def _layout_text(layout: np.dtype[Any]) -> str:
@@ -558,9 +593,10 @@ def compile_hooks(
         allowed = dict(writable or {})
         key = _digest(_surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(allowed), *texts)
         if key not in _loaded:
-            code = _read(key)
+            code = kept(key)
             if code is None:
+                say_compiling()
                 code = _object_code(functions, layouts, allowed)
-                _write(key, code)
+                keep(key, code)
             _loaded[key] = CompiledHooks(functions, code, _digest(*texts))
         return _loaded[key]

@@ -1,12 +1,15 @@
-"""Compiled code of the fluid engine: kept between processes, given up when any source changes, free of the lock."""
+"""Compiled code of the fluid engine: shipped, kept between processes, given up when what it reaches changes."""
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from ecc.fluid import compiled, simulate, solve_dde
 from ecc.models import RCP
@@ -14,31 +17,89 @@ from ecc.network import Network
 from ecc.scenario import Scenario
 
 SCENARIO = Scenario(Network.dumbbell("10 Mb/s", [0.1]), RCP(), 5.0)
+COUNTING = """
+import sys
+from numba.core import event
+from ecc import Network, Scenario, fluid, models
+class Counter(event.Listener):
+    def on_start(self, one): pass
+    def on_end(self, one): made.append(one.data["dispatcher"].py_func.__module__)
+made = []
+with event.install_listener("numba:compile", Counter()):
+    fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), models.RCP(), 5.0))
+    fluid.solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 3.0), [1.0], [1.0])
+print(sorted({name for name in made if name.startswith("ecc.fluid.") and name != "ecc.fluid.functions"}))
+"""
 
 
-def test_another_process_does_not_compile(tmp_path):
-    simulate(SCENARIO)
-    code = (
-        "from ecc import Network, Scenario, fluid, models\n"
-        "fluid.simulate(Scenario(Network.dumbbell('10 Mb/s', [0.1]), models.RCP(), 5.0))\n"
-        "from ecc.fluid import rates, stepping\n"
-        "print(sum(stepping.advance.stats.cache_hits.values()), rates.network_rates.cache_hits)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.split() == ["1", "1"]
+def counted(**surroundings):
+    """Modules of the fluid engine of which a first run, and a first `solve_dde`, compile anything."""
+    run = [sys.executable, "-P", "-c", COUNTING]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, env={**os.environ, **surroundings})
+    assert done.stderr == ""  # nobody reads it
+    return done.stdout.strip()
 
 
-def test_a_changed_source_is_compiled_anew(monkeypatch):
-    def double(x):
-        return 2.0 * x
+def test_the_first_run_compiles_laws_alone(tmp_path):
+    assert counted(ECC_CACHE_DIR=str(tmp_path)) == "['ecc.fluid.laws']"
+    assert counted(ECC_CACHE_DIR=str(tmp_path)) == "[]"
 
-    for sources, hits in (("a", 0), ("a", 1), ("b", 0)):
-        monkeypatch.setattr(compiled, "_sources", lambda sources=sources: f"test {sources}")
-        made = compiled.entry(double)
-        if not hits:
-            made._cache.flush()
-        assert made(1.5) == 3.0
+
+@pytest.mark.slow
+def test_on_another_processor_kernels_are_compiled_once(tmp_path):
+    surroundings = {"ECC_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
+    assert "'ecc.fluid.rates', 'ecc.fluid.stepping'" in counted(**surroundings)
+    assert counted(**surroundings) == "[]"
+
+
+def test_damaged_code_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "SHIPPED", tmp_path / "kernels.zip")
+    compiled._shipped.cache_clear()
+    assert compiled._shipped("a") is None
+    compiled.SHIPPED.write_bytes(b"no archive")
+    assert compiled._shipped("b") is None
+
+
+def scaled(factor):
+    factors = np.array([factor])
+
+    @compiled.compiled
+    def scale(x):
+        return factors[0] * x
+
+    return lambda x: scale(x)
+
+
+def test_code_is_kept_by_all_that_it_reaches(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECC_CACHE_DIR", str(tmp_path))
+    for factor, hits in ((2.0, 0), (2.0, 1), (3.0, 0), (2.0, 1)):
+        made = compiled.entry(scaled(factor))
+        assert made(1.5) == 1.5 * factor
         assert sum(made.stats.cache_hits.values()) == hits
+    name, code = compiled.code_of(made)
+    assert (tmp_path / name).read_bytes().endswith(code)
+
+
+def test_what_is_called_with_constants_is_compiled_once():
+    @compiled.compiled
+    def add(x, n):
+        return x + n
+
+    made = compiled.entry(lambda x, n: add(x, 1) + add(x, 2) + add(x, n))
+    assert made(0.5, 3) == 7.5
+    assert len(add.overloads) == 1
+    with pytest.raises(TypeError):
+        add(0.5, 1)
+
+
+def test_compiling_is_said_once_to_who_reads_it(tmp_path):
+    code = "from ecc.fluid.compiled import entry\nfor k in 1, 2:\n    entry(eval(f'lambda x: x + {k}'))(1.0)"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "ECC_CACHE_DIR": str(tmp_path)}
+    for expected in (f"ecc: compiling for this processor, for some seconds; kept in {tmp_path} for next time", ""):
+        subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment, stderr=theirs)
+        os.write(theirs, b"-")
+        assert os.read(ours, 1000).decode().removesuffix("-").strip() == expected
 
 
 def test_runs_in_threads_are_the_same_runs():
