@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ecc.claims.ledger import Claim, Finding
-    from ecc.linear import Switched
     from ecc.models import Protocol
+    from ecc.network import Network
     from ecc.scenario import Scenario
     from ecc.store import Store
     from ecc.trajectory import Trajectory
@@ -420,52 +420,66 @@ def sweep(
 
 @app.command()
 def stability(
-    protocol: Annotated[str, typer.Argument(help="Name of the protocol, or module:Class of your own.")],
-    rtt: Annotated[list[str], typer.Option(help="Round-trip time of a flow; once for each flow.")],
-    capacity: Annotated[str, typer.Option(help="Capacity of the link they share.")] = "100 Mb/s",
-    parameter: Annotated[str, typer.Option(help="The gain whose critical value is sought.")] = "alpha",
+    protocol: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROTOCOL or SCENARIO.toml",
+            help="Name of the protocol; module:Class or file.py:Class of your own; or a scenario file, whose protocol"
+            " and network are taken.",
+        ),
+    ],
+    rtt: Annotated[
+        list[str] | None,
+        typer.Option(help="Round-trip time of a flow; once for each flow, or once for all of a chain of links."),
+    ] = None,
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Capacity of the link that flows share, 100 Mb/s if not given. Several times: a chain of links; flow 0"
+            " crosses all of them, and each link has a flow of its own."
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None, typer.Option(metavar="SCENARIO.toml", help="Take links and flows from a scenario file.")
+    ] = None,
+    parameter: Annotated[
+        str, typer.Option(help="The parameter whose stable interval is sought; the protocol's main one if not given.")
+    ] = "",
     time: Annotated[list[Time] | None, typer.Option(help="Linear model; all of them if not given.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the protocol.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Print where the loop of a protocol over one link loses stability, and its margins as it is."""
-    from ecc.claims.report import json_text
-    from ecc.closed_loop import linearize
-    from ecc.network import Network
-    from ecc.stability import critical_gain
+    """Print for which values of a parameter the linear models of a protocol are stable, with verdicts and margins."""
+    from dataclasses import replace
 
-    chosen = _protocol(protocol, settings or ())
-    network = Network.dumbbell(_value(capacity), rtts=[_value(one) for one in rtt])
-    rows = []
-    for model in time or list(Time):
-        loss = critical_gain(chosen, network, parameter, time=str(model))
-        system = linearize(chosen, network, time=str(model))
-        margins = system.margins()
-        rows.append(
-            {
-                "model": str(model),
-                "critical": loss.value,
-                "frequency": loss.frequency,
-                "frequency_unit": "rad/s" if model is Time.continuous else "rad/step",
-                "stable": bool(system.is_stable),
-            }
-            | {name: getattr(margins, name) for name in _MARGINS}
-            | _switched(system.switched)
-            | {"notes": list(dict.fromkeys((*system.notes, *loss.notes, *margins.notes)))}
-        )
-    bounds = [vars(bound) for bound in chosen.published_bounds(network)]
-    result = {
-        "protocol": type(chosen).__name__, "parameter": parameter, "value": getattr(chosen, parameter),
-        "rtts": network.rtts.tolist(), "capacity": float(network.capacities[0]), "models": rows, "published": bounds,
-    }  # fmt: skip
-    if json:
-        print(json_text(result))
+    from ecc.claims.report import json_text
+    from ecc.models import Protocol
+    from ecc.scenario import Scenario
+    from ecc.stability import analyze
+
+    scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
+    if scenario is None and not rtt:
+        raise ValueError("rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml)")
+    if scenario is not None and (rtt or capacity):
+        raise ValueError(f"rtt and capacity must not be given beside a scenario, which has its own, got {scenario}")
+    case = None if scenario is None else Scenario.from_toml(scenario)
+    if case is not None and protocol.endswith(".toml"):
+        if not isinstance(case.protocol, Protocol):
+            raise ValueError(f"protocol must be one for a linear model, {scenario} has several")
+        chosen = replace(case.protocol, **_settings(type(case.protocol), settings or ()))
     else:
-        _print(*_stability_tables(result))
-        for line in _notes(rows):
-            print(line)
+        chosen = _protocol(protocol, settings or ())
+    over = _dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
+    times = None if time is None else [str(one) for one in time]
+    with _progress() as bar:
+        task = bar.add_task("", total=None)
+        assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
+        found = analyze(
+            chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
+        )
+    print(json_text(found.to_dict()) if json else found)
     return 0
 
 
@@ -526,16 +540,39 @@ def _span(text: str) -> tuple[float, float]:
 def _protocol(name: str, settings: Sequence[str]) -> Protocol:
     from ecc.network import from_table
     from ecc.scenario import protocol_class
+    from ecc.stability.analysis import refusal
+
+    kind = protocol_class(name)
+    if isinstance(kind.linear_refusal, str):  # whatever its parameters
+        raise ValueError(refusal(kind))
+    made: Protocol = from_table(kind, _settings(kind, settings), "--set")
+    return made
+
+
+def _settings(kind: type[Protocol], settings: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE as constructor arguments."""
+    from dataclasses import fields
 
     words: dict[str, Any] = {"true": True, "false": False, "none": None}
+    names = [field.name for field in fields(kind) if field.init]
     values: dict[str, Any] = {}
     for setting in settings:
         key, sign, text = setting.partition("=")
         if not sign or not key:
             raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
+        if key not in names:
+            raise ValueError(f"--set has no key {key!r}; allowed are {', '.join(names)}")
         values[key] = words[text.lower()] if text.lower() in words else _value(text)
-    made: Protocol = from_table(protocol_class(name), values, "--set")
-    return made
+    return values
+
+
+def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Network:
+    from ecc.network import Network
+
+    times, rates = [_value(rtt) for rtt in rtts], [_value(capacity) for capacity in capacities]
+    if len(rates) == 1:
+        return Network.dumbbell(rates[0], rtts=times)
+    return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times)
 
 
 def _from_checkpoint(
@@ -604,7 +641,13 @@ _TABLES: dict[str, Callable[[Any, Path], None]] = {".nc": _write_grid, ".csv": _
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(highlight=False)
+    console = Console(highlight=False)
+    if not console.is_terminal:  # what reads a pipe or a file wraps lines itself, or wants them whole
+        console = Console(highlight=False, width=_WIDE)
+    return console
+
+
+_WIDE = 100_000  # columns: no table is folded or cut
 
 
 def _print(*items: Any) -> None:
@@ -718,54 +761,6 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
 
 
 _SHOWN = 20  # rows of flows
-_MARGINS = {"gain_margin": "gain margin", "phase_margin": "phase margin [rad]", "delay_margin": "delay margin"}
-
-
-def _switched(loop: Switched | None) -> dict[str, Any]:
-    """The verdict on the loop that switches at an empty queue, where a model leaves that out."""
-    return {} if loop is None else {"switched_stable": loop.is_stable, "switched": str(loop)}
-
-
-def _notes(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Notes of linear models, each once with the models that it is about."""
-    about: dict[str, list[str]] = {}
-    for row in rows:
-        for note in row["notes"]:
-            about.setdefault(note, []).append(row["model"])
-    lines = [f"note ({', '.join(models)}): {note}" for note, models in about.items()]
-    switched = dict.fromkeys(row["switched"] for row in rows if "switched" in row)
-    return lines + [f"the loop that switches at the empty queue: {verdict}" for verdict in switched]
-
-
-def _stability_tables(result: dict[str, Any]) -> list[Table]:
-    name = result["parameter"]
-    columns = ("model", f"critical {name}", "frequency [rad]", f"at {result['value']:g}", *_MARGINS.values())
-    models = []
-    for row in result["models"]:
-        unit = "s" if row["model"] == "continuous" else "step"
-        gain, phase, delay = (f"{row[margin]:.4g}" for margin in _MARGINS)
-        state = "stable" if row["stable"] else "unstable"
-        if "switched" in row:  # never the verdict on the protocol
-            state += " with a signed queue"
-        models.append(
-            (
-                row["model"],
-                f"{row['critical']:.7g}",
-                f"{row['frequency']:.4g} /{unit}",
-                state,
-                gain,
-                phase,
-                f"{delay} {unit}",
-            )
-        )
-    bounds = [
-        (b["theorem"], b["time"], f"{b['parameter']} = {b['value']:.7g}", b["kind"], b["hypotheses"])
-        for b in result["published"]
-    ]
-    tables = [_table(result["protocol"], columns, models)]
-    if bounds:
-        tables.append(_table("", ("published bound", "model", "stable below", "kind", "hypotheses"), bounds))
-    return tables
 
 
 if __name__ == "__main__":

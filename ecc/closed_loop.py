@@ -905,7 +905,8 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
     if laws.measures:
         cut = terms.without(range(first), range(first, size))
-        return _sampled_system(terms, T, _sampled_system(cut, T, None))
+        opened = _sampled_system(cut, T, None)
+        return _sampled_system(terms, T, opened.with_notes(_FEEDBACK) if laws.steps_from == "x_rtt" else opened)
     cut = terms.without(range(first, size), range(size))
     for g, flows in enumerate(groups):
         if laws.steps_from is not None:
@@ -913,6 +914,10 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
     return _sampled_system(terms, T, _sampled_system(cut, T, None).with_notes(_CUT_AT_SOURCES))
 
 
+_FEEDBACK = (
+    "sources step from their rate an RTT ago, which no cut at the routers changes: margins are those of the feedback, "
+    "and the delay margin is not one of the RTT"
+)
 _CUT_AT_SOURCES = (
     "the routers do not respond to the flows that follow them: margins are those of the sources' steps, and the delay "
     "margin is not one of the RTT"

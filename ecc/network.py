@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.display import Displayed, Rows, quantity_text
 from ecc.quantity import LONGEST_DELAY, Quantity, as_count, as_delay, as_rate, as_size, as_time
 
 __all__ = ["Flow", "Link", "Network"]
@@ -137,8 +138,11 @@ def _links_of(route: Any, name: str) -> tuple[int, ...]:
     return links
 
 
-@dataclass(frozen=True)
-class Network:
+_SHOWN = 6  # links and flows that a view of a network lists
+
+
+@dataclass(frozen=True, repr=False)
+class Network(Displayed):
     """Links and the flows over them.
 
     Parameters
@@ -161,6 +165,38 @@ class Network:
         object.__setattr__(self, "flows", _instances(self.flows, Flow, "flows"))
         for index, flow in enumerate(self.flows):
             self.check_flow(flow, f"flow {index}")
+
+    def summary(self) -> str:
+        """Return the network in a line: links, flows and RTTs."""
+        links = "a link" if self.n_links == 1 else f"{self.n_links} links"
+        flows = "a flow" if self.n_flows == 1 else f"{self.n_flows} flows"
+        rtts = f"RTT{'s' if len(set(self.rtts.tolist())) > 1 else ''} {_span(self.rtts, 's')}"
+        return f"{links} of {_span(self.capacities, 'bit/s')}, {flows}, {rtts}"
+
+    def _title(self) -> str:
+        return f"Network: {self.summary()}"
+
+    def _rows(self) -> Rows:
+        def of_link(link: Link) -> str:
+            packets = None if link.buffer_packets is None else f"{link.buffer_packets} packets"
+            limits = [text for text in (link.buffer and quantity_text(link.buffer, "bytes"), packets) if text]
+            buffer = " and ".join(limits) or "unlimited"
+            return f"{quantity_text(link.capacity, 'bit/s')}, {quantity_text(link.delay, 's')}, buffer {buffer}"
+
+        def of_flow(flow: Flow, rtt: float) -> str:
+            parts = [f"links {', '.join(map(str, flow.route))}", f"RTT {quantity_text(rtt, 's')}"]
+            parts += [f"from {quantity_text(flow.start, 's')}"] if flow.start else []
+            parts += [] if flow.stop is None else [f"to {quantity_text(flow.stop, 's')}"]
+            parts += [] if flow.size is None else [quantity_text(flow.size, "bytes")]
+            return ", ".join(parts)
+
+        rows = [(f"link {k}", of_link(link)) for k, link in enumerate(self.links[:_SHOWN])]
+        rows += [("...", f"{self.n_links} links in all")] if self.n_links > _SHOWN else []
+        rows += [
+            (f"flow {k}", of_flow(flow, float(rtt)))
+            for k, (flow, rtt) in enumerate(zip(self.flows[:_SHOWN], self.rtts, strict=False))
+        ]
+        return [*rows, *([("...", f"{self.n_flows} flows in all")] if self.n_flows > _SHOWN else [])]
 
     def check_flow(self, flow: Flow, name: str) -> None:
         """Refuse a flow that does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
@@ -324,6 +360,7 @@ class Network:
         starts: Sequence[Quantity] | None = None,
         access_delay: Quantity = 0.0,
         packet_size: Quantity = 1000,
+        rtts: Sequence[Quantity] | None = None,
     ) -> Network:
         """Return a chain of links: flow 0 crosses all of them, flow k only link k - 1.
 
@@ -331,11 +368,15 @@ class Network:
             capacities : shape (n_links,), bit/s. delay : float, s, one way, of a link. buffer : int, bytes, or None.
             starts : shape (n_links + 1,), s; default all 0. access_delay : float, s, of every flow.
             packet_size : int, bytes.
+            rtts : shape (n_links + 1,), s, of the flows: then links have the largest equal delays that these allow, and
+                access delays make up the rest, in place of delay and access_delay.
         Returns
             Network with n_links + 1 flows (THESIS IV.E.2, EVAL sec. 4.6 with two links).
         Raises
-            ValueError: no capacity, starts of another length.
+            ValueError: no capacity, starts or rtts of another length.
         """
+        if rtts is not None:
+            return cls._lot(capacities, rtts, buffer, starts, packet_size)
         links = [Link(c, delay, buffer) for c in capacities]
         begin = list(starts) if starts is not None else [0.0] * (len(links) + 1)
         if len(begin) != len(links) + 1:
@@ -346,6 +387,27 @@ class Network:
             for route, start in zip(routes, begin, strict=True)
         ]
         return cls(links, flows)
+
+    @classmethod
+    def _lot(
+        cls,
+        capacities: Sequence[Quantity],
+        rtts: Sequence[Quantity],
+        buffer: Quantity,
+        starts: Sequence[Quantity] | None,
+        packet_size: Quantity,
+    ) -> Network:
+        """A parking lot by the RTTs of its flows."""
+        times, count = [as_delay(rtt, "rtts") for rtt in rtts], len(capacities)
+        if len(times) != count + 1:
+            raise ValueError(f"rtts must have {count + 1} entries, one more than links, got {len(times)}")
+        delay = min(times[0] / count, *times[1:]) / 2.0
+        lot = cls.parking_lot(capacities, delay, buffer, starts, packet_size=packet_size)
+        flows = [
+            replace(flow, access_delay=max(0.0, rtt / 2.0 - delay * len(flow.route)))
+            for flow, rtt in zip(lot.flows, times, strict=True)
+        ]
+        return cls(lot.links, flows, tuple(times))
 
     @classmethod
     def T1(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:
@@ -455,6 +517,12 @@ class Network:
             flows : sequence of Flow.
         """
         return replace(self, flows=flows, _rtts=None)
+
+
+def _span(values: FloatArray, unit: str) -> str:
+    """The least and the largest of some quantities; one if they are equal."""
+    low, high = float(values.min()), float(values.max())
+    return quantity_text(low, unit) + ("" if low == high else f" to {quantity_text(high, unit)}")
 
 
 def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -313,7 +315,9 @@ def _by_name() -> dict[str, type[Protocol]]:
 
 
 def protocol_class(name: Any) -> type[Protocol]:
-    """Return a protocol class by name (case and hyphens do not matter), or "module:Class" of the user's own.
+    """Return a protocol class by name (case and hyphens do not matter), or one of the user's own.
+
+    That is "module:Class", of a module that Python finds, or of a file in the current folder; or "path/file.py:Class".
 
     Parameters
         name : str.
@@ -324,14 +328,28 @@ def protocol_class(name: Any) -> type[Protocol]:
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
     if found is None and isinstance(name, str) and ":" in name:
-        module, _, attribute = name.partition(":")
+        module, _, attribute = name.rpartition(":")
         try:
-            found = getattr(import_module(module), attribute)
+            found = getattr(_module_of_user(module), attribute)
         except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(found, type) and issubclass(found, Protocol)):
         raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {name!r}")
+    return found
+
+
+def _module_of_user(name: str) -> ModuleType:
+    """Import a module by its name or file; its folder stays on sys.path, behind all others, for worker processes."""
+    path = Path(name) if name.endswith(".py") else None
+    if path is not None and not path.is_file():
+        raise ImportError(f"there is no file {name!r}")
+    folder = str(path.resolve().parent if path else Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    found = import_module(path.stem if path else name)
+    if path is not None and Path(found.__file__ or "").resolve() != path.resolve():
+        raise ImportError(f"its name is that of another module, {found.__file__ or 'built in'}: rename the file")
     return found
 
 

@@ -15,13 +15,13 @@ class FairShare(Protocol):
     alpha: float = 0.4  # gain
     gamma: float = 0.95  # target utilization
     interval: float = 0.01  # of a router [s]
+    main_parameter = "alpha"  # what `ecc stability` asks about
     router_law = staticmethod(router_law)
     source_law = staticmethod(lambda R: R)  # a flow sends at the least R of its path
     Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])  # R; the sender's last RTT
     LinkState = make_dataclass("LinkState", [("R", float, 0.0), ("arrived", int, 0), ("rtt", float, 0.1)])
 
-    def params(self):
-        return asdict(self)
+    params = asdict  # name -> value, as the laws and hooks see them
 
     def rate_range(self, capacity):
         return 1e-4 * capacity, capacity

@@ -83,6 +83,13 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gamma"], "--set must be NAME=VALUE, got 'gamma'"),
         (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gama=1"], "--set has no key 'gama'"),
         (["stability", "QI-RCP", "--rtt", "0.1", "--parameter", "mu"], "parameter must be one of alpha"),
+        (["stability", "QI-RCP"], "rtt must be given for each flow (--rtt 100ms), or a network"),
+        (["stability", "{scenario}", "--rtt", "0.1"], "rtt and capacity must not be given beside a scenario"),
+        (
+            ["stability", "RCP", "--rtt", "1", "--rtt", "2", "--capacity", "1e6", "--capacity", "1e6"],
+            "rtts must have 3 entries, one more than links, got 2",
+        ),
+        (["stability", "./no.py:Mine", "--rtt", "0.1"], "cannot be imported: there is no file './no.py'"),
         (["sweep", "{scenario}", "--vary", "protocol.alpha"], "--vary must be PATH=VALUES, got 'protocol.alpha'"),
         (["sweep", "{scenario}", "--vary", "protocol.alpa=1"], "protocol has no key 'alpa'"),
         (
@@ -323,8 +330,8 @@ def test_stability_table(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["stability", "QI-RCP", "--rtt", "0.1", "--rtt", "0.2", "--time", "discrete"]) == 0
     output = capsys.readouterr().out
-    assert "critical alpha" in output and "1.89549" in output
-    assert "continuous" not in output.split("published bound")[0]
+    assert "  stable for alpha      0 to 1.89549" in output and "at alpha = 0.5        stable" in output
+    assert "continuous" not in output.split("published")[0]
 
 
 def test_variants_are_set_by_name(capsys):

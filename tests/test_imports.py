@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ecc
 
-ORDER = """errors quantity digests files store workers plot network tmix workload allocation linear trajectory measures
-models headers impairments scenario window_loop closed_loop native fluid packet agreement comparison stability claims
-sweeps cli""".split()
-ALONE = {"plot": set(), "native": {"errors"}, "linear": {"errors"}}
+ORDER = """errors display quantity digests files store workers plot network tmix workload allocation linear trajectory
+measures models headers impairments scenario window_loop closed_loop native fluid packet agreement comparison stability
+claims sweeps cli""".split()
+ALONE = {"plot": set(), "native": {"errors"}, "linear": {"errors", "display"}}
 """Packages that may be taken elsewhere: what of ours they may import."""
 ROOT = Path(ecc.__file__).parent
 
@@ -63,3 +63,14 @@ def test_public_names_are_there():
     for name in ecc.__all__:
         assert getattr(ecc, name) is not None
     assert set(ecc.__all__) <= set(dir(ecc))
+
+
+def test_the_source_tree_without_its_engine_says_what_to_do():
+    tree = Path(__file__).parents[1]
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import ecc; ecc.packet.simulate"
+    done = subprocess.run([sys.executable, "-P", "-c", code, str(tree)], capture_output=True, text=True)
+    said = done.stderr.splitlines()[-1]
+    assert said == (
+        "ImportError: this is the source tree of ecc, whose C engine is built by `pip install .`: to use what is "
+        "installed, start Python from another folder, or as `python -P`"
+    )

@@ -12,7 +12,7 @@ import ecc.fluid
 from ecc import closed_loop
 from ecc.cli import main
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.stability import gains, maps
+from ecc.stability import analysis, gains, maps
 
 NOTE = "the queue of link 0 is < 0 at times"
 ESCAPED = "the queue of link 0 is &lt; 0 at times"
@@ -54,14 +54,14 @@ def noted(monkeypatch):
             NOTE, f"alpha below 1: {protocol.alpha < 1}"
         )
 
-    for module in (gains, maps):
+    for module in (analysis, gains, maps):
         monkeypatch.setattr(module, "linearize", linearize)
 
 
 def test_critical_gains_and_maps_carry_the_notes_of_their_models(noted):
     loss = ecc.stability.critical_gain(QI, NET, "alpha")
     assert loss.value > 1.0 and loss.notes == (NOTE, "alpha below 1: False"), "those of the model at the value"
-    assert f"<th>notes</th><td>{ESCAPED}; alpha below 1: False</td>" in loss._repr_html_()
+    assert f"<th>note</th><td>{ESCAPED}</td></tr><tr><th>note</th><td>alpha below 1: False</td>" in loss._repr_html_()
     assert NOTE in repr(loss)
     never = ecc.stability.critical_gain(QI, NET, "alpha", maximum=0.5)
     assert never.notes == (NOTE, "alpha below 1: True"), "those of a model that was looked at"

@@ -220,12 +220,10 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
     """
     curves = {}
     for gain in gains:
-        response = linearize(replace(protocol, **{"alpha": gain}), network, time).nyquist()
-        curves[f"α = {gain:.4g}"] = (response.omega, response.response)
-    unit = "rad/s" if time == "continuous" else "rad/step"
+        curves[f"α = {gain:.4g}"] = linearize(replace(protocol, **{"alpha": gain}), network, time).nyquist()
     title = f"Nyquist curves, {time} model"
     return Picture.of(
-        plot.nyquist_figure(curves, title=title, frequency_unit=unit),
+        plot.nyquist_figure(curves, title=title),
         title,
         "Open loop with its gain, delays exact; the loop is stable while the curve leaves -1 outside.",
     )

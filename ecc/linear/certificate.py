@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.display import Displayed
 from ecc.errors import UndecidedError
 from ecc.linear.characteristic import Characteristic, Real
 from ecc.linear.counting import Count, Evaluation, count_right, first_pieces
-from ecc.linear.display import Displayed
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "certify", "certify_block", "decide", "unstable"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate(Displayed):
     """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
 

@@ -19,6 +19,7 @@ from math import ceil, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine import SAMPLES, Affine, follow, lost_at
 from ecc.linear.axis import Crossing
@@ -26,7 +27,6 @@ from ecc.linear.certificate import certify as prove
 from ecc.linear.characteristic import Terms
 from ecc.linear.counted import Family, Found, Scan, checked, last_taken, unstable_of
 from ecc.linear.covered import REFUSED
-from ecc.linear.display import Displayed
 from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["Crossing", "Loss", "crossings", "first_loss"]
@@ -39,7 +39,7 @@ _HALF_OCTAVE = 2.0**0.5
 _INSIDE = 16  # gains looked at inside a range that is said to be stable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loss(Displayed):
     """First loss of stability as the gain grows from 0.
 
@@ -55,6 +55,8 @@ class Loss(Displayed):
         complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
             be looked at beyond all gains.
         notes : what must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
+        sampled, dt : whether frequencies are in rad/step, and the length of a step of the system at `value` [s], or
+            None.
     """
 
     value: float
@@ -64,6 +66,32 @@ class Loss(Displayed):
     start: int
     complete_to: float
     notes: tuple[str, ...] = ()
+    sampled: bool = False
+    dt: float | None = None
+
+    def _title(self) -> str:
+        return "Stability limit"
+
+    def _rows(self) -> Rows:
+        what = {0.0: "0: unstable as the gain tends to 0", inf: f"none up to {self.complete_to:.6g}"}
+        rows = [("value", what.get(self.value, f"{self.value:.12g}"))]
+        if 0.0 < self.value < inf:
+            rows += [
+                ("frequency", frequency_text(self.frequency, self.sampled, self.dt)),
+                (
+                    "certified",
+                    "no"
+                    if self.certified is None
+                    else "stable at {:.12g}, unstable at {:.12g}".format(*self.certified),
+                ),
+            ]
+        ranges = [f"{low:.6g} to {high:.6g}" for low, high in self.stable_ranges]
+        return [
+            *rows,
+            ("stable for", value_text(ranges)),
+            ("crossings", f"{len(self.crossings)} up to {quantity_text(self.complete_to, '')}"),
+            ("unstable roots as the gain tends to 0", str(self.start)),
+        ]
 
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:
@@ -155,6 +183,7 @@ class _Search:
     def _search(self, maximum: float) -> Found:
         family = self.family
         gain, members = _first_members(family, maximum)
+        self.gain = gain
         if len({member.size for member in members}) > 1:
             return self._alone(_mesh((0, [], inf), maximum))
         reach = reachable(np.any([member._pattern for member in members], axis=0))
@@ -352,7 +381,8 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
                     f"certified from the gain {since:.6g} on, if coefficients and delays bend between the gains looked "
                     "at no more than their second differences there",
                 )
-    return Loss(value, frequency, certified, tuple(found), start, complete, notes)
+    sampled, dt = family(value if 0.0 < value < inf else search.gain)._step
+    return Loss(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
 
 
 def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:

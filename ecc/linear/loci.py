@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
 from ecc.linear.counting import count_right
-from ecc.linear.display import Displayed
 from ecc.linear.margins import nyquist
 from ecc.linear.systems import LinearSystem
 
@@ -30,7 +30,7 @@ _INDENT = 1e-3  # of the lowest frequency drawn: radius of the way around an int
 _MOST = 40_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loci(Displayed):
     """Characteristic loci on the boundary of stability.
 

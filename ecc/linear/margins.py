@@ -10,16 +10,16 @@ for L (MacFarlane, Postlethwaite 1977).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isfinite, log, nan, pi
+from math import inf, isfinite, isnan, log, nan, pi
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
+from ecc.display import Displayed, Rows, frequency_text, quantity_text
 from ecc.errors import ConvergenceError
 from ecc.linear.axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.display import Displayed
 from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
@@ -27,15 +27,43 @@ __all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
 _FAR = 2e4  # rad turned within the longest delay
 
 
-@dataclass(frozen=True, eq=False)
-class FrequencyResponse:
-    """Samples of the open loop: omega, shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem), and response L."""
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequencyResponse(Displayed):
+    """Samples of the open loop, which `ecc.plot.bode_figure` and `nyquist_figure` take as they are.
+
+    Fields
+        omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem). response : shape (m,), L.
+        sampled, dt : whether omega is in rad/step, and the length of a step [s], or None.
+    """
 
     omega: Real
     response: Complex
+    sampled: bool = False
+    dt: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """Unit of `frequency`."""
+        return "rad/step" if self.sampled and self.dt is None else "rad/s"
+
+    @property
+    def frequency(self) -> Real:
+        """Shape (m,): omega in rad/s wherever the length of a step is known."""
+        return self.omega if self.dt is None else self.omega / self.dt
+
+    def _title(self) -> str:
+        return "Frequency response of an open loop"
+
+    def _rows(self) -> Rows:
+        size = np.abs(self.response)
+        rows = [("samples", str(len(self.omega)))]
+        if len(self.omega):
+            ends = (frequency_text(float(w), self.sampled, self.dt) for w in self.omega[[0, -1]])
+            rows += [("from, to", ", ".join(ends)), ("|L|", f"{size.min():.4g} to {size.max():.4g}")]
+        return rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Margins(Displayed):
     """How far an open loop L is from the critical point -1, over all crossings; of several loops, the worst of each.
 
@@ -52,6 +80,7 @@ class Margins(Displayed):
         coupled : number of loops that one factor is on, because they cannot be told apart; 1 where each is alone.
         loops : the margins of each group of loops, in the order of its states, where there are several.
         notes : what must be known about where the loop is cut.
+        sampled, dt : whether frequencies and delays are in steps, and the length of a step [s], or None.
     """
 
     stable: bool
@@ -68,6 +97,38 @@ class Margins(Displayed):
     coupled: int = 1
     loops: tuple[Margins, ...] = ()
     notes: tuple[str, ...] = ()
+    sampled: bool = False
+    dt: float | None = None
+
+    def delay_text(self) -> str:
+        """Return the delay margin with its unit: seconds, and steps of a sampled loop."""
+        if not self.sampled or self.delay_margin == inf:
+            return quantity_text(self.delay_margin, "s" if self.delay_margin < inf else "")
+        inside = "" if self.dt is None else f" ({quantity_text(self.delay_margin * self.dt, 's')})"
+        return f"{self.delay_margin:.4g} steps{inside}"
+
+    def phase_text(self) -> str:
+        """Return the phase margin with its unit."""
+        return "infinite" if self.phase_margin == inf else f"{np.degrees(self.phase_margin):.4g} deg"
+
+    def _title(self) -> str:
+        what = "Margins of a stable loop" if self.stable else "Distances of an unstable loop from the critical point -1"
+        return what + (f", the worst of {len(self.loops)} loops" if self.loops else "")
+
+    def _rows(self) -> Rows:
+        shown = [
+            ("gain margin", quantity_text(self.gain_margin, ""), self.gain_frequency),
+            ("gain reduction", quantity_text(self.gain_reduction, ""), self.reduction_frequency),
+            ("phase margin", self.phase_text(), self.phase_frequency),
+            ("delay margin", self.delay_text(), self.delay_frequency),
+            ("modulus margin", quantity_text(self.modulus_margin, ""), self.modulus_frequency),
+        ]
+        rows = [
+            (name, text if isnan(at) else f"{text} at {frequency_text(at, self.sampled, self.dt)}")
+            for name, text, at in shown
+            if name != "gain reduction" or self.gain_reduction > 0.0
+        ]
+        return rows if self.coupled == 1 else [*rows, ("coupled loops", f"{self.coupled}, with one factor on all")]
 
 
 def _reach(pair: Pair, level: float) -> float:
@@ -135,7 +196,9 @@ def margins(system: LinearSystem) -> Margins:
         where = worst(found, key=lambda m: getattr(m, name))  # noqa: B023
         whole = replace(whole, **{name: getattr(where, name), frequency: getattr(where, frequency)})
     coupled = max((one.coupled for one in found), default=1)
-    return replace(whole, coupled=coupled, loops=tuple(found) if len(found) > 1 else (), notes=opened.notes)
+    loops = tuple(found) if len(found) > 1 else ()
+    sampled, dt = system._step
+    return replace(whole, coupled=coupled, loops=loops, notes=opened.notes, sampled=sampled, dt=dt)
 
 
 def _of_loop(system: LinearSystem) -> Margins | None:
@@ -159,6 +222,7 @@ def _of_loop(system: LinearSystem) -> Margins | None:
         delay = np.where(omega > 0.0, lag / omega, inf)
     phase_at = int(np.argmin(np.abs(angle))) if len(omega) else -1
     delay_at = int(np.argmin(delay)) if len(omega) else -1
+    sampled, dt = system._step
     return Margins(
         stable=system.is_stable,
         gain_margin=above[0],
@@ -172,6 +236,8 @@ def _of_loop(system: LinearSystem) -> Margins | None:
         delay_frequency=float(omega[delay_at]) if len(omega) and isfinite(delay[delay_at]) else nan,
         modulus_frequency=closest[1],
         coupled=coupled,
+        sampled=sampled,
+        dt=dt,
     )
 
 
@@ -231,7 +297,7 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         points = np.asarray(omega, dtype=np.float64)
         if points.ndim != 1 or not np.all(np.isfinite(points)):
             raise ValueError(f"omega must be one-dimensional and finite, got shape {points.shape}")
-        return FrequencyResponse(points, _response(pair, points))
+        return FrequencyResponse(points, _response(pair, points), *system._step)
     top = _reach(pair, 0.01)
     points = np.geomspace(1e-4 * min(top, 1.0 / pair.band if pair.band else top), top, 300)
     points[-1] = top
@@ -246,7 +312,7 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
         new = 0.5 * (points[1:] + points[:-1])[far]
         at = np.flatnonzero(far) + 1
         points, response = np.insert(points, at, new), np.insert(response, at, _response(pair, new))
-    return FrequencyResponse(points, response)
+    return FrequencyResponse(points, response, *system._step)
 
 
 def _response(pair: Pair, omega: Real) -> Complex:

@@ -62,6 +62,10 @@ class SampledSystem(LinearSystem):
         object.__setattr__(self, "notes", read_notes(notes))
         self._check_opened()
 
+    @property
+    def _step(self) -> tuple[bool, float | None]:
+        return True, self.dt
+
     def _part(self, states: NDArray[np.int64]) -> SampledSystem:
         a, m = self._given or (self.matrices, self.delays)
         return SampledSystem(a[:, states[:, None], states], m, dt=self.dt, notes=self.notes)

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from ecc.linear.display import Displayed
+from ecc.display import Displayed
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_growth
 
 __all__ = ["Switched", "SwitchedLoop"]
@@ -17,7 +17,7 @@ _HISTORIES = 8
 _GROWS = 1e-3  # per mean RTT: a numerical rate of growth below this decides nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SwitchedLoop(Displayed):
     """One bottleneck: r' = -alpha mean r(t - D_i) - beta q, q' = mean r(t - D_i), with q >= 0.
 
@@ -65,7 +65,7 @@ class SwitchedLoop(Displayed):
         return f"{gains}: {verdict}, numerically: motions grow by {self.growth:.3g} per RTT"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Switched(Displayed):
     """The bottlenecks of a network where they switch, each a loop of its own, in continuous time.
 

@@ -232,6 +232,11 @@ class LinearSystem(ABC):
         object.__setattr__(noted, "notes", read_notes((*self.notes, *notes)))
         return noted
 
+    @property
+    def _step(self) -> tuple[bool, float | None]:
+        """Whether time goes in steps, and the length of a step [s] if that is known."""
+        return False, None
+
     def _check_opened(self) -> None:
         if self.opened is None:
             return

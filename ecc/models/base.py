@@ -49,7 +49,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    host's books in them and call the laws (`ecc.models.books` has what rate-feedback protocols share).
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
    with it: asked for packets, it says so.
-3. `equilibrium` and `published_bounds`.
+3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` asks about.
 
 Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing else has to know it.
 """
@@ -133,6 +133,8 @@ class Protocol(ABC):
     """How the feedback of the links of a path is combined: "min" or "max" (a flow follows one link), or "sum"."""
     times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
     """The linear models that the protocol has."""
+    main_parameter: ClassVar[str] = ""
+    """The parameter whose stable interval is asked for where no other is named (`ecc.stability.analyze`)."""
     affine: ClassVar[bool] = False
     """Whether the laws are affine in rates and feedback, so that their derivatives are the same everywhere."""
     rests: ClassVar[bool] = True
@@ -306,7 +308,10 @@ class Protocol(ABC):
 
     @property
     def linear_refusal(self) -> str | None:
-        """Why this variant has no linear model, in one line; None if it has one."""
+        """Why this variant has no linear model, in one line; None if it has one.
+
+        A class attribute of this name says it of all variants.
+        """
         return None
 
 

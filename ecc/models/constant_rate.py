@@ -33,6 +33,7 @@ class ConstantRate(Protocol):
     rate: Quantity
 
     times = ()
+    linear_refusal = "ConstantRate responds to no feedback: it has no linear model"
     header_bytes = (0, 0)
 
     def __post_init__(self) -> None:
@@ -64,10 +65,6 @@ class ConstantRate(Protocol):
         """Every flow at its rate; nobody follows a link."""
         nobody = np.full(network.n_flows, -1, dtype=np.int64)
         return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), nobody)
-
-    @property
-    def linear_refusal(self) -> str | None:
-        return "ConstantRate heeds no feedback: it has no linear model"
 
 
 def on_start(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -22,8 +22,8 @@ _PACKETS = (
     "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (
-    "times", "affine", "rests", "overloads", "reductions", "linear_refusal", "assignment_caveat", "params", "namespace",
-    "rate_range", "equilibrium", "published_bounds",
+    "times", "main_parameter", "affine", "rests", "overloads", "reductions", "linear_refusal", "assignment_caveat",
+    "params", "namespace", "rate_range", "equilibrium", "published_bounds",
 )  # fmt: skip
 
 

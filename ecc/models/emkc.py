@@ -51,6 +51,7 @@ class EMKC(Protocol):
     stamping = "arrival"
     sampled = True
     times = ("discrete",)
+    main_parameter = "beta"
     overloads = True
 
     def __post_init__(self) -> None:

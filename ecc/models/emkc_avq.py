@@ -70,6 +70,7 @@ class EMKCAVQ(Protocol):
     stamping = "arrival"
     sampled = True
     times = ("discrete",)
+    main_parameter = "beta"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

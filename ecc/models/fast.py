@@ -52,6 +52,7 @@ class FAST(books.WindowProtocol):
     transport: str = field(default="sack", kw_only=True)
 
     times = ("continuous",)
+    main_parameter = "gamma"
     slow_start_law = None
 
     def __post_init__(self) -> None:

@@ -142,6 +142,7 @@ class JetMax(Protocol):
 
     stamping = "arrival"
     times = ("discrete",)
+    main_parameter = "tau"
     affine = True
     header_bytes = (32, 32)  # EVAL sec. 3
 

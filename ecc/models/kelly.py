@@ -83,6 +83,7 @@ class Kelly(Protocol):
     stamping = "arrival"
     sampled = True
     times = ("discrete",)
+    main_parameter = "kappa"
     overloads = True
 
     def __post_init__(self) -> None:

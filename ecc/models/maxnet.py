@@ -138,6 +138,7 @@ class MaxNet(Protocol):
 
     combine = "max"
     times = ("discrete",)
+    main_parameter = "p4"
 
     def __post_init__(self) -> None:
         positive = ("p1", "p2", "p3", "p4", "mu", "interval", "max_increment", "max_decrement", "min_rto")

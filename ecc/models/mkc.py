@@ -56,6 +56,7 @@ class MKC(Protocol):
     stamping = "arrival"
     sampled = True
     times = ("discrete",)
+    main_parameter = "beta"
     overloads = True
 
     def __post_init__(self) -> None:

@@ -71,6 +71,8 @@ class PIQIRCP(Protocol):
     stamping: str = "departure"
     transport: str | None = None
 
+    main_parameter = "alpha"
+
     def __post_init__(self) -> None:
         check_number(
             self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None

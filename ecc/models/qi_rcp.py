@@ -54,6 +54,8 @@ class QIRCP(Protocol):
     loss: str = "keep"
     stamping: str = "departure"
 
+    main_parameter = "alpha"
+
     def __post_init__(self) -> None:
         check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "loss", ("keep", "halve"))

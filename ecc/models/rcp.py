@@ -59,6 +59,8 @@ class RCP(Protocol):
     stamping: str = "departure"
     transport: str | None = None
 
+    main_parameter = "alpha"
+
     def __post_init__(self) -> None:
         check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "transport", TRANSPORTS)

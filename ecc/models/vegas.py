@@ -65,7 +65,7 @@ class Vegas(books.WindowProtocol):
     alpha: float = 1.0
     beta: float = 3.0
     gamma: float = 1.0
-    restless = "any window with alpha to beta packets queued stays"
+    restless = "any window with alpha to beta packets queued stays, unless alpha = beta"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=0.0, beta=0.0, gamma=0.0)

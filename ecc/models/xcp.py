@@ -136,6 +136,7 @@ class XCP(Protocol):
     transport: str | None = None
 
     times = ("continuous",)
+    main_parameter = "alpha"
     windowed = True
     rtt_weights = "flows"
 

@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
-from ecc.native._engine import ffi, lib
 from ecc.native.guard import Guard, advancing, guarded
+
+try:
+    from ecc.native._engine import ffi, lib
+except ModuleNotFoundError as error:
+    if error.name != "ecc.native._engine":
+        raise
+    raise ImportError(
+        "this is the source tree of ecc, whose C engine is built by `pip install .`: to use what is installed, start "
+        "Python from another folder, or as `python -P`"
+    ) from None
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",

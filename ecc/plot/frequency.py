@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import plotly.graph_objects as go
@@ -17,10 +18,29 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 Marks = Mapping[str, tuple[float, complex]]
 
 
+class Response(Protocol):
+    """Samples of an open loop that know their unit, such as `ecc.linear.FrequencyResponse`."""
+
+    @property
+    def frequency(self) -> NDArray[np.float64]:
+        """Shape (n,)."""
+
+    @property
+    def response(self) -> NDArray[np.complex128]:
+        """Shape (n,)."""
+
+    @property
+    def unit(self) -> str:
+        """Of the frequency."""
+
+
+Curves: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike] | Response]
+
+
 def nyquist_figure(
-    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    curves: Curves,
     title: str = "",
-    frequency_unit: str = "rad/s",
+    frequency_unit: str = "",
     window: float = 2.5,
     marks: Marks | None = None,
     encirclements: int | None = None,
@@ -28,25 +48,27 @@ def nyquist_figure(
     """Return Nyquist curves of loop gains, with the critical point -1 and the unit circle.
 
     Parameters
-        curves : name -> (frequency, L): shape (n,), frequencies > 0 in order and the complex loop gain there, whose
-            mirror image (negative frequencies) is dotted. Characteristic loci are drawn as one curve each.
+        curves : name -> what `system.nyquist()` returns, or (frequency, L): shape (n,), frequencies > 0 in order and
+            the complex loop gain there. Mirror images (negative frequencies) are dotted. Characteristic loci are drawn
+            as one curve each.
         title : str.
-        frequency_unit : str, "rad/s" or "rad/step".
+        frequency_unit : str, of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
         window : float, > 0. The real axis is shown from -window to 0.6 window; what lies outside is not drawn.
         marks : name -> (frequency, L there): points to mark, such as those at which the margins are found.
         encirclements : int or None. Net clockwise encirclements of -1, said beside the critical point.
     Returns
         plotly Figure; hovering shows the frequency.
     Raises
-        ValueError: frequencies and loop gain of different lengths.
+        ValueError: frequencies and loop gain of different lengths; curves in different units.
     """
+    frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     made = figure(title=title, height=480)
     turn = np.linspace(0.0, 2.0 * np.pi, 181)
     made.add_scatter(
         x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name="unit circle", hoverinfo="skip",
         line={"color": GREY, "width": 1, "dash": "dash"},
     )  # fmt: skip
-    for (name, (frequency, gain)), color in zip(curves.items(), colors(len(curves)), strict=True):
+    for (name, (frequency, gain)), color in zip(pairs.items(), colors(len(pairs)), strict=True):
         w, value = _shown(name, frequency, gain, window)
         if not w.size:
             continue
@@ -107,6 +129,19 @@ def _shown(
     return w[keep], value[keep]
 
 
+def _in_one_unit(curves: Curves, given: str) -> tuple[str, dict[str, tuple[ArrayLike, ArrayLike]]]:
+    """The unit of all frequencies, and curves as pairs."""
+    pairs = {
+        name: one if isinstance(one, tuple | list) else (one.frequency, one.response) for name, one in curves.items()
+    }
+    units = {given or "rad/s" if isinstance(one, tuple | list) else one.unit for one in curves.values()} or {
+        given or "rad/s"
+    }
+    if len(units) > 1:
+        raise ValueError(f"curves must have one unit of frequency, got {' and '.join(sorted(units))}")
+    return units.pop(), pairs
+
+
 def _curve(name: str, frequency: ArrayLike, gain: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
     w, value = np.asarray(frequency, dtype=float), np.asarray(gain, dtype=complex)
     if w.shape != value.shape or w.ndim != 1:
@@ -124,31 +159,33 @@ def _arrow(value: NDArray[np.complex128]) -> dict[str, NDArray[np.float32]]:
 
 
 def bode_figure(
-    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    curves: Curves,
     title: str = "",
-    frequency_unit: str = "rad/s",
+    frequency_unit: str = "",
     marks: Marks | None = None,
 ) -> go.Figure:
     """Return Bode curves: |L| over a logarithmic frequency above, the phase of L below, never wrapped.
 
     Parameters
-        curves : name -> (frequency, L): shape (n,), frequencies > 0 in order and the complex loop gain there, dense
-            enough that the phase moves by less than 180 degrees from point to point.
+        curves : name -> what `system.nyquist()` returns (in rad/s where the length of a step is known), or (frequency,
+            L): shape (n,), frequencies > 0 in order and the complex loop gain there, dense enough that the phase moves
+            by less than 180 degrees from point to point.
         title : str.
-        frequency_unit : str, "rad/s" or "rad/step".
+        frequency_unit : str, of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
         marks : name -> (frequency, L there), drawn on both curves: where the margins are found.
     Returns
         plotly Figure, with lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
     Raises
-        ValueError: frequencies and loop gain of different lengths.
+        ValueError: frequencies and loop gain of different lengths; curves in different units.
     """
+    frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     made = figure(
         make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.5, 0.5]),
         title=title, height=520,
     )  # fmt: skip
     phases, seen = [], [(1.0, -180.0, np.nan)]
     buckets = buckets_for(2 * len(curves))
-    for (name, (frequency, gain)), color in zip(curves.items(), colors(len(curves)), strict=True):
+    for (name, (frequency, gain)), color in zip(pairs.items(), colors(len(pairs)), strict=True):
         w, value = _curve(name, frequency, gain)
         fine = np.isfinite(value) & (value != 0.0) & (w > 0.0)
         w, value = w[fine], value[fine]

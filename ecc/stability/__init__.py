@@ -2,8 +2,10 @@
 
 By question:
 
-    Boundaries: `critical_gain`, `stability_map` (over two parameters), `relay_cycle` (of a source that is a relay),
-        `hopf` (what waits at the boundary: a small stable cycle, or a large one).
+    All at once: `analyze`, what `ecc stability` prints: verdicts, stable intervals and margins of all linear models.
+    Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
+        parameters); `relay_cycle` (of a source that is a relay); `hopf` (what waits at the boundary: a small stable
+        cycle, or a large one).
     RTT mixes: `worst_mix`, `bears_all_mixes`: the mix that loses stability first, among all of one mean;
         `local_margin`: whether that is equal RTTs, beside them; `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP,
         whose shuffling bounds the largest RTT over the mean.
@@ -21,6 +23,7 @@ By question:
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
+from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
 from ecc.stability.busy_cycle import EmptyQueueCycle, empty_queue_cycle
 from ecc.stability.cycles import RelayCycle, relay_cycle
@@ -49,6 +52,7 @@ from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
     "THEOREMS",
+    "Analysis",
     "BottleneckAssignment",
     "Design",
     "EmptyQueueCycle",
@@ -57,14 +61,17 @@ __all__ = [
     "LeastDecay",
     "LinkAlone",
     "MeasuredBoundary",
+    "ModelAnalysis",
     "PushedRun",
     "RelayCycle",
     "RttMargin",
     "RttRatio",
     "RunVerdict",
+    "StableInterval",
     "Theorem",
     "WorstMix",
     "absolute_radius",
+    "analyze",
     "batched_delays",
     "bears_all_mixes",
     "bears_delays",
@@ -93,6 +100,7 @@ __all__ = [
     "rtt_margin",
     "search",
     "stability_map",
+    "stable_interval",
     "water_filled",
     "worst_delays",
     "worst_mix",

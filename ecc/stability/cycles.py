@@ -7,6 +7,7 @@ from math import pi
 
 import numpy as np
 
+from ecc.display import Displayed
 from ecc.linear.relay import relay_oscillation
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -14,8 +15,8 @@ from ecc.network import Network
 __all__ = ["RelayCycle", "relay_cycle"]
 
 
-@dataclass(frozen=True)
-class RelayCycle:
+@dataclass(frozen=True, repr=False)
+class RelayCycle(Displayed):
     """The queue of a link: `mean` and `amplitude` [bytes] of its fundamental, with `period` [s].
 
     Where the amplitude is larger than the mean the queue empties, and the estimate has no standing.
@@ -24,6 +25,10 @@ class RelayCycle:
     mean: float
     amplitude: float
     period: float
+    _units = {"mean": "bytes", "amplitude": "bytes", "period": "s"}
+
+    def _title(self) -> str:
+        return "Limit cycle of a queue, by describing function"
 
 
 def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:

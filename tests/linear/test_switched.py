@@ -98,10 +98,11 @@ def test_the_command_line_prints_both_verdicts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous"]) == 0
     out = capsys.readouterr().out
-    assert "unstable with a signed queue" in out and SIGNED in out
+    assert "at alpha = 0.4    unstable *\n" in out and SIGNED in out
     assert (
-        "the loop that switches at the empty queue: link 0: alpha 0.4, beta 1: stable, proven below beta = 225.2" in out
-    )
+        "* the queue may be negative in these models; where it cannot (interval -> 0): stable\n"
+        "  link 0: alpha 0.4, beta 1: stable, proven below beta = 225.2\n"
+    ) in out
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)["models"][0]
     assert row["stable"] is False and row["switched_stable"] is True

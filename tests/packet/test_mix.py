@@ -137,7 +137,7 @@ def test_only_packets_run_several_protocols():
         ValueError, match="start must be 'empty' for several protocols, got 'equilibrium' for RCP, QIRCP"
     ):
         simulate(scenario, start="equilibrium")
-    with pytest.raises(ValueError, match="ConstantRate heeds no feedback: it has no linear model"):
+    with pytest.raises(ValueError, match="ConstantRate responds to no feedback: it has no linear model"):
         ecc.linearize(ConstantRate("1 Mb/s"), TWO)
     with pytest.raises(ValueError, match="must be one Protocol, maybe beside ConstantRate, .* got ConstantRate"):
         ecc.fluid.simulate(scenario.with_(protocol=ConstantRate("1 Mb/s")))

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from ecc.linear import SampledSystem
 from ecc.plot import (
     bode_figure,
     boundary_figure,
@@ -247,3 +248,18 @@ def test_budget_is_shared():
     assert buckets_for(1) == 800
     assert buckets_for(9) == 500
     assert buckets_for(10_000) == 40
+
+
+def test_frequency_responses_are_drawn_in_their_own_unit():
+    loop = SampledSystem([1.0, -0.1], [0, 9], dt=0.01, opened=SampledSystem([1.0], [0], dt=0.01))
+    for make in (bode_figure, nyquist_figure):
+        figure = make({"loop": loop.nyquist(), "pair": (np.array([1.0, 2.0]), np.array([0.5j, 0.4j]))})
+        curve = next(trace for trace in figure.data if trace.name == "loop")
+        drawn = curve.x if make is bode_figure else curve.customdata
+        assert max(drawn) == pytest.approx(100 * np.pi, rel=1e-6)  # pi rad/step, a step being 10 ms
+        assert "rad/s<" in curve.hovertemplate
+    assert bode_figure({"loop": loop.nyquist()}).layout.xaxis2.title.text == "frequency [rad/s]"
+    steps = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0])).nyquist()
+    assert bode_figure({"loop": steps}).layout.xaxis2.title.text == "frequency [rad/step]"
+    with pytest.raises(ValueError, match="curves must have one unit of frequency, got rad/s and rad/step"):
+        bode_figure({"a": loop.nyquist(), "b": steps})

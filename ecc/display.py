@@ -1,0 +1,138 @@
+"""How results show themselves: a title, rows of a name and a value with its unit, and notes; as text and as HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from html import escape
+from math import inf, isfinite, isnan, pi
+from typing import Any, ClassVar
+
+import numpy as np
+
+__all__ = ["Displayed", "Rows", "frequency_text", "html_table", "quantity_text", "text_table", "value_text"]
+
+Rows = Sequence[tuple[str, str]]
+
+_MOST = 6  # items of a list that are written out
+_PREFIXES = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "bit/s": ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
+    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")),
+}
+
+
+class Displayed:
+    """A dataclass (with repr=False) whose repr is a few lines with units, and a table in notebooks.
+
+    A class gives the units of its fields in `_units`; where that is not enough, it has its own `_title` and `_rows`.
+    """
+
+    _units: ClassVar[Mapping[str, str]] = {}
+    """Field -> unit of its numbers; of fields that are not named here, numbers are pure."""
+
+    def _title(self) -> str:
+        return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", type(self).__name__).capitalize()
+
+    def _rows(self) -> Rows:
+        """Names and values of the rows."""
+        return [
+            (f.name.replace("_", " "), value_text(getattr(self, f.name), self._units.get(f.name, "")))
+            for f in fields(self)  # type: ignore[arg-type]
+            if f.repr and f.name != "notes"
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(self._title(), self._rows(), getattr(self, "notes", ()))
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), self._rows(), getattr(self, "notes", ()))
+
+
+def text_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
+    """Return a title, rows in two columns, and notes, as lines of text.
+
+    Parameters
+        title : str. rows : pairs of name and value. notes : strings of one line.
+    """
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"  {name:<{width}}  {value}".rstrip() for name, value in rows]
+    return "\n".join([title, *lines, *(f"note: {note}" for note in notes)])
+
+
+def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
+    """Return the same as `text_table`, as an HTML table.
+
+    Parameters
+        title : str. rows : pairs of name and value. notes : strings of one line.
+    """
+    cells = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+        for name, value in (*rows, *(("note", note) for note in notes))
+    )
+    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+
+
+def quantity_text(value: float, unit: str, digits: int = 4) -> str:
+    """Return a number with its unit, scaled to a prefix for seconds, bit/s and bytes.
+
+    Parameters
+        value : float. unit : "s", "bit/s", "bytes", "bit" (shown in bytes), or any other; "" for pure numbers.
+        digits : significant digits.
+    """
+    if unit == "bit":
+        value, unit = value / 8.0, "bytes"
+    if not isfinite(value):
+        return "infinite" if value == inf else "none" if isnan(value) else "-infinite"
+    if unit in _PREFIXES:
+        scales = _PREFIXES[unit]
+        least = scales[-1] if unit != "s" else scales[0]
+        factor, unit = next((one for one in scales if abs(value) >= one[0] * (1.0 - 1e-12)), least)
+        value /= factor
+    return f"{value:.{digits}g} {unit}".strip()
+
+
+def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
+    """Return a frequency of a linear model: rad/s where the length of a step is known, and rad/step of a sampled one.
+
+    Parameters
+        value : float, rad/s, or rad/step of a sampled model. sampled : bool. dt : s, length of a step, or None.
+    """
+    if isnan(value):
+        return "none"
+    if not sampled:
+        return f"{value:.4g} rad/s (period {quantity_text(2 * pi / value, 's')})" if value else "0 rad/s"
+    if dt is None:
+        return f"{value:.4g} rad/step"
+    return f"{value / dt:.4g} rad/s ({value:.4g} rad/step)"
+
+
+def value_text(value: Any, unit: str = "") -> str:
+    """Return any value as short text: lists are cut and say how many items they have.
+
+    Parameters
+        value : of a field. unit : of its numbers.
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{value} {unit}".strip()
+    if isinstance(value, float | np.floating):
+        return quantity_text(float(value), unit, 12 if not unit else 6)
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1:
+            return f"array of shape {value.shape}"
+        value = tuple(value.tolist())
+    if isinstance(value, tuple | list):
+        between = "; " if any(isinstance(item, str) for item in value) else ", "
+        shown = (
+            f"({value_text(item, unit)})" if isinstance(item, tuple) else value_text(item, unit)
+            for item in value[:_MOST]
+        )
+        return (between.join(shown) or "none") + (f", ... ({len(value)} in all)" if len(value) > _MOST else "")
+    if isinstance(value, Displayed):
+        return value._title()
+    return str(value).partition("\n")[0]

@@ -1,0 +1,505 @@
+"""What the linear models say of a protocol on a network, all at once: `ecc stability` in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+
+from ecc.closed_loop import linearize
+from ecc.display import Displayed, Rows, frequency_text, html_table, quantity_text
+from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
+from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
+from ecc.models.base import Bound, Protocol, settings
+from ecc.network import Network
+from ecc.stability.cycles import RelayCycle, relay_cycle
+from ecc.stability.gains import critical_gain, gain_names
+
+__all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
+
+_HAIR = 4.5e-10  # of an end of an interval: from there to where either side is proven
+_HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
+_STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
+_LOOPS = 6  # that are written out
+_SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
+
+
+@dataclass(frozen=True, repr=False)
+class StableInterval(Displayed):
+    """For which values of a parameter a linear model is stable, all others fixed.
+
+    Fields
+        parameter : its name. value : what it is now. stable : whether the model is stable there.
+        lower, upper : the interval of stable values that holds `value` or, where the model is unstable there, the one
+            that is nearest to it; nan where there is none. upper is inf where none was found.
+        lower_certified, upper_certified : for each end, two values beside it at which ball arithmetic proves the model
+            stable and unstable; None where the end is 0 or inf, or that is not proven.
+        lower_frequency, upper_frequency : of the oscillation that begins there, rad/s or rad/step; nan where none does.
+        ranges : all intervals of stable values up to `complete_to`, beyond which the search did not go.
+        sampled, dt : whether frequencies are in rad/step, and the length of a step [s], or None.
+        notes : of `ecc.stability.critical_gain`.
+    """
+
+    parameter: str
+    value: float
+    stable: bool
+    lower: float
+    upper: float
+    lower_certified: tuple[float, float] | None
+    upper_certified: tuple[float, float] | None
+    lower_frequency: float
+    upper_frequency: float
+    ranges: tuple[tuple[float, float], ...]
+    complete_to: float
+    sampled: bool
+    dt: float | None
+    notes: tuple[str, ...] = ()
+
+    def _title(self) -> str:
+        verdict = "stable" if self.stable else "unstable"
+        return f"Stable interval of {self.parameter}; {verdict} at {self.parameter} = {self.value:g}"
+
+    def _rows(self) -> Rows:
+        rows = [(f"stable for {self.parameter}", self.text())]
+        for which in ("lower", "upper"):
+            proof, frequency = getattr(self, f"{which}_certified"), getattr(self, f"{which}_frequency")
+            if proof is not None:
+                rows.append((f"{which} end, proven", "stable at {:.12g}, unstable at {:.12g}".format(*proof)))
+            if frequency == frequency:
+                rows.append((f"{which} end, oscillation", frequency_text(frequency, self.sampled, self.dt)))
+        others = [f"{low:.6g} to {high:.6g}" for low, high in self.ranges if high != self.upper and low != self.lower]
+        return [*rows, *([("stable elsewhere", "; ".join(others))] if others else [])]
+
+    def text(self) -> str:
+        """Return the interval in words."""
+        if self.lower != self.lower:
+            return f"no value up to {quantity_text(self.complete_to, '', 6)}"
+        if self.upper == inf:
+            return f"{self.lower:.7g} to {self.complete_to:.6g}, where the search ends"
+        return f"{self.lower:.7g} to {self.upper:.7g}"
+
+
+def stable_interval(
+    protocol: Protocol,
+    network: Network,
+    parameter: str = "",
+    time: str = "continuous",
+    certify: bool = True,
+    **options: Any,
+) -> StableInterval:
+    """Return the interval of stable values of a parameter around the one that the protocol has.
+
+    Parameters
+        protocol : Protocol. network : Network.
+        parameter : name of a numeric parameter; "": the protocol's `main_parameter`.
+        time : "continuous", "discrete" or "hybrid", as in linearize.
+        certify : prove both sides of its ends by ball arithmetic.
+        options : for linearize (assignment, approximation, mean_rtt, phases).
+    Returns
+        StableInterval.
+    Raises
+        ValueError: a parameter that the protocol has not, or none named. LinearizationError: no linear model there.
+    Notes: the search is that of `critical_gain`, which says what is guaranteed between the ends.
+    Example
+        >>> found = stable_interval(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+        >>> found.lower, round(found.upper, 6), found.stable
+        (0.0, 1.570796, True)
+    """
+    name = _named(protocol, parameter)
+    value = getattr(protocol, name)
+    if value is None:
+        raise ValueError(f"parameter must be one that has a value, got {name!r}, which is None")
+
+    def family(gain: float) -> DelaySystem | SampledSystem:
+        return linearize(replace(protocol, **{name: gain}), network, time, **options)
+
+    loss = critical_gain(protocol, network, name, time, certify, **options)
+    present = family(value)
+    stable = present.is_stable
+    low, high = _nearest(loss.stable_ranges, value, stable)
+    frequencies = {crossing.gain: crossing.frequency for crossing in loss.crossings}
+    ends: list[tuple[float, tuple[float, float] | None]] = []
+    for end, inward in ((low, 1.0), (high, -1.0)):
+        proof = None
+        if certify and end in frequencies:
+            proof = loss.certified if end == loss.value else _beside(family, end, inward)
+        ends.append((frequencies.get(end, nan), proof))
+    sampled, dt = present._step
+    return StableInterval(
+        name, float(value), stable, low, inf if high == high and high not in frequencies else high,
+        ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
+    )  # fmt: skip
+
+
+def _named(protocol: Protocol, parameter: str) -> str:
+    names, name = gain_names(protocol), parameter or protocol.main_parameter
+    if not name:
+        kind = type(protocol).__name__
+        raise ValueError(f"parameter must be one of {', '.join(names)}: {kind} declares no main_parameter")
+    if name not in names:
+        raise ValueError(f"parameter must be one of {', '.join(names)}, got {name!r}")
+    return name
+
+
+def _nearest(ranges: Sequence[tuple[float, float]], value: float, stable: bool) -> tuple[float, float]:
+    """The interval that holds a value, or is nearest to it; (nan, nan) if there is none."""
+
+    def distance(one: tuple[float, float]) -> float:
+        return max(one[0] - value, value - one[1], 0.0)
+
+    found = min(ranges, key=distance, default=(nan, nan))
+    # beyond the gains that were searched a model may be stable all the same: then no interval is known around it
+    return (nan, nan) if stable and found[1] == found[1] and distance(found) > _HAIR * value else found
+
+
+def _beside(
+    family: Callable[[float], DelaySystem | SampledSystem], end: float, inward: float
+) -> tuple[float, float] | None:
+    """Values beside an end at which a model is proven stable and unstable."""
+    inside, outside = end * (1.0 + inward * _HAIR), end * (1.0 - inward * _HAIR)
+    try:
+        proven = family(inside).certify().stable is True and family(outside).certify().stable is False
+    except (ValueError, EccError):  # beyond what the protocol takes
+        return None
+    return (inside, outside) if proven else None
+
+
+@dataclass(frozen=True, repr=False)
+class ModelAnalysis(Displayed):
+    """What one linear model says.
+
+    Fields
+        time : "continuous", "discrete" or "hybrid". system : the model. verdict : of it, at the present parameters.
+        interval : of stable values of the parameter; None where no parameter is named, or `notes` say why not.
+        margins : None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
+        notes : of the model, its interval and its margins.
+    """
+
+    time: str
+    system: DelaySystem | SampledSystem
+    verdict: str
+    interval: StableInterval | None
+    margins: Margins | None
+    notes: tuple[str, ...] = ()
+
+    def _title(self) -> str:
+        return f"{self.time.capitalize()} model: {self.verdict}"
+
+    def _rows(self) -> Rows:
+        rows: list[tuple[str, str]] = []
+        if self.interval is not None:
+            one, two = self.interval.lower_certified, self.interval.upper_certified
+            edges = [proof for proof in (one, two) if proof is not None]
+            rows += [
+                (f"stable for {self.interval.parameter}", self.interval.text()),
+                ("  proven stable at", ", ".join(f"{proof[0]:.10g}" for proof in edges)),
+                ("  proven unstable at", ", ".join(f"{proof[1]:.10g}" for proof in edges)),
+            ]
+            found = [w for w in (self.interval.lower_frequency, self.interval.upper_frequency) if w == w]
+            sampled, dt = self.interval.sampled, self.interval.dt
+            scale, unit = (1.0, "rad/step") if sampled and dt is None else (1.0 / (dt or 1.0), "rad/s")
+            rows.append(
+                ("  oscillation there", f"{', '.join(f'{scale * w:.4g}' for w in found)} {unit}" if found else "")
+            )
+        if self.margins is not None:
+            rows += [
+                ("gain margin", quantity_text(self.margins.gain_margin, "")),
+                ("phase margin", self.margins.phase_text()),
+                ("delay margin", self.margins.delay_text()),
+            ]
+        return rows
+
+
+@dataclass(frozen=True, repr=False)
+class Analysis(Displayed):
+    """What is known of the stability of a protocol on a network, from `analyze`.
+
+    Fields
+        protocol, network : of which this is said. parameter : whose interval is given; "" if none.
+        models : a ModelAnalysis for each linear model that there is. refused : model -> why there is none.
+        switched : bottlenecks that switch at an empty queue, which the models let be negative; None where none does.
+        switched_range : (least, largest) value of the parameter that was looked at and is proven stable for these
+            loops, with all that were looked at in between; None where the present value is not proven.
+        bounds : the published bounds. cycle : the limit cycle of a protocol whose sources are relays, or None.
+    """
+
+    protocol: Protocol
+    network: Network
+    parameter: str
+    models: tuple[ModelAnalysis, ...]
+    refused: dict[str, str]
+    switched: Switched | None
+    switched_range: tuple[float, float] | None
+    bounds: tuple[Bound, ...]
+    cycle: RelayCycle | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the models, each once."""
+        return tuple(dict.fromkeys(note for model in self.models for note in model.notes))
+
+    def _noted(self) -> Rows:
+        """The same, with the models that each is about."""
+        about = {note: [model.time for model in self.models if note in model.notes] for note in self.notes}
+        return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
+
+    def _title(self) -> str:
+        name = type(self.protocol).__name__
+        shown = {self.parameter: getattr(self.protocol, self.parameter)} if self.parameter else {}
+        shown |= settings(self.protocol)
+        inside = ", ".join(
+            f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in shown.items()
+        )
+        return f"{name}({inside}) on {self.network.summary()}" if inside else f"{name} on {self.network.summary()}"
+
+    def _models(self) -> list[tuple[str, ...]]:
+        """Rows of a name and a cell for each model, the first naming the models; rows that are empty are left out."""
+        if not self.models:
+            return []
+        head = ("linear model", *(model.time for model in self.models))
+        at = (
+            f"at {self.parameter} = {getattr(self.protocol, self.parameter):g}"
+            if self.parameter
+            else "at these parameters"
+        )
+        signed = " *" if self.switched is not None else ""
+        rows: dict[str, list[str]] = {at: [model.verdict + signed for model in self.models]}
+        for k, model in enumerate(self.models):
+            for name, text in model._rows():
+                rows.setdefault(name, [""] * len(self.models))[k] = text
+        order = sorted(rows, key=lambda name: name == at)  # the verdict behind the interval, before the margins
+        first = [name for name in order if name.startswith(("stable", "  "))]
+        names = [*first, at, *(name for name in order if name not in first and name != at)]
+        return [head, *((name, *rows[name]) for name in names if any(rows[name]))]
+
+    def _rest(self) -> Rows:
+        """What is said of all models together."""
+        rows: list[tuple[str, str]] = []
+        if self.switched is not None:
+            verdict = {True: "stable", False: "unstable", None: "undecided"}[self.switched.is_stable]
+            rows.append(("* the queue may be negative in these models; where it cannot (interval -> 0)", verdict))
+            loops = [str(loop).partition(": ") for loop in self.switched.loops]
+            rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
+            rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
+            if self.switched_range is not None:
+                low, high = self.switched_range
+                rows.append(
+                    (f"  proven stable there for {self.parameter}", f"{low:.4g} to {high:.4g}, at all values looked at")
+                )
+        if self.cycle is not None:
+            rows += [(f"limit cycle, {name}", text) for name, text in self.cycle._rows()]
+        for bound in self.bounds:
+            said = f"stable for {bound.parameter} < {bound.value:.7g} ({bound.kind}, {bound.time}; {bound.hypotheses})"
+            rows.append((f"published, {bound.theorem}", said))
+        return [*rows, *((f"no {time} model", reason) for time, reason in self.refused.items())]
+
+    def __repr__(self) -> str:
+        table = self._models()
+        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))] if table else []
+        lines = [
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
+        rest = [f"{name}: {text}" for name, text in (*self._rest(), *self._noted())]
+        return "\n".join([self._title(), *(f"  {line}" for line in lines), *rest])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        cells = "".join(
+            "<tr>" + "".join(f'<td style="text-align:left">{escape(cell.strip())}</td>' for cell in row) + "</tr>"
+            for row in self._models()
+        )
+        models = f"<table>{cells}</table>" if cells else ""
+        return html_table(self._title(), []) + models + html_table("", [*self._rest(), *self._noted()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data, as `ecc stability --json` prints it."""
+        return {
+            "protocol": type(self.protocol).__name__,
+            "parameter": self.parameter or None,
+            "value": getattr(self.protocol, self.parameter) if self.parameter else None,
+            "rtts": self.network.rtts.tolist(),
+            "capacity": float(self.network.capacities[0]),
+            "capacities": self.network.capacities.tolist(),
+            "models": [self._model_dict(model) for model in self.models],
+            "refused": self.refused,
+            "published": [asdict(bound) for bound in self.bounds],
+            "cycle": None if self.cycle is None else asdict(self.cycle),
+        }
+
+    def _model_dict(self, model: ModelAnalysis) -> dict[str, Any]:
+        interval, margins = model.interval, model.margins
+        row: dict[str, Any] = {
+            "model": model.time,
+            "stable": {"stable": True, "unstable": False}.get(model.verdict),
+            "frequency_unit": "rad/step" if model.system._step[0] else "rad/s",
+            "step": model.system._step[1],
+        }
+        if interval is not None:
+            first = next((low for low, _ in interval.ranges), nan)
+            edges = [high for low, high in interval.ranges if low == 0.0]
+            row |= {
+                "critical": 0.0 if first != 0.0 else edges[0] if edges[0] < interval.complete_to else inf,
+                "frequency": interval.upper_frequency,
+                "interval": [interval.lower, interval.upper],
+                "certified": [interval.lower_certified, interval.upper_certified],
+                "frequencies": [interval.lower_frequency, interval.upper_frequency],
+                "stable_ranges": [list(one) for one in interval.ranges],
+                "complete_to": interval.complete_to,
+            }
+        for name in ("gain_margin", "phase_margin", "delay_margin"):
+            row[name] = None if margins is None else getattr(margins, name)
+        if self.switched is not None:
+            row |= {"switched_stable": self.switched.is_stable, "switched": str(self.switched)}
+            row["switched_range"] = None if self.switched_range is None else list(self.switched_range)
+        return row | {"notes": list(model.notes)}
+
+
+def analyze(
+    protocol: Protocol,
+    network: Network,
+    parameter: str = "",
+    times: Sequence[str] | None = None,
+    certify: bool = True,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Analysis:
+    """Return what the linear models say of a protocol on a network: verdicts, stable intervals, margins.
+
+    Parameters
+        protocol : Protocol. network : Network.
+        parameter : whose stable interval is sought; "": the protocol's `main_parameter`, no interval if it has none.
+        times : models to ask; None: all that the protocol has.
+        certify : prove both sides of the ends of intervals by ball arithmetic.
+        progress : called with what is done next.
+        options : for linearize (assignment, mean_rtt).
+    Returns
+        Analysis: its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle.
+    Raises
+        LinearizationError: the protocol has no linear model, or no equilibrium on this network; the message says why,
+            and what can be asked instead. ValueError: a parameter that the protocol has not.
+    Example
+        >>> net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s", "80 Mb/s"])
+        >>> analyze(ecc.models.RCP(queue_term=False), net).models[0].interval.stable
+        True
+    """
+    name = _named(protocol, parameter) if parameter or protocol.main_parameter else ""
+    tell = progress or (lambda text: None)
+    if protocol.linear_refusal is not None or not protocol.times:
+        return _without_model(protocol, network)
+    models, refused = [], {}
+    for time in protocol.times if times is None else times:
+        tell(f"{time} model")
+        try:
+            system = linearize(protocol, network, time, **options)
+        except (ValueError, LinearizationError) as error:
+            refused[time] = str(error)
+            continue
+        models.append(_of_model(protocol, network, name, time, system, certify, options))
+    if not models:
+        reasons = "; ".join(dict.fromkeys(refused.values()))
+        raise LinearizationError(f"{reasons}; {_instead(type(protocol))}")
+    switched = models[0].system.switched if isinstance(models[0].system, DelaySystem) else None
+    switched = switched or next((model.system.switched for model in models), None)
+    scope = None
+    if switched is not None and name:
+        tell("the loop at the empty queue")
+        scope = _switched_range(protocol, network, name, models[0].time, switched, options)
+    bounds = tuple(protocol.published_bounds(network))
+    return Analysis(protocol, network, name, tuple(models), refused, switched, scope, bounds, None)
+
+
+def _of_model(
+    protocol: Protocol,
+    network: Network,
+    name: str,
+    time: str,
+    system: DelaySystem | SampledSystem,
+    certify: bool,
+    options: dict[str, Any],
+) -> ModelAnalysis:
+    notes = dict.fromkeys(system.notes)
+    interval: StableInterval | None = None
+    margins: Margins | None = None
+    try:
+        interval = stable_interval(protocol, network, name, time, certify, **options) if name else None
+        notes |= dict.fromkeys(interval.notes if interval is not None else ())
+    except (ConvergenceError, UndecidedError, LinearizationError) as error:
+        notes[f"no stable interval of {name}: {error}"] = None
+    if system.verdict == "stable":
+        try:
+            found = system.margins()
+            notes |= dict.fromkeys(f"margins are left out: {note}" for note in found.notes)
+            margins = None if found.notes else found
+        except ConvergenceError as error:
+            notes[f"no margins: {error}"] = None
+    return ModelAnalysis(time, system, system.verdict, interval, margins, tuple(notes))
+
+
+def _switched_range(
+    protocol: Protocol, network: Network, name: str, time: str, present: Switched, options: dict[str, Any]
+) -> tuple[float, float] | None:
+    """The values around the present one, as far as they were looked at, that the theorem of the empty queue proves."""
+
+    def proven(value: float) -> bool:
+        try:
+            found = linearize(replace(protocol, **{name: value}), network, time, **options).switched
+        except (ValueError, LinearizationError):
+            return False
+        return found is not None and all(not _lingers(loop) and loop.proven for loop in found.loops)
+
+    if not all(loop.proven for loop in present.loops):
+        return None
+    value = float(getattr(protocol, name))
+    low = high = value
+    for _ in range(_HALVINGS):
+        if not proven(0.5 * low):
+            break
+        low *= 0.5
+    while high < 1e3 * value and proven(_STEP * high):
+        high *= _STEP
+    beyond = _STEP * high
+    for _ in range(_BISECTIONS if high < 1e3 * value else 0):
+        middle = 0.5 * (high + beyond)
+        high, beyond = (middle, beyond) if proven(middle) else (high, middle)
+    return low, high
+
+
+def _lingers(loop: SwitchedLoop) -> bool:
+    """Whether an oscillation without queue dies out so slowly that its proof would take minutes."""
+    delays = np.array(loop.rtts) / np.mean(loop.rtts)
+    root = DelaySystem(np.full(len(delays), -loop.alpha / len(delays)), delays).roots(1)[0]
+    return bool(root.imag != 0.0 and root.real > _SLOWEST)
+
+
+def _without_model(protocol: Protocol, network: Network) -> Analysis:
+    """The limit cycle, where sources are relays; otherwise the refusal."""
+    if hasattr(protocol, "relay_loop"):
+        try:
+            cycle = relay_cycle(protocol, network)
+        except (ValueError, LinearizationError):
+            pass
+        else:
+            refused = {"linear": str(protocol.linear_refusal)}
+            return Analysis(protocol, network, "", (), refused, None, None, (), cycle)
+    raise LinearizationError(refusal(protocol))
+
+
+def refusal(protocol: Protocol | type[Protocol]) -> str:
+    """Return why a protocol has no linear model of any kind, and what can be asked instead.
+
+    Parameters
+        protocol : Protocol, or a class of them that refuses for all its variants.
+    """
+    kind = protocol if isinstance(protocol, type) else type(protocol)
+    reason = protocol.linear_refusal
+    return f"{reason if isinstance(reason, str) else f'{kind.__name__} has no linear model'}; {_instead(kind)}"
+
+
+def _instead(kind: type[Protocol]) -> str:
+    if hasattr(kind, "relay_loop"):
+        return "ask for its limit cycle (ecc.stability.relay_cycle: one link, equal RTTs), or run it (ecc simulate)"
+    return "run it instead (ecc simulate; ecc.measures.limit_cycle reads a cycle off a run)"

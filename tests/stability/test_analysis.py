@@ -1,0 +1,190 @@
+"""`ecc stability` and `analyze`: an answer or a useful refusal for every protocol, with nothing but RTTs given."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from math import inf, pi
+from pathlib import Path
+
+import pytest
+
+import ecc
+from ecc.cli import main
+from ecc.models import ConstantRate, all_protocols
+from ecc.stability import analyze, critical_gain, stable_interval
+
+ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
+WITHOUT = {"NewReno", "Vegas", "BIC", "VCP", "UTIL", "ConstantRate"}
+RELAYS = {"EDN", "PEDN"}
+MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
+
+
+def _cases(names):
+    """Those whose models are counted at every gain take seconds each."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in ("MKC", "EMKCAVQ") else []) for name in names]
+
+
+@pytest.mark.parametrize("name", _cases(sorted(set(all_protocols()) - WITHOUT - RELAYS)))
+def test_every_protocol_with_a_linear_model_has_an_interval_around_its_own_main_parameter(name, capsys):
+    assert main(["stability", name, "--rtt", "100ms", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    kind = all_protocols()[name]
+    parameter = kind.main_parameter
+    assert (result["parameter"], result["value"]) == (parameter, getattr(kind(), parameter))
+    assert [row["model"] for row in result["models"]] == list(kind.times)
+    for row in result["models"]:
+        (low, high), found = map(float, row["interval"]), row["stable_ranges"]
+        assert row["stable"] is any(a < result["value"] < b for a, b in found)
+        if row["stable"]:
+            assert low < result["value"] < high
+        for end, proof, inward in ((low, row["certified"][0], 1), (high, row["certified"][1], -1)):
+            if 0.0 < end < inf:
+                stable, unstable = proof
+                assert inward * (stable - end) > 0 > inward * (unstable - end)
+                assert abs(unstable - stable) < 1e-8 * end
+                for value, verdict in ((stable, True), (unstable, False)):
+                    system = ecc.linearize(kind(**{parameter: value}), ONE, row["model"])
+                    assert system.certify().stable is verdict
+        assert row["stable"] or row["gain_margin"] is None  # no margins of an unstable loop
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT))
+def test_a_protocol_without_linear_model_says_why_and_what_to_ask_instead(name, capsys):
+    assert main(["stability", name, "--rtt", "100ms"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    reason = {"ConstantRate": "ConstantRate responds to no feedback: it has no linear model"}
+    assert said.err.startswith(f"ecc: {reason.get(name, f'{name} has no equilibrium to linearize at: ')}")
+    assert "run it (ecc simulate" in said.err or "run it instead (ecc simulate" in said.err
+    assert ("relay_cycle" in said.err) is (name == "Vegas")
+
+
+@pytest.mark.parametrize("name", sorted(RELAYS))
+def test_of_a_relay_the_limit_cycle_is_given(name, capsys):
+    assert main(["stability", name, "--rtt", "100ms", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    found = ecc.stability.relay_cycle(all_protocols()[name](), ONE)
+    assert result["cycle"] == {"mean": found.mean, "amplitude": found.amplitude, "period": found.period}
+    assert main(["stability", name, "--rtt", "100ms"]) == 0
+    assert f"{name} on a link of 100 Mb/s, a flow, RTT 100 ms\nlimit cycle, mean: " in capsys.readouterr().out
+
+
+def test_a_protocol_in_a_file_is_found_from_its_folder_and_by_its_path(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "json.py").write_text(MINE)  # the name of a module of Python
+    code = "import sys; from ecc.cli import main; sys.exit(main(sys.argv[1:]))"
+
+    def run(name, folder=tmp_path):
+        command = [sys.executable, "-P", "-c", code, "stability", name, "--rtt", "100ms", "--time", "hybrid"]
+        return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+    (tmp_path / "elsewhere").mkdir()
+    by_module, by_path = run("mine:FairShare"), run("../mine.py:FairShare", tmp_path / "elsewhere")
+    assert by_module.returncode == 0, by_module.stderr
+    assert by_module.stdout == by_path.stdout
+    assert by_module.stdout.startswith("FairShare(alpha = 0.4) on a link of 100 Mb/s, a flow, RTT 100 ms")
+    assert "stable for alpha      0 to 1.57" in by_module.stdout
+    taken = run("./json.py:FairShare")
+    assert taken.returncode == 2 and "its name is that of another module" in taken.stderr
+
+
+def test_a_class_that_declares_no_parameter_gets_verdicts_and_is_asked_for_one():
+    class Mine(ecc.models.QIRCP):
+        main_parameter = ""
+
+    found = analyze(Mine(), ONE, times=["continuous"])
+    assert found.models[0].verdict == "stable" and found.models[0].interval is None
+    assert "at these parameters  stable" in repr(found)
+    with pytest.raises(ValueError, match="parameter must be one of alpha, .*: Mine declares no main_parameter"):
+        stable_interval(Mine(), ONE)
+
+
+def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
+    net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s", "80 Mb/s"], rtts=["100 ms"] * 4)
+    found = analyze(ecc.models.RCP(queue_term=False), net, times=["continuous"])
+    interval = found.models[0].interval
+    edge = critical_gain(ecc.models.RCP(queue_term=False), net, "alpha", certify=True)
+    assert (interval.lower, interval.upper, interval.upper_certified) == (0.0, edge.value, edge.certified)
+    # flow 0 is bottlenecked at link 1, whose flows have half of it each: link 1 alone is a dumbbell
+    assert interval.upper == pytest.approx(pi / 2, rel=1e-9)
+    chain = ["--capacity", "100 Mb/s", "--capacity", "50 Mb/s", "--capacity", "80 Mb/s"]
+    arguments = ["stability", "RCP", "--rtt", "100ms", *chain, "--time", "continuous"]
+    assert main([*arguments, "--set", "queue_term=false"]) == 0
+    assert f"stable for alpha      0 to {interval.upper:.7g}" in capsys.readouterr().out
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "RCP(alpha = 0.4) on 3 links of 50 Mb/s to 100 Mb/s, 4 flows, RTT 100 ms" in shown
+    assert "unstable *" in shown and "where it cannot (interval -> 0): stable\n" in shown
+    assert "  link 1: alpha 0.4, beta 1: stable, proven below beta" in shown
+    low, high = map(float, re.search(r"proven stable there for alpha: (\S+) to (\S+),", shown).groups())
+    for alpha, proven in ((low, True), (high * (1 - 1e-3), True), (high * 1.02, False)):
+        switched = ecc.linearize(ecc.models.RCP(alpha=alpha), net).switched
+        assert all(loop.proven for loop in switched.loops) is proven
+
+
+def test_a_scenario_gives_protocol_network_and_assignment(tmp_path, capsys):
+    net = ecc.Network.parking_lot(["10 Mb/s", "15 Mb/s"])
+    path = tmp_path / "case.toml"
+    path.write_text(ecc.Scenario(net, ecc.models.QIRCP(alpha=0.7), 10.0, assignment=[1, 0, 1]).to_toml())
+    arguments = ["stability", str(path), "--time", "continuous", "--json"]
+    assert main(arguments) == 0
+    row = json.loads(capsys.readouterr().out)
+    loss = critical_gain(ecc.models.QIRCP(alpha=0.7), net, "alpha", assignment=[1, 0, 1])
+    assert (row["value"], row["models"][0]["interval"]) == (0.7, [0.0, loss.value])
+    assert main(["stability", "RCP", "--network", str(path), "--set", "queue_term=false", *arguments[2:]]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["protocol"], row["capacities"]) == ("RCP", [10e6, 15e6])
+
+
+def test_ends_above_zero_are_certified_too():
+    """A signed queue makes XCP's interval of alpha begin above 0."""
+    found = stable_interval(ecc.models.XCP(), ONE)
+    assert found.stable and 0.2 < found.lower < 0.4 < found.upper
+    for (stable, unstable), end in ((found.lower_certified, found.lower), (found.upper_certified, found.upper)):
+        assert end == pytest.approx(stable, rel=1e-8) and end == pytest.approx(unstable, rel=1e-8)
+        for alpha, verdict in ((stable, True), (unstable, False)):
+            assert ecc.linearize(ecc.models.XCP(alpha=alpha), ONE).certify().stable is verdict
+    assert "lower end, proven" in repr(found) and "oscillation  5.087 rad/s" in repr(found)
+
+
+def test_of_an_unstable_point_the_nearest_interval_is_given():
+    found = stable_interval(ecc.models.QIRCP(alpha=2.0), ONE)
+    assert not found.stable and found.upper == pytest.approx(pi / 2)
+    none = stable_interval(ecc.models.RCP(), ONE)
+    assert none.lower != none.lower and none.text() == "no value up to 16.4"
+    assert analyze(ecc.models.QIRCP(alpha=2.0), ONE, times=["continuous"]).models[0].margins is None
+
+
+def test_margins_that_mean_nothing_are_left_out_and_said_to_be():
+    for protocol in (ecc.models.JetMax(), ecc.models.EMKC()):
+        model = analyze(protocol, ONE, certify=False).models[0]
+        assert model.verdict == "stable" and model.margins is None
+        assert any(note.startswith("margins are left out: ") for note in model.notes)
+    assert analyze(ecc.models.MaxNet(), ONE, certify=False).models[0].margins.delay_margin > 0
+
+
+def test_models_that_a_variant_has_not_are_refused_beside_the_others():
+    refused = analyze(ecc.models.JetMax(), ONE, times=["discrete", "hybrid"], certify=False).refused
+    assert refused == {"hybrid": "JetMax has no hybrid model: time must be 'discrete'"}
+    with pytest.raises(ecc.LinearizationError, match="JetMax has no hybrid model.*; run it instead"):
+        analyze(ecc.models.JetMax(), ONE, times=["hybrid"])
+
+
+def test_constant_rate_refuses_without_its_rate():
+    assert isinstance(ConstantRate.linear_refusal, str) and ConstantRate(1e6).linear_refusal
+
+
+def test_tables_in_a_pipe_are_not_folded(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["claims", "qi-7"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    statement = json.loads(_json(["claims", "qi-7", "--json"], capsys))[0]["statement"]
+    assert any(statement in line for line in lines)
+
+
+def _json(arguments, capsys):
+    assert main(arguments) == 0
+    return capsys.readouterr().out
