@@ -6,6 +6,7 @@
 #include "calendar.h"
 #include "engine.h"
 #include "errors.h"
+#include "exact.h"
 #include "impairment.h"
 #include "memory.h"
 #include "packets.h"
