@@ -5,11 +5,8 @@
 #include "link.h"
 #include "receiver.h"
 
-#define LARGEST_DELAY INT64_C(1000000000000000000)
-#define LARGEST_PACKET (INT64_C(1) << 30)
 #define LARGEST_HEADER 4096
 #define LARGEST_RECORD 4096
-#define MOST_HEADER_BYTES 65535
 #define MOST_PACKETS (INT64_C(1) << 53)
 
 static bool
@@ -36,7 +33,7 @@ check_router(const ecc_link_t *router, size_t header_size, double *value)
 static bool
 is_delay(ecc_ps_t lo, ecc_ps_t hi)
 {
-    return lo >= 0 && lo <= hi && hi <= LARGEST_DELAY;
+    return lo >= 0 && lo <= hi && hi <= ECC_LARGEST_DELAY;
 }
 
 static bool
@@ -87,7 +84,7 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = link->capacity;
         return ECC_ERR_LINK_CAPACITY;
     }
-    if (link->delay < 0 || link->delay > LARGEST_DELAY) {
+    if (link->delay < 0 || link->delay > ECC_LARGEST_DELAY) {
         *value = (double) link->delay;
         return ECC_ERR_LINK_DELAY;
     }
@@ -115,21 +112,21 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_FLOW_TIMES, flow->start >= 0 && flow->start < ECC_NEVER, (double) flow->start },
         { ECC_ERR_FLOW_TIMES, flow->stop == -1 || flow->stop > flow->start, (double) flow->stop },
         { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
-        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= LARGEST_PACKET,
+        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= ECC_LARGEST_PACKET,
             (double) flow->packet_size },
         { ECC_ERR_PACKET_SIZE,
             flow->packet_size_max == 0
-                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= LARGEST_PACKET),
+                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= ECC_LARGEST_PACKET),
             (double) flow->packet_size_max },
-        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= LARGEST_PACKET,
+        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= ECC_LARGEST_PACKET,
             (double) flow->opening_size },
-        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= MOST_HEADER_BYTES,
+        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= ECC_MOST_HEADER_BYTES,
             (double) flow->header_bytes },
         { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, header_size), (double) flow->header_offset },
-        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= LARGEST_PACKET, (double) flow->ack_size },
-        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= LARGEST_DELAY,
+        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= ECC_LARGEST_PACKET, (double) flow->ack_size },
+        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= ECC_LARGEST_DELAY,
             (double) flow->access_delay },
-        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= LARGEST_DELAY, (double) flow->ack_delay },
+        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= ECC_LARGEST_DELAY, (double) flow->ack_delay },
         { ECC_ERR_ACKS, flow->ack_every >= 0, (double) flow->ack_every },
         { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
         { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_SACK, (double) flow->transport },

@@ -5,6 +5,10 @@
 
 #include "state.h"
 
+#define ECC_LARGEST_DELAY INT64_C(1000000000000000000)
+#define ECC_LARGEST_PACKET (INT64_C(1) << 30)
+#define ECC_MOST_HEADER_BYTES 65535
+
 /* 0, or the code of the first bad value, which the engine's report then names. */
 ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);
 

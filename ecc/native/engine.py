@@ -354,7 +354,10 @@ class Engine:
 
         Records, which belong to the caller, are not in it.
         """
-        state = np.zeros(lib.ecc_engine_save(self._engine, ffi.NULL), np.uint8)
+        size = lib.ecc_engine_save(self._engine, ffi.NULL)
+        if size < 0:
+            raise self._reported()
+        state = np.zeros(size, np.uint8)
         lib.ecc_engine_save(self._engine, _pointer("unsigned char *", state))
         stats = self.stats
         out = {name: array[: stats.samples] for name, array in self._samples.items()}
@@ -368,18 +371,20 @@ class Engine:
         Parameters
             saved : of an engine of the same configuration. This one must be new.
         Raises
-            NativeError: it is not, or the bytes are not whole.
+            NativeError: it is not, or the bytes are not whole. ValueError: an array is missing, or another one.
         """
-        state = np.ascontiguousarray(saved["state"], np.uint8)
+        state = _saved(saved, "state", np.dtype(np.uint8), (-1,))
         if lib.ecc_engine_load(self._engine, _pointer("const unsigned char *", state), len(state)) != 0:
             raise self._reported()
-        self.now = self.stats.now
+        stats = self.stats
+        self.now = stats.now
         for name, array in self._samples.items():
-            array[: len(saved[name])] = saved[name]
-        self._trace[: len(saved["trace"])] = saved["trace"]
-        self._cpu_seconds = float(saved["cpu_seconds"])
+            array[: stats.samples] = _saved(saved, name, array.dtype, (stats.samples, *array.shape[1:]))
+        n_traced = min(stats.trace, len(self._trace))
+        self._trace[:n_traced] = _saved(saved, "trace", EVENT, (n_traced,))
+        self._cpu_seconds = float(_saved(saved, "cpu_seconds", np.dtype(float), ()))
         if self._histogram is not None:
-            self._histogram[:] = saved["histogram"]
+            self._histogram[:] = _saved(saved, "histogram", self._histogram.dtype, self._histogram.shape)
 
     def _reported(self) -> NativeError:
         report = ffi.new("ecc_report_t *")
@@ -481,6 +486,16 @@ def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:
     if array.dtype != dtype or array.ndim != 1:
         maker = "flows" if name == "templates" else name
         raise TypeError(f"{name} must come from new_{maker}(n), got dtype {array.dtype}, shape {array.shape}")
+
+
+def _saved(saved: Mapping[str, NDArray[Any]], name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array of a saved engine; -1 in a shape: any length."""
+    array = saved.get(name)
+    if array is None or array.dtype != dtype or array.ndim != len(shape):
+        raise ValueError(f"{name} of a saved engine must be there, as save returned it")
+    if any(wanted not in (-1, length) for wanted, length in zip(shape, array.shape, strict=True)):
+        raise ValueError(f"{name} of a saved engine must be of shape {shape}, got {array.shape}")
+    return array.copy()  # contiguous
 
 
 def _pointer(kind: str, array: NDArray[Any]) -> Any:

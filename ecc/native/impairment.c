@@ -144,3 +144,14 @@ ecc_impairment_take_late(ecc_impaired_t *self, ecc_calendar_t *calendar, uint32_
     }
     return packet;
 }
+
+int
+ecc_impairment_verify(const ecc_impaired_t *self)
+{
+    bool fine = self->n_late <= self->room;
+
+    for (uint32_t k = 1; k < self->n_late && fine; k++) {
+        fine = !before(&self->late[k], &self->late[(k - 1) / 2]);
+    }
+    return fine ? 0 : ECC_ERR_BROKEN;
+}

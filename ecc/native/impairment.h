@@ -45,6 +45,7 @@ ecc_ps_t ecc_impairment_passes(ecc_impaired_t *self, ecc_ps_t now, ecc_ps_t dela
  */
 ECC_MUST_CHECK int ecc_impairment_append(ecc_impaired_t *self, ecc_memory_t *memory, ecc_packets_t *packets,
     ecc_fifo_t *fifo, ecc_calendar_t *calendar, uint32_t node, uint32_t packet, ecc_ps_t time);
+ECC_MUST_CHECK int ecc_impairment_verify(const ecc_impaired_t *self);
 uint32_t ecc_impairment_take_late(ecc_impaired_t *self, ecc_calendar_t *calendar, uint32_t node);
 
 #endif

@@ -9,7 +9,6 @@
 
 #define FIRST_SLOTS 16u
 #define FIRST_WAITING 64u
-#define NO_SLOT UINT32_MAX
 
 static int
 fail(ecc_engine_t *self, int code)
@@ -43,7 +42,7 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
     if (self->wants_receivers || self->wants_transports) {
         self->packets.stride += sizeof(ecc_news_t) + (wants_sacks ? ECC_MOST_SACKS * sizeof(ecc_range_t) : 0);
     }
-    pool->unused = NO_SLOT;
+    pool->unused = ECC_NO_SLOT;
     pool->unused_follower = ECC_NO_FOLLOWER;
     pool->record_size = (size_t) config->record_size;
     pool->first_hop = (uint32_t) config->n_routes;
@@ -126,16 +125,16 @@ ecc_pool_verify(const ecc_engine_t *self)
     uint64_t n_places = count_places(pool, pool->unused_follower);
     bool fine = pool->n_taken <= pool->n_waiting && pool->n_over + pool->n_alive <= pool->room_over;
 
-    for (uint32_t slot = pool->unused; slot != NO_SLOT && n_free <= pool->n_slots; n_free++) {
-        const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
-        fine = fine && slot < pool->n_slots && !flow->active && flow->n_packets == 0;
-        slot = flow->unused;
+    for (uint32_t slot = pool->unused; slot != ECC_NO_SLOT && n_free <= pool->n_slots; n_free++) {
+        fine = fine && slot < pool->n_slots && !self->flows[self->n_flows + slot].started;
+        slot = fine ? self->flows[self->n_flows + slot].unused : ECC_NO_SLOT;
     }
     for (uint32_t slot = 0; slot < pool->n_slots; slot++) {
-        const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
-        if (flow->active || flow->n_packets > 0 || ecc_pool_is_followed(self, self->n_flows + slot)) {
-            n_places += count_places(pool, flow->follower);
-        }
+        uint32_t index = self->n_flows + slot;
+        const ecc_flow_state_t *flow = &self->flows[index];
+        fine = fine && flow->started
+                == (flow->active || flow->n_packets > 0 || (flow->started && ecc_pool_is_followed(self, index)));
+        n_places += flow->started ? count_places(pool, flow->follower) : 0;
     }
     for (size_t i = pool->n_taken; i < pool->n_waiting; i++) {
         n_places += count_places(pool, pool->waiting[i].follower);
@@ -474,7 +473,7 @@ find_slot(ecc_engine_t *self, uint32_t *slot)
     ecc_pool_t *pool = &self->pool;
 
     *slot = pool->unused;
-    if (*slot != NO_SLOT) {
+    if (*slot != ECC_NO_SLOT) {
         pool->unused = self->flows[self->n_flows + *slot].unused;
         return 0;
     }
@@ -507,13 +506,26 @@ lay(ecc_engine_t *self, uint32_t slot, const ecc_template_t *template)
     return position;
 }
 
+void
+ecc_pool_occupy(ecc_engine_t *self, uint32_t slot, uint32_t kind, int64_t number)
+{
+    ecc_pool_t *pool = &self->pool;
+    const ecc_template_t *template = &pool->templates[kind];
+    ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+
+    ecc_flow_init(self, self->n_flows + slot, &template->is, lay(self, slot, template), number);
+    flow->kind = kind;
+    if (pool->record_size > 0 && template->is.state != NULL) {
+        flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
+    }
+}
+
 /* A transfer that has waited takes a slot. */
 static int
 settle(ecc_engine_t *self, const ecc_waiting_t *waited, ecc_ps_t start, uint32_t *index)
 {
     ecc_pool_t *pool = &self->pool;
     const ecc_transfer_t *transfer = &waited->is;
-    const ecc_template_t *template = &pool->templates[transfer->kind];
     ecc_flow_state_t *flow;
     void *block = pool->over;
     uint32_t slot;
@@ -530,21 +542,18 @@ settle(ecc_engine_t *self, const ecc_waiting_t *waited, ecc_ps_t start, uint32_t
     }
     *index = self->n_flows + slot;
     flow = &self->flows[*index];
-    ecc_flow_init(self, *index, &template->is, lay(self, slot, template), waited->number);
+    ecc_pool_occupy(self, slot, (uint32_t) transfer->kind, waited->number);
     flow->start = start;
     flow->size = transfer->size;
     flow->access_delay = transfer->access_delay;
     flow->ack_delay = transfer->ack_delay;
-    flow->kind = (uint32_t) transfer->kind;
     flow->follower = waited->follower;
     if (flow->repairs && transfer->receiver_window > 0) {
         self->transports[*index].window = transfer->receiver_window;
     }
-    if (pool->record_size > 0 && template->is.state != NULL) {
-        flow->state = memcpy(pool->records + slot * pool->record_size, template->is.state, pool->record_size);
-    }
     if (transfer->stop >= 0) {
-        ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + *index, transfer->stop);
+        ecc_calendar_insert(
+            &self->slow, self->base[ECC_STOP] + *index, transfer->stop < ECC_NEVER ? transfer->stop : ECC_NEVER);
     }
     pool->n_alive++;
     pool->n_started++;
@@ -624,8 +633,30 @@ ecc_pool_leave(ecc_engine_t *self, uint32_t index)
     for (uint32_t place = flow->follower; place != ECC_NO_FOLLOWER;) {
         place = clear_place(pool, place);
     }
+    flow->started = false;
     flow->unused = pool->unused;
     pool->unused = index - self->n_flows;
+}
+
+int
+ecc_pool_add_followers(ecc_engine_t *self, uint32_t index, const ecc_transfer_t *transfers, int64_t n)
+{
+    ecc_pool_t *pool = &self->pool;
+    uint32_t *follower = &self->flows[index].follower;
+    void *block = pool->followers;
+    int ret = check(self, transfers, n);
+
+    if (ret == 0) {
+        ret = widen(self, sizeof(*pool->followers), pool->n_followers + (size_t) n, &pool->room_followers, &block);
+        pool->followers = block;
+    }
+    for (int64_t i = 1; i < n && ret == 0; i++) {
+        uint32_t place = find_place(pool);
+        pool->followers[place] = (ecc_waiting_t) { transfers[i], self->flows[index].number + i, ECC_NO_FOLLOWER };
+        *follower = place;
+        follower = &pool->followers[place].follower;
+    }
+    return ret;
 }
 
 int64_t
@@ -648,7 +679,7 @@ ecc_engine_alive(ecc_engine_t *self, ecc_transfer_result_t *results)
     for (uint32_t slot = 0; slot < self->pool.n_slots; slot++) {
         const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
         ecc_flow_catch_up(self, self->n_flows + slot);
-        if (flow->active || flow->n_packets > 0 || ecc_pool_is_followed(self, self->n_flows + slot)) {
+        if (flow->started) {
             *results++ = result(self, self->n_flows + slot);
         }
     }

@@ -19,6 +19,15 @@ ECC_MUST_CHECK int ecc_pool_make_room(ecc_engine_t *self, uint32_t room);
 /* How much room there is at first. */
 uint32_t ecc_pool_first_room(const ecc_config_t *config);
 
+#define ECC_NO_SLOT UINT32_MAX
+
+/* A slot becomes a flow of a template. */
+void ecc_pool_occupy(ecc_engine_t *self, uint32_t slot, uint32_t kind, int64_t number);
+
+/* The n - 1 transfers after the first, which is the one in a slot, follow it one after the other. */
+ECC_MUST_CHECK int ecc_pool_add_followers(
+    ecc_engine_t *self, uint32_t flow, const ecc_transfer_t *transfers, int64_t n);
+
 /* The next transfer takes a slot: it becomes this flow. */
 ECC_MUST_CHECK int ecc_pool_take(ecc_engine_t *self, uint32_t *flow);
 

@@ -179,3 +179,21 @@ ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet)
     news.missing -= known;
     return news;
 }
+
+int
+ecc_receiver_verify(const ecc_receiver_t *self)
+{
+    int64_t end = 0;
+    uint32_t passed = self->patience;
+    bool fine = self->n_holes < self->patience && self->n_holes < ECC_MOST_HOLES
+        && self->front == (self->n_holes > 0 ? self->holes[0].begin : self->next);
+
+    for (uint32_t k = 0; k < self->n_holes && fine; k++) {
+        const ecc_hole_t *hole = &self->holes[k];
+        fine = hole->begin >= end && hole->end > hole->begin && hole->end <= self->next && hole->passed > 0
+            && hole->passed < passed && hole->missing <= hole->end - hole->begin;
+        end = hole->end;
+        passed = hole->passed;
+    }
+    return fine ? 0 : ECC_ERR_BROKEN;
+}

@@ -19,6 +19,9 @@ ECC_MUST_CHECK int ecc_receiver_take(ecc_engine_t *self, uint32_t packet, bool m
 /* The ACK that has been kept sets out. */
 ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 
+/* Holes lie in their order, and more packets have passed the ones before. */
+ECC_MUST_CHECK int ecc_receiver_verify(const ecc_receiver_t *self);
+
 /* An ACK sets out on its pure delay. */
 ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
 

@@ -10,7 +10,6 @@
 
 #define LEAST_TIMEOUT (INT64_C(1000000000000))
 #define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
-#define MOST_DOUBLINGS 6
 
 /* What counts against the window. */
 static inline int64_t
@@ -251,6 +250,9 @@ settle(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *
         return 0;
     }
     if (lost > 0) {
+        if (lost > front - flow->expected) { /* a receiver that contradicts itself: of a forged checkpoint */
+            return ecc_flow_fail(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
+        }
         flow->lost += lost;
         flow->expected += lost;
         if (flow->active) {
@@ -371,7 +373,7 @@ ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
         ecc_calendar_insert(&self->slow, self->base[ECC_TIMEOUT] + index, deadline);
         return 0;
     }
-    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < MOST_DOUBLINGS));
+    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MOST_DOUBLINGS));
     if (flow->repairs) {
         ecc_transport_time_out(&self->transports[index]);
         start_timer(self, index);
@@ -382,4 +384,14 @@ ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
         ret = ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 1);
     }
     return ret != 0 ? ret : ecc_sender_go(self, index);
+}
+
+int
+ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    bool fine = !ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index)
+        || (flow->active && next(self, index).size > 0);
+
+    return fine ? 0 : ECC_ERR_BROKEN;
 }

@@ -203,7 +203,7 @@ typedef struct {
     int64_t size;
     int32_t packet_size;
     bool wants_random : 1;
-    bool started : 1;
+    bool started : 1; /* of a transfer: it is not over */
     bool completed : 1;
     bool draws_sizes : 1;
     bool has_header_bytes : 1;

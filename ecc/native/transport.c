@@ -4,8 +4,6 @@
 
 #include "errors.h"
 
-#define DUPLICATES 3u /* that are taken for a loss */
-
 static int64_t
 least(int64_t a, int64_t b)
 {
@@ -123,7 +121,7 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     if (segment.size == 0) {
         int64_t left = flow->size < 0 ? size : least(size, flow->size - self->top);
         segment = (ecc_segment_t) { self->top, (int32_t) left, 3 };
-        if (self->window > 0 && segment.begin + segment.size > self->una + self->window) {
+        if (self->window > 0 && segment.begin + segment.size - self->una > self->window) {
             segment.size = 0;
         }
     }
@@ -175,7 +173,7 @@ advance_una(ecc_transport_t *self, int64_t ack)
 static int
 note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *is, const ecc_range_t *sacks, int64_t *bytes)
 {
-    int64_t enough = (DUPLICATES - 1) * most(is->packet_size, is->packet_size_max);
+    int64_t enough = (ECC_MOST_DUPLICATES - 1) * most(is->packet_size, is->packet_size_max);
     int64_t above = 0;
 
     *bytes = 0;
@@ -199,7 +197,7 @@ note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *is, co
     for (uint32_t k = 1; k <= self->sacked.count; k++) {
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, self->sacked.count - k);
         above += range->end - range->begin;
-        if (k == DUPLICATES || above > enough) {
+        if (k == ECC_MOST_DUPLICATES || above > enough) {
             self->gone = most(self->gone, range->begin);
             break;
         }
@@ -212,9 +210,9 @@ static bool
 duplicate(ecc_transport_t *self, int64_t size)
 {
     self->before = self->n_duplicates == 0 ? self->top : self->before;
-    self->n_duplicates++; /* at most DUPLICATES: a recovery ends with new data acknowledged */
+    self->n_duplicates++; /* at most ECC_MOST_DUPLICATES: a recovery ends with new data acknowledged */
     self->left += self->sacks ? 0 : size;
-    if (self->n_duplicates < DUPLICATES && self->gone == self->una) {
+    if (self->n_duplicates < ECC_MOST_DUPLICATES && self->gone == self->una) {
         return false;
     }
     self->recovering = true;
@@ -245,6 +243,9 @@ ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *
         int ret = note_sacks(transport, &self->memory, self->flows[packet->flow].is, sacks_of(news), &n_sacked);
         if (ret != 0) {
             return ret;
+        }
+        if (transport->sacked.count > 0 && ecc_ranges_at(&transport->sacked, 0)->begin <= transport->una) {
+            return ECC_ERR_BROKEN; /* ACKs that contradict each other: of a forged checkpoint */
         }
     }
     if (transport->recovering && transport->una >= transport->recover) {
@@ -367,6 +368,10 @@ ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     fine = fine && (held->count == 0
         || (ecc_ranges_at(held, 0)->begin > next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
     fine = fine && (!self->sacks || self->left == ecc_ranges_within(sacked, self->una, self->again));
+    for (uint32_t k = 0; k < self->n_places && fine; k++) {
+        uint32_t range = ecc_ranges_find(held, self->places[k]);
+        fine = range < held->count && ecc_ranges_at(held, range)->begin <= self->places[k];
+    }
     /* what an ACK said is held, was held or has been handed on */
     for (uint32_t k = 0; k < sacked->count && fine; k++) {
         const ecc_range_t *range = ecc_ranges_at(sacked, k);

@@ -8,6 +8,8 @@
 
 #include "state.h"
 
+#define ECC_MOST_DUPLICATES 3 /* that are taken for a loss */
+
 /* What is to be sent next; small enough for registers. */
 typedef struct {
     int64_t begin;

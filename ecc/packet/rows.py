@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecc.errors import EccError
 from ecc.workload import LABELS
 
-__all__ = ["FlowsFile", "columns", "flow_rows", "label_columns"]
+__all__ = ["FlowsFile", "columns", "flow_rows", "label_columns", "next_name"]
 
 ROWS = 65_536
 """Rows that are written at a time: a row group of the file."""
@@ -74,23 +74,52 @@ class FlowsFile:
     """Rows of transfers, in the order of their ends, on their way to a Parquet file.
 
     Parameters
-        path : file to write. It holds rows only once it is closed.
+        path : file to write, from `open` on. It holds rows only once it is closed.
         columns : what makes rows columns, by name.
+        is_new : whether it must not be there before: if it is, the file is the next one "...-1", "...-2" that is not.
     Raises
-        EccError: pyarrow is not installed. OSError: the file cannot be written.
+        EccError: pyarrow is not installed.
     """
 
-    def __init__(self, path: str | Path, columns: Callable[[NDArray[np.void]], Mapping[str, NDArray[Any]]]) -> None:
-        from ecc.native import TRANSFER_RESULT
-
+    def __init__(
+        self,
+        path: Path,
+        columns: Callable[[NDArray[np.void]], Mapping[str, NDArray[Any]]],
+        is_new: bool = False,
+    ) -> None:
         try:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
             raise EccError("flows_to needs pyarrow, which is not installed: pip install 'ecc[parquet]'") from None
-        self._arrow, self._columns = pyarrow, columns
-        self._writer = pyarrow.parquet.ParquetWriter(str(path), self._table(np.zeros(0, TRANSFER_RESULT)).schema)
+        self._arrow, self._columns, self.path, self._is_new = pyarrow, columns, path, is_new
+        self._writer: Any = None
         self._waiting: list[NDArray[np.void]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file has been made."""
+        return self._writer is not None
+
+    def open(self) -> None:
+        """Make the file, unless that is done.
+
+        Raises
+            OSError: it cannot be written.
+        """
+        from ecc.native import TRANSFER_RESULT
+
+        if not self.is_open:
+            self._file = self._made()
+            schema = self._table(np.zeros(0, TRANSFER_RESULT)).schema
+            self._writer = self._arrow.parquet.ParquetWriter(self._file, schema)
+
+    def _made(self) -> BinaryIO:
+        while True:
+            try:
+                return self.path.open("xb" if self._is_new else "wb")
+            except FileExistsError:
+                self.path = next_name(self.path)
 
     def write(self, rows: NDArray[np.void]) -> None:
         """Take rows; they are written when there are many.
@@ -99,7 +128,7 @@ class FlowsFile:
             rows : shape (n,), dtype TRANSFER_RESULT.
         """
         self._waiting.append(rows)
-        if sum(map(len, self._waiting)) >= ROWS:
+        if self.is_open and sum(map(len, self._waiting)) >= ROWS:
             self._flush()
 
     def _table(self, rows: NDArray[np.void]) -> Any:
@@ -111,6 +140,20 @@ class FlowsFile:
 
     def close(self) -> None:
         """Write what waits, and the end of the file."""
+        self.open()
         if self._waiting:
             self._flush()
         self._writer.close()
+        self._file.close()
+
+
+def next_name(path: Path) -> Path:
+    """Return flows-1.parquet for flows.parquet, and flows-2.parquet for that.
+
+    Parameters
+        path : Path.
+    """
+    stem, _, number = path.stem.rpartition("-")
+    if stem and number.isdecimal():
+        return path.with_stem(f"{stem}-{int(number) + 1}")
+    return path.with_stem(f"{path.stem}-1")

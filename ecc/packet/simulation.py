@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,11 +31,12 @@ from ecc.native import (
 from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.native.guard import advancing, guarded
 from ecc.packet.capture import ROOM, Capture, attach
+from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.prepare import Part, Setup, prepare
-from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns
+from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns, next_name
 from ecc.quantity import Quantity, as_count, as_size, as_time
 from ecc.scenario import Scenario, notes_at_end
-from ecc.trajectory import Trajectory
+from ecc.trajectory import EVENTS, Trajectory
 from ecc.workload import DRAWN, LABELS
 
 __all__ = ["Run", "build_engine", "resume", "simulate"]
@@ -59,9 +58,6 @@ SLICE = 1_000_000
 """Events between looks at the clock and at Ctrl-C; slices never change the result."""
 CHUNK = 1_000
 """Transfers that are drawn ahead of their starts, at least; nor do these."""
-
-FORMAT = 1
-"""Of checkpoints."""
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -112,8 +108,8 @@ class Run:
 
     Parameters
         scenario, sample, start, perturb : see `simulate`.
-        flows_to : path of a Parquet file that gets the rows of transfers as they end, or None: `Trajectory.flows` has
-            them all. Needs pyarrow.
+        flows_to : path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or
+            None: `Trajectory.flows` has them all. Needs pyarrow.
         capture : index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for
             tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no result.
         trace : int, >= 0. How many events to keep, from the first on: `Trajectory.trace`.
@@ -149,7 +145,7 @@ class Run:
             raise ValueError(f"sample must be <= the duration ({scenario.duration:g} s), got {period:g} s")
         self.scenario, self._period = scenario, period
         self.stopped = "paused"
-        self._flows_to = None if flows_to is None else _path(flows_to, "flows_to")
+        file = None if flows_to is None else _path(flows_to, "flows_to")
         self._setup = prepare(scenario, start, perturb)
         self._captures: list[Capture] = []
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
@@ -171,7 +167,8 @@ class Run:
         self._guard = self._engine._guard
         self._rows: list[NDArray[np.void]] = []
         self._labels = [np.zeros(0, LABELS)]
-        self._file = None if self._flows_to is None else FlowsFile(self._flows_to, self._columns)
+        self._file = None if file is None else FlowsFile(file, self._columns)
+        self._has_file = file is not None
         self._arriving = self._chunks()
         self._handed = 0
         self._closed = False
@@ -192,6 +189,8 @@ class Run:
             progress, cancel : see `simulate`.
         Returns
             the run itself. `stopped` is "paused", "completed", "canceled", "interrupted", or the error that ended it.
+        Raises
+            OSError: the file of `flows_to` cannot be written.
         """
         duration = self.scenario.duration
         end = duration if until is None else min(as_time(until, "until"), duration)
@@ -200,6 +199,8 @@ class Run:
         begin, self.stopped = self._histogram_from, "paused"
         try:
             with _interrupts_noted() as interrupted:
+                if self._file is not None:
+                    self._file.open()
                 ends = (progress, cancel, interrupted)
                 if begin is not None and self.now < begin <= end and self._goes_on(begin, *ends):
                     self._engine.histogram[:] = 0
@@ -299,13 +300,19 @@ class Run:
             self._file = None
             self._closed = True
 
+    @property
+    def flows_to(self) -> Path | None:
+        """The file that rows of transfers go to from here on, or None."""
+        return None if self._file is None else self._file.path
+
     # ---- checkpoints -----------------------------------------------------------------------------------------
 
     @guarded
     def save(self, path: str | Path) -> None:
         """Write all of the run to a file, from which `resume` goes on to the identical end.
 
-        A file of `flows_to` is closed with the rows until now, and the next ones go to a file "...-1", "...-2".
+        A file of `flows_to` is closed with the rows until now, and later ones go to the next file "...-1", "...-2" that
+        is not there.
 
         Parameters
             path : file to write; it is complete or not there.
@@ -316,49 +323,44 @@ class Run:
             raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
         if self._captures:
             raise ValueError("save needs a run without capture")
-        if self._file is not None and self._flows_to is not None:
-            self._file.close()
-            self._flows_to = _next_file(self._flows_to)
-            self._file = FlowsFile(self._flows_to, self._columns)
-        about = {
-            "format": FORMAT, "version": __version__, "scenario": self.scenario.to_toml(), "options": self._options,
-            "stopped": self.stopped, "handed": self._handed, "hooks": _sources(self._setup),
-            "flows_to": None if self._flows_to is None else str(self._flows_to),
-        }  # fmt: skip
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
         for k, part in enumerate(self._setup.parts):
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
-        whole, target = np.concatenate([np.zeros(0, TRANSFER_RESULT), *self._rows]), Path(path)
-        partial = target.with_name(f"{target.name}.part")
-        with partial.open("wb") as file:
-            np.savez(file, about=np.array(json.dumps(about)), rows=whole, labels=np.concatenate(self._labels), **arrays)
-        partial.replace(target)
+        arrays |= {"rows": np.concatenate([np.zeros(0, TRANSFER_RESULT), *self._rows])}
+        arrays |= {"labels": np.concatenate(self._labels)}
+        if self._file is not None and self._file.is_open:
+            self._file.close()
+            self._file = FlowsFile(next_name(self._file.path), self._columns, is_new=True)
+        about = {
+            "scenario": self.scenario.to_toml(), "options": self._options,
+            "stopped": self.stopped, "handed": self._handed, "hooks": _sources(self._setup),
+            "file": None if self._file is None else self._file.path.name, "has_file": self._has_file,
+        }  # fmt: skip
+        write_checkpoint(path, about, arrays)
 
     @classmethod
-    def _restored(cls, path: str | Path, scenario: Scenario | None) -> Run:
-        try:
-            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                saved = dict(file)
-            about = json.loads(str(saved["about"]))
-            written = (about["format"], about["version"])
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            raise ValueError(f"{str(path)!r} is no checkpoint, or not a whole one") from None
-        if written != (FORMAT, __version__):
-            raise ValueError(f"checkpoint must be of version {__version__}, got {about['version']} ({str(path)!r})")
-        if scenario is not None and scenario.to_toml() != about["scenario"]:
-            raise ValueError(f"scenario must be that of the checkpoint, got another one ({str(path)!r})")
-        run = cls(scenario or Scenario.from_toml(about["scenario"]), **about["options"])
-        if _sources(run._setup) != about["hooks"]:
-            raise ValueError(f"protocol must have the hooks of the checkpoint, got others ({str(path)!r})")
-        for k, part in enumerate(run._setup.parts):
-            part.link_states[:], part.flow_states[:] = saved[f"links_{k}"], saved[f"flows_{k}"]
-        run._engine.load({name[7:]: array for name, array in saved.items() if name.startswith("engine_")})
-        run._rows, run._labels = [saved["rows"]], [saved["labels"]]
-        run.stopped, run._handed = about["stopped"], about["handed"]
+    def _restored(cls, saved: Checkpoint, scenario: Scenario | None) -> Run:
+        run = cls(scenario or Scenario.from_toml(saved.scenario + "\n"), **saved.options)
+        setup, engine = run._setup, run._engine
+        if _sources(setup) != saved.hooks:
+            raise ValueError("protocol must have the hooks of the checkpoint, got others")
+        for k, part in enumerate(setup.parts):
+            part.link_states[:] = saved.array(f"links_{k}", part.link_states.dtype, len(part.link_states))
+            part.flow_states[:] = saved.array(f"flows_{k}", part.flow_states.dtype, len(part.flow_states))
+        engine.load(saved.engine)
+        if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
+            raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
+        run._rows, run._labels = [saved.array("rows", TRANSFER_RESULT)], [saved.array("labels", LABELS)]
+        run.stopped, run._handed = saved.stopped, saved.handed
+        number, kind = run._rows[0]["number"] - setup.n_flows, run._rows[0]["kind"]
+        if not ((number >= 0) & (number < run._handed) & (kind >= 0) & (kind < len(setup.flows) - setup.n_flows)).all():
+            raise ValueError("rows must be of transfers that there are")
+        if run._has_connections and len(run._labels[0]) != run._handed:
+            raise ValueError(f"labels must be of {run._handed} transfers, got {len(run._labels[0])}")
         run._arriving = run._chunks(run._handed)
-        if about["flows_to"] is not None:
-            run._flows_to = Path(about["flows_to"])
-            run._file = None if run._is_over else FlowsFile(run._flows_to, run._columns)
+        run._has_file = saved.has_file
+        if saved.file is not None:
+            run._file = FlowsFile(saved.file, run._columns, is_new=True)
         return run
 
     # ---- what there is -----------------------------------------------------------------------------------
@@ -371,7 +373,7 @@ class Run:
         per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
         rows = np.concatenate([
             flow_rows(setup.flows[: setup.n_flows], engine.flow_results), *self._rows,
-            *([] if self._flows_to else [engine.alive]),
+            *([] if self._has_file else [engine.alive]),
         ])  # fmt: skip
         rows = rows[np.argsort(rows["number"])]
         runs = np.empty(len(setup.flows), dtype=object)
@@ -420,14 +422,28 @@ class Run:
 def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
     """Return the run of a checkpoint, which goes on (`advance`) as it would have: the digest is the same.
 
+    This reads the one file and writes none. If the run writes its rows to a file, the first `advance` makes a new one
+    for those to come: beside the checkpoint, under the next name "...-1", "...-2" that is not there (`run.flows_to`).
+
     Parameters
         path : file that `Run.save` wrote.
         scenario : Scenario, or None: the one in the file. Given, it must be the same; a protocol that cannot be
             imported by name needs it.
     Raises
-        ValueError: no checkpoint, of another version, of another scenario, or of a protocol whose hooks have changed.
+        ValueError: no checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or
+            of a protocol whose hooks have changed. OSError: the file cannot be read.
+    Notes: a checksum is no signature. A file that somebody has made up is checked as a whole before anything is done
+        with it, so that it cannot crash the process or reach other files; but what it says happened need not have, the
+        run may take any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom
+        you do not trust, give the scenario too, which must then be the same, and limit time and memory from outside.
     """
-    return Run._restored(path, scenario)
+    saved = Checkpoint.read(path)
+    if scenario is not None and scenario.to_toml() != saved.scenario:
+        raise ValueError(f"scenario must be that of the checkpoint, got another one ({str(path)!r})")
+    try:
+        return Run._restored(saved, scenario)
+    except (ValueError, TypeError, NativeError, MemoryError) as error:
+        raise ValueError(f"{error or 'out of memory'} ({str(path)!r})") from None
 
 
 @contextmanager
@@ -466,14 +482,6 @@ def _path(given: object, name: str) -> Path:
     if not isinstance(given, str | Path):
         raise TypeError(f"{name} must be a path, got {given!r}")
     return Path(given)
-
-
-def _next_file(path: Path) -> Path:
-    """flows.parquet -> flows-1.parquet -> flows-2.parquet."""
-    stem, _, number = path.stem.rpartition("-")
-    if stem and number.isdecimal():
-        return path.with_stem(f"{stem}-{int(number) + 1}")
-    return path.with_stem(f"{path.stem}-1")
 
 
 def _sources(setup: Setup) -> list[str]:

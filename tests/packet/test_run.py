@@ -15,7 +15,7 @@ from ecc.errors import EccError, NativeError
 from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import QIRCP, RCP, ConstantRate, NewReno
 from ecc.network import Flow, Network
-from ecc.packet import Run, resume, simulate, simulation
+from ecc.packet import Run, checkpoint, resume, simulate, simulation
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin
 from ecc.scenario import Scenario
@@ -299,14 +299,23 @@ def test_a_resumed_run_ends_as_the_other_one(tmp_path, scenario, at):
 
 def test_a_checkpoint_of_a_run_whose_rows_go_to_a_file(tmp_path):
     path, rows = tmp_path / "run.ckpt", tmp_path / "flows.parquet"
-    run = Run(SCENARIO, flows_to=rows).advance(2.0)
-    run.save(path)
-    run.advance(3.0)  # and is heard of no more
-    resume(path).advance()
-    tables = [pd.read_parquet(tmp_path / name) for name in ("flows.parquet", "flows-1.parquet")]
+    run = Run(SCENARIO, flows_to=rows)
+    assert not rows.exists()
+    run.advance(2.0).save(path)
+    assert run.flows_to == tmp_path / "flows-1.parquet" and not run.flows_to.exists()
+    run.advance().close()
+    finished = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert set(finished) == {path, rows, tmp_path / "flows-1.parquet"}
+    again = resume(path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == finished  # a look at it destroys nothing
+    again.advance()
+    assert {file: file.read_bytes() for file in finished} == finished
+    (tmp_path / "flows-1.parquet").unlink()
+    tables = [pd.read_parquet(file) for file in sorted(tmp_path.glob("*.parquet"))]
+    assert sorted(tmp_path.glob("*.parquet")) == [tmp_path / "flows-2.parquet", rows]
     whole = pd.concat(tables).set_index("transfer").sort_index()
     pd.testing.assert_frame_equal(whole, simulate(SCENARIO).flows[2:])
-    assert 0 < len(tables[0]) < len(whole)
+    assert all(0 < len(table) < len(whole) for table in tables)
 
 
 def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypatch):
@@ -330,7 +339,7 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
         with pytest.raises(ValueError, match="protocol must have the hooks of the checkpoint, got others"):
             resume(path)
     with monkeypatch.context() as patch:
-        patch.setattr(simulation, "__version__", "9.9")
+        patch.setattr(checkpoint, "__version__", "9.9")
         with pytest.raises(ValueError, match=r"checkpoint must be of version 9\.9, got "):
             resume(path)
     with pytest.warns(RuntimeWarning, match="out of memory"):

@@ -1,0 +1,341 @@
+#ifndef ECC_FUZZ_INPUT_H
+#define ECC_FUZZ_INPUT_H
+
+/* What the fuzzers of the engine have in common: networks, transfers and hooks read from arbitrary bytes. */
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "engine.h"
+
+#define MOST_LINKS 4
+#define MOST_ROUTERS 7
+#define MOST_FLOWS 6
+#define MOST_TEMPLATES 2
+#define MOST_ROUTES 48
+#define MOST_SAMPLES 6
+#define MOST_TRANSFERS 24
+#define MOST_EVENTS 3000
+#define MOST_MEMORY (INT64_C(1) << 22)
+#define RECORD 8 /* int64 of state for each hook's owner */
+#define MS INT64_C(1000000000)
+#define SECOND INT64_C(1000000000000)
+
+typedef struct {
+    const uint8_t *data;
+    size_t left;
+} reader_t;
+
+typedef struct {
+    ecc_config_t config;
+    ecc_link_t links[MOST_ROUTERS];
+    ecc_flow_t flows[MOST_FLOWS];
+    ecc_flow_t templates[MOST_TEMPLATES];
+    ecc_transfer_t transfers[MOST_TRANSFERS];
+    int64_t n_transfers;
+    ecc_impairment_t impairments[2];
+    ecc_change_t changes[3];
+    int64_t routes[MOST_ROUTES];
+    ecc_event_t trace[16];
+    int64_t cells[7][MOST_SAMPLES * MOST_FLOWS];
+    int64_t records[MOST_ROUTERS + MOST_FLOWS + MOST_TEMPLATES][RECORD];
+} input_t;
+
+static uint64_t
+take(reader_t *self, size_t n)
+{
+    uint64_t value = 0;
+
+    for (; n > 0 && self->left > 0; n--, self->left--) {
+        value = value << 8 | *self->data++;
+    }
+    return value;
+}
+
+/* Mostly small, now and then anything. */
+static int64_t
+whole(reader_t *self)
+{
+    uint64_t kind = take(self, 1);
+    uint64_t raw;
+    int64_t value;
+
+    if (kind < 128) {
+        return (int64_t) kind - 2;
+    }
+    raw = take(self, kind < 176 ? 2 : kind < 224 ? 5 : 8);
+    memcpy(&value, &raw, sizeof(value));
+    return value;
+}
+
+static double
+number(reader_t *self)
+{
+    uint64_t kind = take(self, 1);
+    uint64_t raw;
+    double value;
+
+    if (kind < 224) {
+        return (double) kind * 1e5;
+    }
+    raw = take(self, 8);
+    memcpy(&value, &raw, sizeof(value));
+    return value;
+}
+
+/* Overwrites some of the n numbers with which a struct begins; the first n_real of them are doubles. */
+static void
+spoil(reader_t *self, void *start, size_t n, size_t n_real)
+{
+    for (uint64_t k = take(self, 1) % 4; k > 0; k--) {
+        size_t i = take(self, 1) % n;
+        unsigned char *at = (unsigned char *) start + 8 * i;
+        if (i < n_real) {
+            double value = number(self);
+            memcpy(at, &value, sizeof(value));
+        } else {
+            int64_t value = whole(self);
+            memcpy(at, &value, sizeof(value));
+        }
+    }
+}
+
+/* ---- hooks: what they do follows from their state, which they stir ---- */
+
+static uint64_t
+stir(int64_t *state)
+{
+    uint64_t s;
+
+    memcpy(&s, state, sizeof(s));
+    s = s * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    memcpy(state, &s, sizeof(s));
+    return s >> 33;
+}
+
+static double
+odd(uint64_t draw)
+{
+    static const double values[] = { -1.0, NAN, INFINITY, 0.0, 1e-300, 1e300 };
+
+    return values[draw % (sizeof(values) / sizeof(values[0]))];
+}
+
+static bool has_headers; /* room for what the hooks write into them */
+
+static int32_t
+link_hook(void *state, void *header, void *params, void *env)
+{
+    int64_t *record = state;
+    ecc_link_env_t *seen = env;
+    uint64_t draw = stir(record);
+
+    (void) params;
+    if (has_headers) {
+        *(int64_t *) header += 1;
+    }
+    seen->drop = draw % 16 == 0;
+    if (draw % 4 == 1) {
+        seen->next_interval = (double) (draw / 4 % 64) * 1e-3;
+    } else if (draw % 512 == 2) {
+        seen->next_interval = odd(draw / 512);
+    }
+    return draw % 4096 == 3 ? 7 : 0;
+}
+
+static int32_t
+flow_hook(void *state, void *header, void *params, void *env)
+{
+    int64_t *record = state;
+    ecc_flow_env_t *seen = env;
+    uint64_t draw = stir(record);
+
+    (void) params;
+    if (has_headers) {
+        *(int64_t *) header ^= (int64_t) draw;
+    }
+    if (draw % 4 == 0) {
+        seen->rate = (double) (draw / 4 % 100) * 1e5;
+    } else if (draw % 4 == 1) {
+        seen->window = (double) (draw / 4 % 32) * 500.0;
+    } else if (draw % 4 == 2) {
+        seen->timer = (double) (draw / 4 % 64) * 1e-3;
+    } else if (draw % 1024 == 3) {
+        seen->rate = odd(draw / 1024);
+        seen->timer = odd(draw / 8192);
+    }
+    return draw % 4096 == 7 ? -3 : 0;
+}
+
+/* ---- input ---- */
+
+static void
+set_link(reader_t *self, ecc_link_t *link, int64_t *record)
+{
+    uint64_t hooks = take(self, 1);
+
+    *link = (ecc_link_t) { .capacity = 1e6 + number(self), .delay = (int64_t) take(self, 1) * MS / 8, .buffer = -1,
+        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1, .impairment = (int64_t) (take(self, 1) % 3), .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+        .state = record };
+    link->on_start = hooks & 1 ? link_hook : NULL;
+    link->on_arrival = hooks & 2 ? link_hook : NULL;
+    link->on_departure = hooks & 4 ? link_hook : NULL;
+    link->on_drop = hooks & 8 ? link_hook : NULL;
+    link->on_interval = hooks & 16 ? link_hook : NULL;
+    link->wants_flow_queue = hooks & 32;
+    link->wants_random = hooks & 64;
+    spoil(self, link, offsetof(ecc_link_t, state) / 8, 1);
+    record[0] = (int64_t) take(self, 2);
+}
+
+static void
+set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
+{
+    uint64_t hooks = take(self, 1);
+    uint64_t kind = take(self, 1);
+
+    *flow = (ecc_flow_t) { .rate = kind & 1 ? 1e6 : 0.0, .window = kind & 2 ? 4000.0 : 0.0,
+        .start = (int64_t) take(self, 1) * MS, .stop = -1, .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
+        .packet_size = 500 + (int64_t) (kind & 24), .ack_size = 40, .header_bytes = kind & 32,
+        .impairment = (int64_t) (take(self, 1) % 3), .ack_every = (int64_t) (take(self, 1) % 4), .ack_wait = 40 * MS,
+        .followed = (int64_t) (take(self, 1) % 8),
+        .transport = (int64_t) (take(self, 1) % 3), .receiver_window = (int64_t) (take(self, 1) % 4) * 2000,
+        .least_rto = (int64_t) take(self, 1) * MS, .rto_granularity = (int64_t) (take(self, 1) % 16) * MS,
+        .access_delay = kind & 64 ? MS : 0, .ack_delay = (int64_t) take(self, 1) * MS / 4,
+        .n_forward = 1 + (int64_t) (take(self, 1) % 3), .n_reverse = (int64_t) (take(self, 1) % 3),
+        .bottleneck = kind & 128 ? 8 : -1, .header_offset = (int64_t) (take(self, 1) % 2) * 8, .state = record };
+    flow->on_start = hooks & 1 ? flow_hook : NULL;
+    flow->on_send = hooks & 2 ? flow_hook : NULL;
+    flow->on_receive = hooks & 4 ? flow_hook : NULL;
+    flow->on_ack = hooks & 8 ? flow_hook : NULL;
+    flow->on_loss = hooks & 16 ? flow_hook : NULL;
+    flow->on_timer = hooks & 32 ? flow_hook : NULL;
+    flow->on_stop = hooks & 64 ? flow_hook : NULL;
+    for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MOST_ROUTES; k++) {
+        input->routes[input->config.n_routes++] = (int64_t) take(self, 1) % (input->config.n_links + (kind == 0));
+    }
+    spoil(self, flow, offsetof(ecc_flow_t, state) / 8, 2);
+    /* what no engine could check, or what takes for ever: memory outside of a record, a window without bounds */
+    flow->bottleneck = flow->bottleneck >= 0 ? flow->bottleneck % RECORD * 8 : flow->bottleneck;
+    flow->window = flow->window > 1e4 && isfinite(flow->window) ? 1e4 : flow->window;
+    record[0] = (int64_t) take(self, 2);
+}
+
+static void
+set_input(reader_t *self, input_t *input)
+{
+    ecc_config_t *config = &input->config;
+    int64_t(*record)[RECORD] = input->records;
+    uint64_t kind;
+
+    memset(input, 0, sizeof(*input));
+    *config = (ecc_config_t) { .seed = take(self, 1), .n_links = 1 + (int64_t) (take(self, 1) % MOST_LINKS),
+        .n_further = (int64_t) (take(self, 1) % (MOST_ROUTERS - MOST_LINKS + 1)),
+        .n_flows = (int64_t) (take(self, 1) % (MOST_FLOWS + 1)),
+        .n_templates = (int64_t) (take(self, 1) % (MOST_TEMPLATES + 1)), .header_size = 16,
+        .n_trace = (int64_t) (take(self, 1) % 16), .record_size = 8 * RECORD, .links = input->links,
+        .flows = input->flows, .templates = input->templates, .routes = input->routes, .trace = input->trace };
+    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+        set_link(self, &input->links[i], *record++);
+        input->links[i].at = input->links[i].at == 0 ? i % config->n_links : input->links[i].at;
+    }
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        set_flow(self, input, &input->flows[i], *record++);
+    }
+    for (int64_t i = 0; i < config->n_templates; i++) {
+        set_flow(self, input, &input->templates[i], *record++);
+    }
+    config->impairments = input->impairments;
+    config->n_impairments = (int64_t) (take(self, 1) % 3);
+    for (int64_t i = 0; i < config->n_impairments; i++) {
+        input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1, .spike_every_lo = 3, .spike_every_hi = 9,
+            .spike_lo = MS, .spike_hi = 9 * MS, .jitter_hi = i * MS, .reorders = i };
+        spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
+    }
+    config->changes = input->changes;
+    for (int64_t i = 0; i < 3; i++) {
+        input->changes[i] = (ecc_change_t) { .time = (i + 1) * 50 * MS, .capacity = number(self) };
+    }
+    kind = take(self, 1);
+    config->n_changes = kind & 4 ? 3 : 0;
+    input->links[0].n_changes = kind & 4 ? 3 : input->links[0].n_changes;
+    if (kind & 1) {
+        config->samples = (ecc_samples_t) { .period = kind & 2 ? (int64_t) take(self, 1) * MS : whole(self), .n_samples = (int64_t) (take(self, 1) % 8) - 1,
+            .n_flows = config->n_flows - (int64_t) (take(self, 1) % 4) / 3, .sent = input->cells[0],
+            .received = input->cells[1], .bottleneck = input->cells[2], .queue = input->cells[3],
+            .queue_peak = input->cells[4], .arrived = input->cells[5], .dropped = input->cells[6] };
+    }
+    if (take(self, 1) % 16 == 0) {
+        config->header_size = whole(self);
+    }
+    has_headers = true;
+    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+        has_headers = has_headers && input->links[i].header_offset < config->header_size;
+    }
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        has_headers = has_headers && input->flows[i].header_offset < config->header_size;
+    }
+    for (int64_t i = 0; i < config->n_templates; i++) {
+        has_headers = has_headers && input->templates[i].header_offset < config->header_size;
+    }
+    if (config->n_templates > 0) {
+        ecc_ps_t start = 0;
+        input->n_transfers = (int64_t) (take(self, 1) % MOST_TRANSFERS);
+        for (int64_t i = 0; i < input->n_transfers; i++) {
+            ecc_transfer_t *transfer = &input->transfers[i];
+            start += (int64_t) take(self, 1) * MS / 4;
+            *transfer = (ecc_transfer_t) { .start = start, .stop = -1, .size = 1 + (int64_t) take(self, 2),
+                .access_delay = (int64_t) (take(self, 1) % 2) * MS, .ack_delay = MS,
+                .kind = (int64_t) take(self, 1) % config->n_templates };
+            transfer->receiver_window = (int64_t) (take(self, 1) % 3) * 3000;
+            transfer->follows = i > 0 && take(self, 1) % 2 == 0; /* refused at times */
+            if (take(self, 1) % 8 == 0) {
+                spoil(self, transfer, sizeof(*transfer) / 8, 0);
+            }
+        }
+    }
+}
+
+/* ---- memory: limited, and one allocation may fail ---- */
+
+typedef struct {
+    int64_t n_calls;
+    int64_t fails_at;
+    int64_t n_blocks;
+} memory_t;
+
+static void *
+resize(void *context, void *block, size_t size)
+{
+    memory_t *self = context;
+
+    if (size == 0) {
+        self->n_blocks -= block != NULL;
+        free(block);
+        return NULL;
+    }
+    if (self->n_calls++ == self->fails_at || size > (size_t) MOST_MEMORY) {
+        return NULL;
+    }
+    self->n_blocks += block == NULL;
+    return realloc(block, size);
+}
+
+/* Hands over the next transfer, and those that follow it. */
+static int
+hand_over(ecc_engine_t *engine, const input_t *input, int64_t *n_added)
+{
+    int64_t first = *n_added;
+    int64_t n = first < input->n_transfers;
+
+    while (first + n < input->n_transfers && input->transfers[first + n].follows != 0) {
+        n++;
+    }
+    *n_added += n;
+    return ecc_engine_add(engine, &input->transfers[first], n, *n_added < input->n_transfers);
+}
+
+#endif
