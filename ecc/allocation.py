@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.network import Network
 
 __all__ = ["Allocation", "max_min", "proportional", "water_filling"]
 
 
-@dataclass(frozen=True)
-class Allocation:
+@dataclass(frozen=True, repr=False)
+class Allocation(Displayed):
     """Rates with the link that holds each flow back.
 
     `rates`: shape (n_flows,), bit/s; `bottleneck`: shape (n_flows,), index of the saturated link that froze the flow.
@@ -22,6 +23,7 @@ class Allocation:
 
     rates: NDArray[np.float64]
     bottleneck: NDArray[np.int64]
+    _units = {"rates": "bit/s"}
 
 
 def max_min(network: Network, capacities: ArrayLike | None = None) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.agreement import Phase, disagreements, linear_models, notes_of, phases
+from ecc.display import first_notes
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.measures import settle_time
 from ecc.quantity import Quantity, as_number, as_time
@@ -26,6 +27,7 @@ __all__ = ["Comparison", "compare"]
 
 FloatArray = NDArray[np.float64]
 
+_ROWS = 20  # of the table that notebooks show
 _PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not part
 
 
@@ -149,12 +151,14 @@ class Comparison:
     def __repr__(self) -> str:
         verdict = "agree" if self.agrees else "differ"
         what = f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid {verdict}"
+        notes = first_notes(self.notes)
         return "\n".join([f"<Comparison of {what}, disagreements: {len(self.disagreements)}>",
-                          *(f"note: {note}" for note in self.notes)])  # fmt: skip
+                          *(f"note: {note}" for note in notes)])  # fmt: skip
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
-        return notes + str(self.table.to_html(float_format=lambda value: f"{value:.4g}"))
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
+        table = self.table.to_html(float_format=lambda value: f"{value:.4g}", max_rows=_ROWS)
+        return notes + str(table) + "<p>rates in bit/s, queues in bytes, times in s</p>"
 
 
 def compare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
 from math import inf, isfinite, isnan, pi
@@ -11,7 +11,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-__all__ = ["Displayed", "Rows", "frequency_text", "html_table", "quantity_text", "text_table", "value_text"]
+__all__ = [
+    "Displayed",
+    "Rows",
+    "first_notes",
+    "frequency_text",
+    "grid_html",
+    "html_table",
+    "quantity_text",
+    "text_table",
+    "value_text",
+]
 
 Rows = Sequence[tuple[str, str]]
 
@@ -56,9 +66,20 @@ def text_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
     Parameters
         title : str. rows : pairs of name and value. notes : strings of one line.
     """
+    notes = first_notes(notes)
     width = max((len(name) for name, _ in rows), default=0)
     lines = [f"  {name:<{width}}  {value}".rstrip() for name, value in rows]
     return "\n".join([title, *lines, *(f"note: {note}" for note in notes)])
+
+
+def first_notes(notes: Sequence[str]) -> Sequence[str]:
+    """Return the first of many notes, and how many there are beside them.
+
+    Parameters
+        notes : strings of one line.
+    """
+    more = len(notes) - _MOST
+    return notes if more <= 1 else [*notes[:_MOST], f"{more} further notes are in .notes"]
 
 
 def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
@@ -67,11 +88,19 @@ def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
     Parameters
         title : str. rows : pairs of name and value. notes : strings of one line.
     """
-    cells = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
-        for name, value in (*rows, *(("note", note) for note in notes))
-    )
-    return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+    cells = [(name, value) for name, value in (*rows, *(("note", note) for note in first_notes(notes)))]
+    return grid_html(title, [(f"<th>{escape(name)}</th>", f"<td>{escape(value)}</td>") for name, value in cells])
+
+
+def grid_html(title: str, rows: Iterable[Iterable[str]]) -> str:
+    """Return a table of cells that are HTML already, under a title, aligned to the left.
+
+    Parameters
+        title : str, "" for none. rows : of cells, such as "<td>1</td>".
+    """
+    caption = f'<caption style="text-align:left;white-space:nowrap">{escape(title)}</caption>' if title else ""
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f'<table style="text-align:left">{caption}{body}</table>'
 
 
 def quantity_text(value: float, unit: str, digits: int = 4) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed
 from ecc.trajectory import SERIES, Trajectory
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def overshoot(signal: ArrayLike, final: float) -> float:
     return float(max(0.0, beyond))
 
 
-@dataclass(frozen=True)
-class Decay:
+@dataclass(frozen=True, repr=False)
+class Decay(Displayed):
     """The slowest mode of a signal, exp(`rate` t) cos(`frequency` t + phase).
 
     `rate` [1/s], negative where it decays; `frequency` [rad/s], 0 for a mode that does not oscillate. `share` is the
@@ -109,6 +110,7 @@ class Decay:
     rate: float
     frequency: float
     share: float
+    _units = {"rate": "1/s", "frequency": "rad/s"}
 
     @property
     def period(self) -> float:
@@ -169,8 +171,8 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
     return Decay(float(slowest.real), abs(float(slowest.imag)), float(np.sqrt(np.mean(left * left) / np.mean(z * z))))
 
 
-@dataclass(frozen=True)
-class LimitCycle:
+@dataclass(frozen=True, repr=False)
+class LimitCycle(Displayed):
     """A cycle that a signal stays on.
 
     `period` [s] and `amplitude` (half of the way from trough to peak), means over `cycles` whole cycles about `level`;
@@ -185,6 +187,7 @@ class LimitCycle:
     cycles: int
     spread: float
     multiplier: float
+    _units = {"period": "s"}
 
 
 def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> LimitCycle | None:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import ConstantRate, Protocol, all_protocols
-from ecc.models.base import settings
+from ecc.models.base import label, settings
 from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
 from ecc.network import Flow, Network, from_table, to_table
@@ -27,8 +28,8 @@ from ecc.workload import KINDS, Tmix, Workload
 __all__ = ["Scenario", "notes_at_end"]
 
 
-@dataclass(frozen=True)
-class Scenario:
+@dataclass(frozen=True, repr=False)
+class Scenario(Displayed):
     """What is run.
 
     Parameters
@@ -81,6 +82,23 @@ class Scenario:
             links = check_assignment(self.network, np.asarray(self.assignment))
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
+
+    def _title(self) -> str:
+        return f"Scenario: {_in_short(self.protocol)}, {quantity_text(self.duration, 's')}"
+
+    def _rows(self) -> Rows:
+        rows = [("network", self.network.summary())]
+        if self.workload is not None:
+            counts = [(name, len(getattr(self.workload, name))) for name in KINDS]
+            rows.append(("workload", ", ".join(f"{count} {name}" for name, count in counts if count) or "none"))
+        if self.impairments:
+            rows.append(("impairments", value_text(tuple(map(str, self.impairments)))))
+        if self.assignment is not None:
+            rows.append(("assignment", f"links {value_text(self.assignment)}"))
+        rows.append(("phases", value_text(self.phases)))
+        if self.intervals is not None:
+            rows.append(("intervals", value_text(self.intervals, "s")))
+        return [*rows, ("header bytes", "counted" if self.header_bytes else "not counted"), ("seed", str(self.seed))]
 
     def _check_workload(self) -> None:
         if self.workload is None:
@@ -249,6 +267,13 @@ class Scenario:
             impairments=[impairment_from_table(one, f"impairments[{i}]") for i, one in enumerate(impairments)],
             **{key: data[key] for key in ("assignment", "phases", "intervals", "header_bytes") if key in data},
         )
+
+
+def _in_short(protocol: Any) -> str:
+    """A protocol, or those of a mix, each once."""
+    if not isinstance(protocol, Mix):
+        return label(protocol)
+    return " and ".join(dict.fromkeys(label(one) for one in protocol.flows.values()))
 
 
 def _workload(table: Any) -> Workload:

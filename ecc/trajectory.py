@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.display import first_notes
 from ecc.errors import EccError
 from ecc.files import replacing
 from ecc.quantity import as_size
@@ -297,10 +298,11 @@ class Trajectory:
         end = float(self.data["time"][-1]) if sizes["time"] else 0.0
         what = f"{about.get('protocol', '')} ({about.get('engine', '')}) to {end:g} s, {sizes['time']} samples"
         counts = "".join(f", {name}s: {sizes[name]}" for name in ("flow", "link") if name in sizes)
-        return "\n".join([f"<Trajectory {what}{counts}, {self.stopped}>", *(f"note: {note}" for note in self.notes)])
+        notes = (f"note: {note}" for note in first_notes(self.notes))
+        return "\n".join([f"<Trajectory {what}{counts}, {self.stopped}>", *notes])
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
         return notes + str(self.data._repr_html_())
 
 

@@ -150,7 +150,9 @@ def ensemble(
     import xarray as xr
 
     if not isinstance(scenario, Scenario) or not isinstance(scenario.protocol, Protocol):
-        raise ValueError(f"scenario must be a Scenario of one Protocol, got {scenario!r}")
+        raise ValueError(
+            f"scenario must be a Scenario of one Protocol, got {getattr(scenario, 'protocol', scenario)!r}"
+        )
     parameters = [field.name for field in fields(scenario.protocol)]
     parts = [field.name for field in fields(scenario)]
     for name in over:

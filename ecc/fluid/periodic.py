@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.fluid.dde import DdeSolution
 from ecc.measures import limit_cycle
@@ -31,8 +32,8 @@ FloatArray = NDArray[np.float64]
 _ITERATIONS = 30
 
 
-@dataclass(frozen=True)
-class PeriodicOrbit:
+@dataclass(frozen=True, repr=False)
+class PeriodicOrbit(Displayed):
     """A periodic solution: `period` [s], `t` (n_points,) from 0 to the period and `y` (n, n_points) there.
 
     `amplitude` (n,) is half of the way from trough to peak. `multipliers`: Floquet multipliers, the largest first, one
@@ -44,6 +45,7 @@ class PeriodicOrbit:
     t: FloatArray
     y: FloatArray
     multipliers: NDArray[np.complex128]
+    _units = {"period": "s"}
 
     @property
     def amplitude(self) -> FloatArray:

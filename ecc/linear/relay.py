@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 
 __all__ = ["Oscillation", "relay_oscillation"]
 
 
-@dataclass(frozen=True)
-class Oscillation:
+@dataclass(frozen=True, repr=False)
+class Oscillation(Displayed):
     """`amplitude` of the signal that the relay hears, and `frequency` [rad/s]."""
 
     amplitude: float
     frequency: float
+    _units = {"frequency": "rad/s"}
+
+    def _title(self) -> str:
+        return "Oscillation of a relay"
 
 
 def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: ArrayLike) -> Oscillation:

@@ -65,6 +65,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.display import Displayed, Rows, value_text
 from ecc.network import Network
 from ecc.quantity import as_number
 
@@ -76,8 +77,8 @@ TRANSPORTS = (None, "newreno", "sack")
 Hook = Callable[[Any, Any, Any, Any], None]
 
 
-@dataclass(frozen=True)
-class Equilibrium:
+@dataclass(frozen=True, repr=False)
+class Equilibrium(Displayed):
     """A stationary point: `rates` (n_flows,) [bit/s], `fair_rate` (n_links,), `bottleneck` (n_flows,).
 
     `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
@@ -90,6 +91,15 @@ class Equilibrium:
     fair_rate: NDArray[np.float64]
     bottleneck: NDArray[np.int64]
     queue: NDArray[np.float64] | None = None
+
+    def _rows(self) -> Rows:
+        paths = bool(np.all(self.bottleneck < 0))
+        return [
+            ("rate of each flow", value_text(self.rates, "bit/s")),
+            ("announced by each link", value_text(tuple(float(f"{R:.6g}") for R in self.fair_rate))),
+            ("bottleneck of each flow", "feedback is summed over the path" if paths else value_text(self.bottleneck)),
+            ("queue of each link", "empty" if self.queue is None else value_text(self.queue, "bit")),
+        ]
 
 
 @dataclass(frozen=True)
@@ -348,3 +358,16 @@ def settings(protocol: Protocol) -> dict[str, Any]:
         protocol : Protocol.
     """
     return {f.name: getattr(protocol, f.name) for f in fields(protocol) if getattr(protocol, f.name) != f.default}
+
+
+def label(protocol: Protocol, *names: str) -> str:
+    """Return a protocol in short: its name, some parameters, and all that differ from their defaults.
+
+    Parameters
+        protocol : Protocol. names : parameters that are shown in any case.
+    """
+    shown = {name: getattr(protocol, name) for name in names} | settings(protocol)
+    inside = ", ".join(
+        f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in shown.items()
+    )
+    return f"{type(protocol).__name__}({inside})" if inside else type(protocol).__name__

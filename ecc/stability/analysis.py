@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ecc.closed_loop import linearize
-from ecc.display import Displayed, Rows, frequency_text, html_table, quantity_text
+from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
 from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
-from ecc.models.base import Bound, Protocol, settings
+from ecc.models.base import Bound, Protocol, label
 from ecc.network import Network
 from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.gains import critical_gain, gain_names
@@ -39,7 +39,8 @@ class StableInterval(Displayed):
             stable and unstable; None where the end is 0 or inf, or that is not proven.
         lower_frequency, upper_frequency : of the oscillation that begins there, rad/s or rad/step; nan where none does.
         ranges : all intervals of stable values up to `complete_to`, beyond which the search did not go.
-        sampled, dt : whether frequencies are in rad/step, and the length of a step [s], or None.
+        sampled, dt : whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or
+            differs between `value` and the ends.
         notes : of `ecc.stability.critical_gain`.
     """
 
@@ -128,6 +129,8 @@ def stable_interval(
             proof = loss.certified if end == loss.value else _beside(family, end, inward)
         ends.append((frequencies.get(end, nan), proof))
     sampled, dt = present._step
+    if any(family(end)._step[1] != dt for end in (low, high) if end in frequencies):
+        dt = None  # a control interval: steps differ in length
     return StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
         ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
@@ -210,7 +213,7 @@ class ModelAnalysis(Displayed):
                 ("phase margin", self.margins.phase_text()),
                 ("delay margin", self.margins.delay_text()),
             ]
-        return rows
+        return [(name, text) for name, text in rows if text]
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,13 +250,8 @@ class Analysis(Displayed):
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
     def _title(self) -> str:
-        name = type(self.protocol).__name__
-        shown = {self.parameter: getattr(self.protocol, self.parameter)} if self.parameter else {}
-        shown |= settings(self.protocol)
-        inside = ", ".join(
-            f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in shown.items()
-        )
-        return f"{name}({inside}) on {self.network.summary()}" if inside else f"{name} on {self.network.summary()}"
+        name = label(self.protocol, *([self.parameter] if self.parameter else []))
+        return f"{name} on {self.network.summary()}"
 
     def _models(self) -> list[tuple[str, ...]]:
         """Rows of a name and a cell for each model, the first naming the models; rows that are empty are left out."""
@@ -308,12 +306,8 @@ class Analysis(Displayed):
     def _repr_html_(self) -> str:
         from html import escape
 
-        cells = "".join(
-            "<tr>" + "".join(f'<td style="text-align:left">{escape(cell.strip())}</td>' for cell in row) + "</tr>"
-            for row in self._models()
-        )
-        models = f"<table>{cells}</table>" if cells else ""
-        return html_table(self._title(), []) + models + html_table("", [*self._rest(), *self._noted()])
+        models = ([f"<td>{escape(cell.strip())}</td>" for cell in row] for row in self._models())
+        return grid_html(self._title(), models) + html_table("", [*self._rest(), *self._noted()])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, as `ecc stability --json` prints it."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.allocation import water_filling
+from ecc.display import Displayed, Rows, value_text
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.equilibria import check_assignment
 from ecc.models.jet import gradient
@@ -26,12 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["BottleneckAssignment", "bottleneck_assignment", "water_filled"]
 
 
-@dataclass(frozen=True, eq=False)
-class BottleneckAssignment:
+@dataclass(frozen=True, eq=False, repr=False)
+class BottleneckAssignment(Displayed):
     """A network with the link that each flow follows: `links`, shape (n_flows,)."""
 
     network: Network
     links: NDArray[np.int64]
+
+    def _rows(self) -> Rows:
+        cycle = "none" if self.cycle is None else f"links {value_text(self.cycle)}"
+        return [
+            ("network", self.network.summary()),
+            ("link of each flow", value_text(self.links)),
+            ("consistent", value_text(self.is_consistent)),
+            ("cycle", cycle),
+        ]
 
     @cached_property
     def cycle(self) -> list[int] | None:

@@ -26,6 +26,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.empty_queue import empty_queue_boundary
 
@@ -39,8 +40,8 @@ _MARGIN = 2e-3  # of P and b: bounds on X hold within it, radii must stay below 
 _SIZE = -0.1  # of int_0^1 phi x(phi)
 
 
-@dataclass(frozen=True)
-class EmptyQueueCycle:
+@dataclass(frozen=True, repr=False)
+class EmptyQueueCycle(Displayed):
     """A proven periodic motion: at some `beta` between these two, of this `period` and `busy` time [mean RTTs].
 
     There motions do not all die out: the switched loop is not asymptotically stable at that beta.
@@ -50,6 +51,7 @@ class EmptyQueueCycle:
     beta: tuple[float, float]
     period: tuple[float, float]
     busy: tuple[float, float]
+    _units = {"period": "mean RTTs", "busy": "mean RTTs"}
 
 
 class _StepResponse:

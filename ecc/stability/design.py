@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, minimize
 
 from ecc.closed_loop import law_arguments, linearize
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
 from ecc.linear.rootfinding import newton, starts
@@ -39,8 +40,8 @@ _FREQUENCIES = 300
 _FLOWS = 20  # of the mixes that are tried one by one
 
 
-@dataclass(frozen=True)
-class Design:
+@dataclass(frozen=True, repr=False)
+class Design(Displayed):
     """A protocol with the gains that a search found fastest.
 
     Fields
@@ -57,10 +58,11 @@ class Design:
     before: float
     margins: tuple[Margins, ...]
     proofs: tuple[Certificate, ...]
+    _units = {"decay": "1/s", "before": "1/s"}
 
 
-@dataclass(frozen=True)
-class LeastDecay:
+@dataclass(frozen=True, repr=False)
+class LeastDecay(Displayed):
     """The least decay over all RTT mixes in a range, from both sides.
 
     Fields
@@ -72,6 +74,7 @@ class LeastDecay:
     value: float
     found: float
     rtts: tuple[float, ...]
+    _units = {"value": "1/s", "found": "1/s", "rtts": "s"}
 
 
 def _step(system: DelaySystem | SampledSystem) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecc.closed_loop import law_arguments, linearize
+from ecc.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem, first_loss
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -16,8 +17,8 @@ from ecc.network import Network
 __all__ = ["RttMargin", "rtt_margin"]
 
 
-@dataclass(frozen=True)
-class RttMargin:
+@dataclass(frozen=True, repr=False)
+class RttMargin(Displayed):
     """The critical ratio of a router's RTT estimate to the true one.
 
     Fields

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import law_arguments, linearize, steps_of
+from ecc.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
 from ecc.models.base import Protocol
 from ecc.models.jet import gradient, taylor
@@ -41,8 +42,8 @@ Mode = tuple[Complex, complex]  # a motion v exp(s t): v, s
 _STEP = 1e-5  # relative, of the difference by which roots are differentiated
 
 
-@dataclass(frozen=True)
-class Hopf:
+@dataclass(frozen=True, repr=False)
+class Hopf(Displayed):
     """How an oscillation begins at a critical gain.
 
     Fields
@@ -52,6 +53,7 @@ class Hopf:
             Negative: supercritical, a small stable cycle above `value`. Positive: subcritical, a small unstable cycle
             below it, beyond which motions grow although the equilibrium is stable.
         turn, detuning : what the gain and the amplitude do to the frequency, likewise.
+        parameter : name of the gain. sampled, dt : whether times are in steps, and the length of a step [s], or None.
     """
 
     value: float
@@ -60,6 +62,28 @@ class Hopf:
     lyapunov: float
     turn: float
     detuning: float
+    parameter: str = "gain"
+    sampled: bool = False
+    dt: float | None = None
+
+    def _title(self) -> str:
+        kind = (
+            "Supercritical Hopf bifurcation: a small stable cycle above the limit"
+            if self.is_supercritical
+            else "Subcritical Hopf bifurcation: a small unstable cycle below the limit"
+        )
+        return kind
+
+    def _rows(self) -> Rows:
+        unit = "1/step" if self.sampled else "1/s"
+        return [
+            (f"critical {self.parameter}", f"{self.value:.9g}"),
+            ("frequency", frequency_text(self.frequency, self.sampled, self.dt)),
+            (f"growth rate per unit of {self.parameter}", f"{self.speed:.4g} {unit}"),
+            ("growth rate per squared amplitude (Lyapunov coefficient)", f"{self.lyapunov:.4g} {unit}"),
+            (f"frequency per unit of {self.parameter}", f"{self.turn:.4g} rad{unit[1:]}"),
+            ("frequency per squared amplitude", f"{self.detuning:.4g} rad{unit[1:]}"),
+        ]
 
     @property
     def is_supercritical(self) -> bool:
@@ -145,7 +169,7 @@ def hopf(
     step = _STEP * loss.value
     change = loop(loss.value + step).characteristic(1j * w) - loop(loss.value - step).characteristic(1j * w)
     speed = -complex(p @ change @ q) / (2.0 * step)
-    return Hopf(loss.value, w, speed.real, c.real, speed.imag, c.imag)
+    return Hopf(loss.value, w, speed.real, c.real, speed.imag, c.imag, parameter, loss.sampled, loss.dt)
 
 
 class _Loop:

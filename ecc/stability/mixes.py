@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from ecc.closed_loop import law_arguments, linearize
+from ecc.display import Displayed
 from ecc.linear import Loss
 from ecc.models.base import Protocol
 from ecc.models.rcp import RCP
@@ -58,8 +59,8 @@ _GAINS = 30  # below that of equal RTTs, looked at for the first that some mix c
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 
 
-@dataclass(frozen=True)
-class WorstMix:
+@dataclass(frozen=True, repr=False)
+class WorstMix(Displayed):
     """The least critical gain over all RTT mixes of one mean, and the mix that has it.
 
     Fields
@@ -76,6 +77,7 @@ class WorstMix:
     frequency: float
     rtts: tuple[float, float]
     share: float
+    _units = {"rtts": "s"}
 
 
 def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import linearize
+from ecc.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -37,8 +38,8 @@ __all__ = ["LinkAlone", "links_alone", "mean_rtts"]
 _GAINS = ("alpha", "alpha1", "alpha2", "beta")
 
 
-@dataclass(frozen=True)
-class LinkAlone:
+@dataclass(frozen=True, repr=False)
+class LinkAlone(Displayed):
     """A bottleneck of a network with its followers: the loop of `protocol` on `network`, a dumbbell.
 
     Fields
@@ -52,6 +53,7 @@ class LinkAlone:
     mean_rtt: float
     protocol: Protocol
     network: Network
+    _units = {"mean_rtt": "s"}
 
     @property
     def gains(self) -> dict[str, float]:

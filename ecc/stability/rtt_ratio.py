@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, root
 
 from ecc.closed_loop import linearize
+from ecc.display import Displayed
 from ecc.models.xcp import XCP
 from ecc.network import Network
 
@@ -54,8 +55,8 @@ _RTTS = 240  # of the linear program, and ten more a radian
 _SMALLEST, _MOST = 1e-6, 20_000  # relative width of a box of frequencies, and boxes, after which a proof is given up
 
 
-@dataclass(frozen=True)
-class RttRatio:
+@dataclass(frozen=True, repr=False)
+class RttRatio(Displayed):
     """The largest RTT over the mean RTT at which the first distribution of RTTs is lost.
 
     Fields
@@ -67,6 +68,7 @@ class RttRatio:
     value: float
     frequency: float
     share: float
+    _units = {"frequency": "rad/mean RTT"}
 
 
 def _gains(protocol: XCP) -> tuple[float, float, float]:

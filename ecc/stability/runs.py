@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet
+from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -21,8 +22,8 @@ __all__ = ["MeasuredBoundary", "PushedRun", "measured_boundary", "pushed_run"]
 _ENGINES = {"packet": packet, "fluid": fluid}
 
 
-@dataclass(frozen=True)
-class PushedRun:
+@dataclass(frozen=True, repr=False)
+class PushedRun(Displayed):
     """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of arrivals at `link` over `time` [s]."""
 
     verdict: RunVerdict
@@ -76,8 +77,8 @@ def pushed_run(
     return PushedRun(verdict, time, deviation, link, run)
 
 
-@dataclass(frozen=True)
-class MeasuredBoundary:
+@dataclass(frozen=True, repr=False)
+class MeasuredBoundary(Displayed):
     """A gain at which the measured growth rate passes through zero.
 
     `value` with standard error `error`; `gains` and `growth_rates` [1/s] of the runs that bracket it.
@@ -88,6 +89,7 @@ class MeasuredBoundary:
     gains: NDArray[np.float64]
     growth_rates: NDArray[np.float64]
     errors: NDArray[np.float64]
+    _units = {"growth_rates": "1/s", "errors": "1/s"}
 
 
 def measured_boundary(

@@ -20,6 +20,7 @@ from scipy.optimize import differential_evolution
 from scipy.special import lambertw
 
 from ecc.closed_loop import linearize
+from ecc.display import Displayed
 from ecc.linear import Loss, first_loss
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
 from ecc.models.base import Protocol
@@ -99,8 +100,8 @@ class Theorem:
         return Case(protocol, network, bound, found, proof)
 
 
-@dataclass(frozen=True)
-class Case:
+@dataclass(frozen=True, repr=False)
+class Case(Displayed):
     """A loop beside a theorem: its `bound`, its critical gain `found`, and `proof` = (gain, stable there) if asked for.
 
     The gain of the proof lies between the two where stability is lost below the bound, and just below the bound else.
@@ -123,8 +124,8 @@ class Case:
         return self.ratio < 1.0 - TOLERANCE and (self.proof is None or self.proof[1] is False)
 
 
-@dataclass(frozen=True)
-class Search:
+@dataclass(frozen=True, repr=False)
+class Search(Displayed):
     """The loops with the least and the largest critical gain / bound that a search found, in how many loops."""
 
     theorem: Theorem

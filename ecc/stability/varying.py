@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.closed_loop import linearize, linearize_laws, steps_of
+from ecc.display import Displayed
 from ecc.errors import LinearizationError
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -65,8 +66,8 @@ _PRECISION = 256  # bits
 _SQUARINGS = 24
 
 
-@dataclass(frozen=True)
-class Growth:
+@dataclass(frozen=True, repr=False)
+class Growth(Displayed):
     """Growth in a step, in the mean over a period: `value`; `proven`: True if it is proven to exceed 1."""
 
     value: float

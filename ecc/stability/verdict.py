@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed
+
 __all__ = ["RunVerdict", "judge"]
 
 
-@dataclass(frozen=True)
-class RunVerdict:
+@dataclass(frozen=True, repr=False)
+class RunVerdict(Displayed):
     """What a run says: `status` is "stable", "unstable" or "undecided".
 
     `growth_rate` [1/s] of the envelope with its standard error `error`, fitted over the windows that end at `time` [s]
@@ -23,6 +25,10 @@ class RunVerdict:
     error: float
     time: NDArray[np.float64]
     amplitude: NDArray[np.float64]
+    _units = {"growth_rate": "1/s", "error": "1/s", "time": "s"}
+
+    def _title(self) -> str:
+        return f"Verdict on a run: {self.status}"
 
 
 def judge(

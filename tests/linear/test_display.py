@@ -44,7 +44,7 @@ def test_a_stability_limit_says_what_it_is_in_a_few_lines():
     assert rows["certified"].startswith("stable at 1.5707963") and ", unstable at 1.5707963" in rows["certified"]
     assert rows["crossings"] == f"{len(limit.crossings)} up to {limit.complete_to:.4g}"
     assert repr(limit).startswith("Stability limit\n") and repr(limit).count("\n") < 8
-    assert "<caption>Stability limit</caption>" in limit._repr_html_()
+    assert ">Stability limit</caption>" in limit._repr_html_()
     never = first_loss(lambda k: DelaySystem([-k], [0.0]), maximum=9.0)
     assert rows_of(never)["value"] == "none up to 9"
     sampled = first_loss(lambda k: SampledSystem([1.0, -k], [0, 9], dt=0.01))
@@ -66,10 +66,10 @@ def test_a_frequency_response_is_in_rad_per_second_where_the_step_is_known():
 @pytest.mark.parametrize(
     ("result", "shown"),
     [
-        (certify(LOOP), ["<caption>Certificate</caption>", "<th>at most</th><td>0</td>", "python-flint"]),
+        (certify(LOOP), [">Certificate</caption>", "<th>at most</th><td>0</td>", "python-flint"]),
         (
             characteristic_loci(LOOP, [0.5, 1.0]),
-            ["<caption>Loci</caption>", "array of shape (2, 1)", "<th>encirclements</th><td>0</td>"],
+            [">Loci</caption>", "array of shape (2, 1)", "<th>encirclements</th><td>0</td>"],
         ),
     ],
 )

@@ -150,6 +150,27 @@ def test_ends_above_zero_are_certified_too():
     assert "lower end, proven" in repr(found) and "oscillation  5.087 rad/s" in repr(found)
 
 
+def test_a_parameter_that_sets_the_length_of_steps_has_its_frequencies_in_steps():
+    found = stable_interval(ecc.models.QIRCP(alpha=1.2), ONE, "interval", "hybrid", certify=False)
+    assert found.sampled and found.dt is None and found.upper < 1.0
+    assert (
+        found.upper_frequency == found.upper_frequency
+        and "rad/step" in repr(found)
+        and "rad/s" not in repr(found).replace("rad/step", "")
+    )
+
+
+def test_notebooks_get_the_table_and_all_that_is_said_of_it():
+    html = analyze(ecc.models.RCP(), ONE, times=["continuous"])._repr_html_()
+    for part in (
+        "RCP(alpha = 0.4) on a link of 100 Mb/s",
+        "<td>unstable *</td>",
+        "stable, proven below beta",
+        "note (cont",
+    ):
+        assert part in html
+
+
 def test_of_an_unstable_point_the_nearest_interval_is_given():
     found = stable_interval(ecc.models.QIRCP(alpha=2.0), ONE)
     assert not found.stable and found.upper == pytest.approx(pi / 2)
