@@ -293,6 +293,7 @@ def simulate(
     import warnings
 
     from ecc.claims.report import json_text
+    from ecc.native.stuck import ending_stuck_hooks
     from ecc.scenario import Scenario
 
     if out is not None and out.suffix not in _WRITERS:
@@ -303,7 +304,7 @@ def simulate(
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     case = Scenario.from_toml(scenario)
-    with _progress() as bar, warnings.catch_warnings():
+    with _progress() as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
         warnings.simplefilter("ignore")  # `stopped` says the same
         task = bar.add_task(f"{engine} run", total=1.0)
         options: dict[str, Any] = {"sample": _value(sample), **({"flows_to": flows_to} if flows_to else {})}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Stats,
         addresses,
         bin_edges,
+        inside,
         new_flows,
         new_links,
         new_transfers,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
     "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
-    "new_transfers", "picoseconds",
+    "new_transfers", "picoseconds", "inside",
 ]  # fmt: skip
 
 

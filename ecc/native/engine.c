@@ -410,7 +410,8 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     if (until < self->now) {
         until = self->now; /* time does not go back */
     }
-    self->last_event = limited ? self->n_events + max_events : INT64_MAX;
+    atomic_store_explicit(
+        &self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
     limit = self->next_sample < until ? self->next_sample : until;
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_links(self);
@@ -438,7 +439,7 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
             self->stop = next >= ECC_NEVER ? ECC_STOP_IDLE : ECC_STOP_UNTIL;
             break;
         }
-        if (self->n_events >= self->last_event) {
+        if (self->n_events >= atomic_load_explicit(&self->last_event, memory_order_relaxed)) {
             self->stop = ECC_STOP_MAX_EVENTS;
             break;
         }
@@ -455,6 +456,12 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     }
     assert(ret != 0 || ecc_engine_verify(self) == 0);
     return ret;
+}
+
+void
+ecc_engine_stop(ecc_engine_t *self)
+{
+    atomic_store_explicit(&self->last_event, 0, memory_order_relaxed);
 }
 
 /* ---- results ---- */

@@ -497,6 +497,12 @@ void ecc_engine_free(ecc_engine_t *self);
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
 
 /*
+ * Ends a call of ecc_engine_advance in another thread after the event that it is at, as if max_events were reached. Alone of
+ * all functions it may be called meanwhile; a call may be missed, and can be repeated.
+ */
+void ecc_engine_stop(ecc_engine_t *self);
+
+/*
  * Hands over n transfers, which are copied: none may start before the present or before the one before it. more = 0: they
  * are the last; those that follow come in the same call. An engine with templates stops (ECC_STOP_TRANSFERS) whenever it has none left and more may come. 0 or a
  * code, and then none was taken; the report has the number of the one that is wrong.

@@ -8,6 +8,7 @@ exactly, at the top of engine.h.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
     "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
-    "new_transfers", "picoseconds",
+    "new_transfers", "picoseconds", "inside",
 ]  # fmt: skip
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
@@ -306,14 +307,23 @@ class Engine:
             NativeError: a hook failed or left a bad value, or no memory; says which, where and when.
         Notes: other Python threads run meanwhile.
         """
-        began = time.thread_time()
+        began, thread = time.thread_time(), threading.get_ident()
+        _inside[thread] = self, time.monotonic()
         code = lib.ecc_engine_advance(self._engine, int(picoseconds(until)), -1 if max_events is None else max_events)
+        del _inside[thread]
         self._cpu_seconds += time.thread_time() - began
         stats = self.stats
         self.now = stats.now
         if code != 0:
             raise self._reported()
         return stats.stop
+
+    def stop(self) -> None:
+        """Let a call of `advance` in another thread end after the event that it is at, as if it had reached max_events.
+
+        Notes: a call may be missed, and can be repeated.
+        """
+        lib.ecc_engine_stop(self._engine)
 
     @guarded
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
@@ -480,6 +490,20 @@ class Engine:
         code = lib.ecc_engine_verify(self._engine)
         if code != 0:
             raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
+
+
+_inside: dict[int, tuple[Engine, float]] = {}
+"""Threads that are in a call of `advance` -> whose, and when it began, `time.monotonic()`."""
+
+
+def inside(thread: int) -> tuple[Engine | None, float]:
+    """Return the engine in whose `advance` a thread is, or None, and for how long this call has taken [s].
+
+    Parameters
+        thread : int, its `threading.get_ident()`.
+    """
+    engine, began = _inside.get(thread, (None, 0.0))
+    return engine, 0.0 if engine is None else time.monotonic() - began
 
 
 def _check(name: str, array: NDArray[Any], dtype: np.dtype[np.void]) -> None:

@@ -191,7 +191,8 @@ go_on(ecc_engine_t *self, uint32_t index)
             return 0;
         }
         ecc_calendar_cancel(&self->fast, send_node);
-        self->last_event--;
+        atomic_store_explicit(&self->last_event,
+            atomic_load_explicit(&self->last_event, memory_order_relaxed) - 1, memory_order_relaxed);
         ret = emit(self, index, segment);
         if (ret != 0) {
             return ret;

@@ -3,6 +3,8 @@
 
 /* What an engine holds, shared by the files of the engine. */
 
+#include <stdatomic.h>
+
 #include "calendar.h"
 #include "engine.h"
 #include "errors.h"
@@ -304,7 +306,7 @@ struct ecc_engine {
     size_t header_size;
     uint64_t digest;
     int64_t n_events;
-    int64_t last_event; /* of this slice; packets sent by GO bring it nearer */
+    _Atomic int64_t last_event; /* of this slice; packets sent by GO bring it nearer */
     int64_t n_received;
     ecc_link_env_t link_env;
     ecc_flow_env_t flow_env;

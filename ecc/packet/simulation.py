@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,8 +55,9 @@ _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str,
     ),
 }
 """Hooks of links and of flows, what they see, and the fields of it that the engine reads back."""
-SLICE = 1_000_000
-"""Events between looks at the clock and at Ctrl-C; slices never change the result."""
+SLICE, TURN = 1_000_000, 0.1
+"""Events between looks at the clock and at Ctrl-C, at most, and how long they shall take [s]; slices never change the
+result."""
 CHUNK = 1_000
 """Transfers that are drawn ahead of their starts, at least; nor do these."""
 
@@ -171,6 +173,7 @@ class Run:
         self._has_file = file is not None
         self._arriving = self._chunks()
         self._handed = 0
+        self._events = 100
         self._closed = False
 
     # ---- going on ----------------------------------------------------------------------------------------
@@ -228,10 +231,14 @@ class Run:
         """Run up to a time; False: canceled or interrupted on the way."""
         if self.stopped != "paused":
             return False
-        events = min(SLICE, ROOM) if self._captures else SLICE
+        most = min(SLICE, ROOM) if self._captures else SLICE
         while True:
-            reason = self._engine.advance(until, events)
+            begin = time.perf_counter()
+            reason = self._engine.advance(until, min(self._events, most))
+            taken = time.perf_counter() - begin
             self._take_all()
+            if reason == "max_events":  # hooks may take their time
+                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
             if reason == "transfers":
                 self._hand_over()
             elif progress is not None:

@@ -1,6 +1,8 @@
 /* Engines in threads: they share nothing, so that each has the result that it has alone. For ThreadSanitizer above all. */
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "check.h"
@@ -136,6 +138,7 @@ engines_in_threads_share_nothing(void)
 typedef struct {
     pthread_mutex_t lock;
     ecc_engine_t *engine;
+    atomic_bool is_over;
 } shared_t;
 
 /* One slice after the other, each by whoever comes. */
@@ -176,9 +179,39 @@ an_engine_may_go_from_thread_to_thread(void)
     ecc_engine_free(shared.engine);
 }
 
+/* Asks for an end until there is one. */
+static void *
+stop(void *context)
+{
+    shared_t *shared = context;
+
+    while (!atomic_load(&shared->is_over)) {
+        ecc_engine_stop(shared->engine);
+    }
+    return NULL;
+}
+
+static void
+another_thread_may_stop_a_call(void)
+{
+    static work_t work;
+    shared_t shared = { .engine = new_engine(&work) };
+    pthread_t thread;
+    ecc_stats_t stats;
+
+    CHECK_EQUAL(pthread_create(&thread, NULL, stop, &shared), 0);
+    CHECK_EQUAL(ecc_engine_advance(shared.engine, ECC_NEVER - 1, -1), 0); /* 46 days, without that */
+    ecc_engine_stats(shared.engine, &stats);
+    CHECK_EQUAL(stats.stop, ECC_STOP_MAX_EVENTS);
+    atomic_store(&shared.is_over, true);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    ecc_engine_free(shared.engine);
+}
+
 int
 main(void)
 {
+    another_thread_may_stop_a_call();
     engines_in_threads_share_nothing();
     an_engine_may_go_from_thread_to_thread();
     return 0;
