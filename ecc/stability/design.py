@@ -63,10 +63,10 @@ class Design(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class LeastDecay(Displayed):
-    """The least decay over all RTT mixes in a range, from both sides.
+    """The least decay over all RTT mixes in a range: two estimates, neither a proven bound.
 
     Fields
-        value : what every mix has [1/s], by the hull of the range on a grid.
+        value : by the hull of a grid of RTTs, on a grid of frequencies [1/s].
         found : that of the worst mix found [1/s], a mix of up to three RTTs.
         rtts : of its twenty flows [s].
     """
@@ -234,8 +234,8 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         LeastDecay; both below 0 where some mix is unstable.
     Raises
         ValueError: a range that is none; a router that scales by the largest RTT.
-    Notes: the hull is that of 25 RTTs, looked at on 300 frequencies, so `value` is a little high, by a few thousandths;
-        `found` is a mix that has no more. Their difference says how far. Cost: 10 s.
+    Notes: nothing here is proven. The hull is that of 25 RTTs, looked at on 300 frequencies, so `value` is a little
+        high, by a few thousandths where it was compared; `found` is higher, or the same. Cost: 10 s.
     Example
         >>> from ecc.models import QIRCP
         >>> least_decay(QIRCP(alpha=0.3), 0.05, 0.1).found > 2.0

@@ -38,7 +38,8 @@ def critical_gain(
         protocol : Protocol. network : Network.
         parameter : name of a numeric parameter; "alpha" of PIQI-RCP moves alpha1 and alpha2 where these are None.
         time : "continuous", "discrete" or "hybrid", as in linearize.
-        certify : also prove, by ball arithmetic, a stable value below and an unstable one above.
+        certify : also prove stability up to just below the value, and instability just above it (`first_loss` has what
+            that takes of a parameter in which the models are not affine).
         maximum : float. Look no further than this.
         options : for linearize (assignment, approximation, mean_rtt, phases).
     Returns
