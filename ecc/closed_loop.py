@@ -69,7 +69,7 @@ _TAKEN = Taken(
         "router_law": ("R", *_MEASURED), "announce_law": ("R", *_MEASURED),
         "source_law": ("x", "x_rtt", "R", "R_prev", "D", "T", "p"),
     },
-    {"combine": None, "scaling_rtt": None},
+    {"combine": None, "scaling_rtt": None, "scaling_rtt_limit": None},
     {
         # who follows whom is given; what waits nowhere is as old at a departure; the mean RTT is that of the flows
         "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "", "sampled": "",
@@ -212,13 +212,14 @@ def linearize_laws(
         if mean_rtt is not None:
             d = float(np.asarray(mean_rtt, dtype=float)[link])
         else:
-            d = float(rtts[through].max() if protocol.scaling_rtt == "max" else rtts[through].mean())
+            counted = np.minimum(rtts[through], protocol.scaling_rtt_limit)
+            d = float(counted.max() if protocol.scaling_rtt == "max" else counted.mean())
             if (
                 protocol.scaling_rtt == "mean"
                 and protocol.rtt_weights == "rates"
                 and "d" in law_arguments(protocol.router_law)
             ):
-                by_packet = float(np.average(rtts[through], weights=point.rates[through]))
+                by_packet = float(np.average(counted, weights=point.rates[through]))
                 if d > 0.0 and abs(by_packet - d) > _ALIKE * d:
                     averages.append((
                         abs(log(by_packet / d)),

@@ -83,6 +83,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "interval_law": [staticmethod(interval_law)],
     "queue_interval_law": [staticmethod(queue_interval_law)],
     "scaling_rtt": ["max"],
+    "scaling_rtt_limit": [0.02],
     "rtt_weights": ["flows", "rates"],
     "router_clock": ["rtt", "interval"],
     "source_clock": ["ack", "rtt", "always"],

@@ -229,10 +229,10 @@ def open_proofs(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if all(proofs) and every.holds else Verdict.CONDITIONAL,
-        f"Proven for every mix of RTTs: RCP, beta = sqrt(2) alpha^2 up to alpha = {low - 5e-7:.6f}; its region of equal "
-        f"RTTs drawn in by {DRAWN_IN[0][0]:g}; continuous PIQI-RCP with alpha <= {SAFE:g} and a mean RTT of 20 ms or "
-        "more; and, by hand, discrete PIQI-RCP with tau1 + tau2 <= 1 and alpha <= 1/2, the gains of THESIS IV.E among "
-        f"them. XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
+        f"Proven for every mix of RTTs: RCP, beta = sqrt(2) alpha^2 up to alpha = {low - 5e-7:.6f}; its region of "
+        f"equal RTTs drawn in by {DRAWN_IN[0][0]:g}; continuous PIQI-RCP with alpha <= {SAFE:g} and a mean RTT of 20 "
+        "ms or more; and, by hand, discrete PIQI-RCP with tau1 + tau2 <= 1 and alpha <= 1/2, the gains of THESIS IV.E "
+        f"among them. XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
         measures,
         [],
         [

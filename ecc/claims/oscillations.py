@@ -5,7 +5,7 @@ from __future__ import annotations
 from cmath import exp
 from collections.abc import Sequence
 from dataclasses import replace
-from math import cos, pi
+from math import ceil, cos, pi
 from typing import Any
 
 import numpy as np
@@ -218,8 +218,8 @@ def open_hopf(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if all(unstable) and parted[1] > 5.0 * parted[0] else Verdict.CONDITIONAL,
-        f"With equal RTTs it is for QI-RCP and Kelly's control, not for PIQI-RCP with RTTs of {1e3 * first:.0f} to "
-        f"{1e3 * last:.0f} ms: there an unstable cycle lies below the boundary, of "
+        f"With equal RTTs it is for QI-RCP and Kelly's control, not for PIQI-RCP with RTTs of {ceil(1e3 * first)} to "
+        f"{int(1e3 * last)} ms: there an unstable cycle lies below the boundary, of "
         f"{below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it for 100 ms. Larger ones grow into "
         f"a cycle of {parted[1]:.0%}, which packets keep at 0.9 of the boundary too, where small disturbances die out.",
         measures,

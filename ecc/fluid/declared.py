@@ -8,6 +8,9 @@ __all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS"
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
+_LIMITED = {
+    "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
+}
 _WINDOW = ("w", "m", "R", "D", "T", "since", "s", "p")
 _SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
@@ -26,6 +29,7 @@ EQUATIONS = Taken(
     {
         "interval_law": _ALL_THE_TIME,
         "queue_interval_law": _ALL_THE_TIME,
+        **_LIMITED,
     },
     without_memory=("y", "x", *_MEASURED),
     heeded={
@@ -50,6 +54,7 @@ RECURRENCE = Taken(
         "stamping": "",  # waits delay nothing here
         "sampled": "",  # as all are
         "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",
+        **_LIMITED,
         **dict.fromkeys(
             (
                 "windowed",
@@ -90,6 +95,7 @@ SAMPLED = Taken(
         "combine": None, "scaling_rtt": None, "source_clock": ("interval", "always"), "stamping": ("arrival",),
         "sampled": (True,), "opening_rate": None,
     },
+    _LIMITED,
 )  # fmt: skip
 """Of `ecc.fluid.sampled`."""
 
@@ -105,6 +111,7 @@ GRANTED = Taken(
         "scaling_rtt": None, "rtt_weights": ("flows",), "router_clock": ("rtt",), "source_clock": ("always",),
         "windowed": (True,),
     },
+    _LIMITED,
 )  # fmt: skip
 """Of `ecc.fluid.granted`."""
 

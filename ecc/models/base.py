@@ -60,6 +60,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -208,6 +209,11 @@ class Protocol(ABC):
     def scaling_rtt(self) -> str:
         """Which RTT the router law gets as `d`: "mean" or "max"."""
         return "mean"
+
+    @property
+    def scaling_rtt_limit(self) -> float:
+        """RTTs above this count as this in `d` [s]; inf: all count in full."""
+        return inf
 
     sampled: ClassVar[bool] = False
     """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid.sampled`)."""

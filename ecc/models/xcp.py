@@ -200,7 +200,7 @@ class XCP(Protocol):
             "gamma": self.gamma,
             "interval": self.interval,
             "use_max": float(self.rtt == "max"),
-            "rtt_limit": inf if self.rtt_limit is None else self.rtt_limit,
+            "rtt_limit": self.scaling_rtt_limit,
             "least_interval": self.least_interval,
             "largest_interval": inf if self.largest_interval is None else self.largest_interval,
             "initial": self.initial,
@@ -210,6 +210,10 @@ class XCP(Protocol):
     @property
     def scaling_rtt(self) -> str:
         return self.rtt
+
+    @property
+    def scaling_rtt_limit(self) -> float:
+        return inf if self.rtt_limit is None else self.rtt_limit
 
     # ---- hooks -------------------------------------------------------------------------------------------
 

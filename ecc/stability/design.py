@@ -245,6 +245,8 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         raise ValueError(f"range must be 0 < least_rtt < largest_rtt, got {least_rtt:g} and {largest_rtt:g} s")
     if protocol.scaling_rtt != "mean":
         raise ValueError(f"rtt must be 'mean' for all mixes, got {protocol.scaling_rtt!r}")
+    if protocol.scaling_rtt_limit < inf:
+        raise ValueError(f"RTTs must count in full for all mixes, got a limit of {protocol.scaling_rtt_limit:g} s")
     if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
         raise ValueError(f"gamma must be 0 for all mixes of {type(protocol).__name__}: see critical_rtt_ratio")
     rtts = np.linspace(least_rtt, largest_rtt, _RTTS)

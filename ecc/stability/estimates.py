@@ -59,7 +59,8 @@ def rtt_margin(
         return RttMargin(0.0, float("nan"), None)
     crosses, rtts = network.incidence, network.rtts
     taken = np.max if protocol.scaling_rtt == "max" else np.mean
-    own = np.array([taken(rtts[through]) if through.any() else 1.0 for through in crosses.T])
+    counted = np.minimum(rtts, protocol.scaling_rtt_limit)
+    own = np.array([taken(counted[through]) if through.any() else 1.0 for through in crosses.T])
 
     def family(gain: float) -> DelaySystem | SampledSystem:
         return linearize(protocol, network, time, mean_rtt=own / gain, **options)

@@ -188,7 +188,8 @@ class _Loop:
         p = protocol.namespace()
         y = float(point.rates.sum())
         C, R = float(network.capacities[0]), float(point.fair_rate[0])
-        d = float(rtts.max() if protocol.scaling_rtt == "max" else rtts.mean())
+        limit = protocol.scaling_rtt_limit
+        d = float(np.minimum(rtts, limit).max() if protocol.scaling_rtt == "max" else np.minimum(rtts, limit).mean())
         many = float(network.n_flows)
         supply: dict[str, Any] = {
             "R": R, "y": C if abs(y - C) < 1e-12 * C else y, "u": 0.0, "N": many, "N_all": many, "q": 0.0, "d": d,
@@ -223,7 +224,9 @@ class _Loop:
         heard = {"y": (self.y, 0.0), "y_prev": (self.y, step), "q": (self.queue, 0.0)}
         if moves:
             unit = T if sampled else 1.0
-            self.linear += [(carried, first + g, counts[g] * at[0] * unit, float(at[0])) for g, at in enumerate(groups)]
+            self.linear += [
+                (carried, first + g, counts[g] * min(at[0] * unit, limit), float(at[0])) for g, at in enumerate(groups)
+            ]
             self.terms[mean_rtt] = (_quotient, {"a": y * d, "b": y}, {"a": (carried, 0.0), "b": (self.y, 0.0)})
             self.scale[carried], self.scale[mean_rtt] = y * d, d
             heard["d"] = (mean_rtt, 0.0)

@@ -199,6 +199,8 @@ def _at_equal(
         raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
     if protocol.scaling_rtt != "mean":
         raise ValueError(f"rtt must be 'mean' for a worst mix, got {protocol.scaling_rtt!r}")
+    if protocol.scaling_rtt_limit < inf:
+        raise ValueError(f"RTTs must count in full for a worst mix, got a limit of {protocol.scaling_rtt_limit:g} s")
     if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
         raise ValueError(f"gamma must be 0 for a worst mix of {type(protocol).__name__}: see critical_rtt_ratio")
     network = Network.dumbbell(_CAPACITY, [mean_rtt])

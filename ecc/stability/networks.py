@@ -88,7 +88,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     links = None if assignment is None else np.asarray(assignment)
     loads = network.incidence * protocol.equilibrium(network, links).rates[:, None]
     with np.errstate(invalid="ignore"):
-        mean: NDArray[np.float64] = network.rtts @ loads / loads.sum(axis=0)
+        mean: NDArray[np.float64] = np.minimum(network.rtts, protocol.scaling_rtt_limit) @ loads / loads.sum(axis=0)
     return mean
 
 
@@ -123,10 +123,11 @@ def links_alone(
         own, through = point.bottleneck == link, crosses[:, link]
         share = float(point.rates[own].sum() / point.rates[through].sum())
         rtts = network.rtts[own]
+        counted = np.minimum(network.rtts[through], protocol.scaling_rtt_limit)
         if protocol.scaling_rtt == "max":
-            d = float(network.rtts[through].max())
+            d = float(counted.max())
         else:
-            d = float(network.rtts[through].mean() if by_flow else by_packet[link])
+            d = float(counted.mean() if by_flow else by_packet[link])
         changed: dict[str, Any] = {name: share * getattr(protocol, name) for name in _scaled(protocol)}
         alone = Network.dumbbell(network.capacities[link], rtts.tolist())
         out.append(LinkAlone(link, share, d, replace(protocol, **changed), alone))

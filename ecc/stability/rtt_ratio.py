@@ -76,6 +76,8 @@ def _gains(protocol: XCP) -> tuple[float, float, float]:
         raise TypeError(f"protocol must be XCP, got {type(protocol).__name__}")
     if protocol.rtt != "mean":
         raise ValueError(f"rtt must be 'mean' for a ratio to the mean RTT, got {protocol.rtt!r}")
+    if protocol.rtt_limit is not None:
+        raise ValueError(f"rtt_limit must be None for a ratio to the mean RTT, got {protocol.rtt_limit:g} s")
     for name in ("beta", "gamma"):
         if not getattr(protocol, name) > 0.0:
             raise ValueError(f"{name} must be > 0, got {getattr(protocol, name)!r}")

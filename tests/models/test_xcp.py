@@ -95,6 +95,18 @@ def test_one_long_flow_among_short_ones():
     )
 
 
+def test_rtts_above_a_limit_count_as_the_limit():
+    """T1 of JETMAX: packets swing by half of the load with ns-2's limit of 1 s, and not without it."""
+    net = Network.dumbbell("10 Mb/s", [0.22, 2.02])
+    limited, full = linearize(XCP(rtt_limit=1.0), net), linearize(XCP(), net)
+    assert limited.certify().stable is False and full.certify().stable is True
+    by_hand = linearize(XCP(), net, mean_rtt=[0.61])
+    np.testing.assert_array_equal(limited.matrices, by_hand.matrices)
+    largest = linearize(XCP(rtt="max", rtt_limit=1.0), net)
+    np.testing.assert_array_equal(largest.matrices, linearize(XCP(), net, mean_rtt=[1.0]).matrices)
+    assert linearize(XCP(rtt_limit=3.0), net).spectral_abscissa == full.spectral_abscissa
+
+
 def test_differences_between_flows_of_one_long_rtt():
     """s + (gamma/d) exp(-s D) = 0 is unstable from gamma D/d = pi/2 on, though the sum of two such flows is not."""
     for gamma, stable in ((1.55, True), (1.59, False)):

@@ -214,6 +214,8 @@ def test_other_refusals():
         worst_mix(RCP(beta=1.0), 0.1)
     with pytest.raises(ValueError, match="beta must be > 0, got 0.0"):
         bears_all_mixes(0.4, 0.0)
+    with pytest.raises(ValueError, match="RTTs must count in full for a worst mix, got a limit of 1 s"):
+        worst_mix(XCP(gamma=0.0, rtt_limit=1.0), 0.1, "beta")
     with pytest.raises(ValueError, match="gamma must be 0 for a worst mix of XCP: see critical_rtt_ratio"):
         worst_mix(XCP(), 0.1, "beta")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):

@@ -129,6 +129,7 @@ def test_the_fluid_grows_as_the_model_says(rtts):
         ((XCP(gamma=0.0),), ValueError, "gamma must be > 0, got 0.0"),
         ((XCP(beta=0.0),), ValueError, "beta must be > 0, got 0.0"),
         ((XCP(rtt="max"),), ValueError, "rtt must be 'mean' for a ratio to the mean RTT, got 'max'"),
+        ((XCP(rtt_limit=1.0),), ValueError, "rtt_limit must be None for a ratio to the mean RTT, got 1 s"),
         ((XCP(), 0.5), ValueError, "ratio must be >= 1, got 0.5"),
     ],
 )
