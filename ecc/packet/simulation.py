@@ -7,7 +7,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -201,10 +200,10 @@ class Run:
             return self
         begin, self.stopped = self._histogram_from, "paused"
         try:
-            with _interrupts_noted() as interrupted:
+            with _Interrupts() as interrupts:
                 if self._file is not None:
                     self._file.open()
-                ends = (progress, cancel, interrupted)
+                ends = (progress, cancel, interrupts)
                 if begin is not None and self.now < begin <= end and self._goes_on(begin, *ends):
                     self._engine.histogram[:] = 0
                 if (end >= self.now or end == duration) and self._goes_on(end, *ends) and end == duration:
@@ -227,7 +226,7 @@ class Run:
     def _is_over(self) -> bool:
         return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
-    def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupted: Cancel) -> bool:
+    def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupts: _Interrupts) -> bool:
         """Run up to a time; False: canceled or interrupted on the way."""
         if self.stopped != "paused":
             return False
@@ -242,13 +241,13 @@ class Run:
             if reason == "transfers":
                 self._hand_over()
             elif progress is not None:
-                progress(self.now / self.scenario.duration)
-            if interrupted():
+                interrupts.callback(progress, self.now / self.scenario.duration)
+            if interrupts.noted:
                 self.stopped = "interrupted"
                 return False
             if reason not in ("max_events", "transfers"):
                 return True
-            if reason == "max_events" and cancel is not None and cancel():
+            if reason == "max_events" and cancel is not None and interrupts.callback(cancel):
                 self.stopped = "canceled"
                 return False
 
@@ -453,28 +452,39 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
         raise ValueError(f"{error or 'out of memory'} ({str(path)!r})") from None
 
 
-@contextmanager
-def _interrupts_noted() -> Iterator[Cancel]:
-    """Note Ctrl-C instead of raising it: it must not fall between a step of the engine and the books of the run.
+class _Interrupts:
+    """Notes Ctrl-C instead of raising it: it must not fall between a step of the engine and the books of the run.
 
-    A second one is raised. In other threads, and where somebody else handles it, nothing changes.
+    A second one is raised within `callback`, in code that is not ours. In other threads, and where somebody else
+    handles it, nothing changes.
     """
-    noted: list[int] = []
 
-    def note(number: int, frame: object) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(number)
+    def __init__(self) -> None:
+        self.noted = self._may_raise = False
+        in_main = threading.current_thread() is threading.main_thread()
+        self._mine = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    in_main = threading.current_thread() is threading.main_thread()
-    mine = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if mine:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        if mine:
+    def __enter__(self) -> _Interrupts:
+        if self._mine:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._mine:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, number: int, frame: object) -> None:
+        if self.noted and self._may_raise:
+            raise KeyboardInterrupt
+        self.noted = True
+
+    def callback(self, function: Callable[..., Any], *arguments: float) -> Any:
+        """Call a function of the caller's."""
+        self._may_raise = True
+        try:
+            return function(*arguments)
+        finally:
+            self._may_raise = False
 
 
 def _width(scenario: Scenario, period: float) -> float:
