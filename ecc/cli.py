@@ -52,6 +52,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 
 
 _POINTS = 1_000_000
+_MOST_KEPT = 5000  # results in the user's cache
 """Most runs of a sweep."""
 _MEASURED = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
@@ -218,7 +219,7 @@ def reproduce(
     from ecc.store import Store
 
     selected = select(names or (), list(claims().values()))
-    kept = Store(store or Store.of_user(), fresh)
+    kept = Store(store, fresh) if store else Store(Store.of_user(), fresh, most=_MOST_KEPT)
     return _examine("reproduce", names or (), selected, out, jobs, json, store=kept, quick=quick)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["WriteError", "cache_folder", "making", "replacing"]
+__all__ = ["WriteError", "making", "replacing"]
 
 
 class WriteError(OSError):
@@ -30,16 +29,6 @@ def making(folder: str | Path) -> None:
         raise ValueError(f"folder must not be a file, or in one, got {os.fspath(folder)!r}") from None
     except OSError as error:
         raise WriteError(f"{os.fspath(folder)} cannot be made: {error.strerror or error}") from None
-
-
-def cache_folder() -> Path:
-    """Return where results may be kept: the user's cache, or a temporary folder if there is no home."""
-    import platformdirs
-
-    folder = Path(os.environ.get("ECC_CACHE_DIR") or platformdirs.user_cache_dir("ecc"))
-    if folder.is_absolute():
-        return folder
-    return Path(tempfile.gettempdir()) / f"ecc-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
 
 
 @contextmanager

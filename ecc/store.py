@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ecc.files import cache_folder
+from ecc.cache import folders
 
 __all__ = ["Store"]
 
@@ -31,6 +31,7 @@ class Store:
     Parameters
         path : file, or a folder that has (or gets) the file "results.sqlite"; made when the first result is put there.
         fresh : nothing that was kept before is found: everything is done again, and replaces it.
+        most : int, or None. How many results are kept, the last ones; None: all.
     Raises
         ValueError: the file is something else.
     Example
@@ -39,8 +40,8 @@ class Store:
         True
     """
 
-    def __init__(self, path: str | Path, fresh: bool = False) -> None:
-        self.path, self.fresh = Path(path), fresh
+    def __init__(self, path: str | Path, fresh: bool = False, most: int | None = None) -> None:
+        self.path, self.fresh, self.most = Path(path), fresh, most
         if os.path.isdir(self.path):
             self.path /= "results.sqlite"
         self.trouble: str | None = None
@@ -61,8 +62,9 @@ class Store:
 
     @staticmethod
     def of_user() -> Path:
-        """Return the store in the user's cache directory."""
-        return cache_folder() / "claims" / "results.sqlite"
+        """Return the store in the user's cache directory, or in a temporary folder if there is no home."""
+        folder = next(folders(), None)
+        return (folder or Path()) / "claims" / "results.sqlite"
 
     def get(self, key: str) -> Any:
         """Return the result under a key; None if there is none, or none that can be read.
@@ -108,6 +110,9 @@ class Store:
             database.execute(f"PRAGMA application_id = {_APPLICATION}")
             database.execute(_SCHEMA)
             database.executemany("INSERT OR REPLACE INTO ecc_results VALUES (?, ?, ?)", rows)
+            if self.most is not None:  # rows are numbered as they are put
+                last = "SELECT rowid FROM ecc_results ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+                database.execute(f"DELETE FROM ecc_results WHERE rowid <= ({last})", (self.most,))
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:

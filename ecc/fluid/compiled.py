@@ -26,7 +26,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import caching, codegen, compiler, compiler_machinery, registry, serialize, typed_passes
 
-from ecc.native.compile import digest_of, keep, kept, say_compiling
+from ecc.cache import keep, kept
+from ecc.native.compile import digest_of, say_compiling
 
 __all__ = [
     "FLOATS", "INTEGERS", "SHIPPED", "call", "code_of", "compiled", "entry", "entry_point", "pointer_at", "shifted",

@@ -20,11 +20,9 @@ import functools
 import hashlib
 import inspect
 import json
-import os
 import pickle
 import re
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -34,7 +32,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-__all__ = ["CompiledHooks", "compile_hooks", "digest_of", "jitable", "keep", "kept", "say_compiling"]
+from ecc.cache import folders, keep, kept
+
+__all__ = ["CompiledHooks", "compile_hooks", "digest_of", "jitable", "say_compiling"]
 
 Hook = Callable[[Any, Any, Any, Any], None]
 
@@ -433,62 +433,11 @@ def _object_code(
     return json.dumps(reasons).encode() + b"\n" + code
 
 
-# The cache ---------------------------------------------------------------------------------------------------------
-
-
-def cache_folders() -> Iterator[Path]:
-    """Yield where object files may lie: the user's cache directory, and a private temporary one."""
-    import platformdirs
-
-    yield Path(os.environ.get("ECC_CACHE_DIR") or platformdirs.user_cache_path("ecc"))
-    folder = Path(tempfile.gettempdir()) / f"ecc-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        info = folder.stat()
-    except OSError:
-        return
-    if not hasattr(os, "getuid") or (info.st_uid == os.getuid() and not info.st_mode & 0o022):
-        yield folder  # nobody else can have put code there
-
-
-def kept(name: str) -> bytes | None:
-    """Return what was kept under a name that is a digest of what made it, None if it is not there, or damaged.
-
-    Parameters
-        name : str.
-    """
-    for folder in cache_folders():
-        try:
-            data = (folder / name).read_bytes()
-        except OSError:
-            continue
-        if hashlib.sha256(data[32:]).digest() == data[:32]:  # a damaged object file would end the process
-            return data[32:]
-    return None
-
-
-def keep(name: str, code: bytes) -> None:
-    """Store compiled code at once or not at all; without a writable directory it lives in this process only.
-
-    Parameters
-        name : str. code : bytes.
-    """
-    for folder in cache_folders():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(file.name, folder / name)
-            return
-        except OSError:
-            continue
-
-
 @functools.cache
 def say_compiling() -> None:
     """Say on standard error, if a person may be reading it, what the first seconds are spent on; once a process."""
     if sys.stderr is not None and sys.stderr.isatty():
-        folder = next(cache_folders())
+        folder = next(folders(), "memory")
         print(f"ecc: compiling for this processor, for some seconds; kept in {folder} for next time", file=sys.stderr)
 
 
