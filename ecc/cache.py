@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "folders", "keep", "kept"]
 
@@ -18,10 +19,13 @@ MOST_BYTES = 200_000_000
 _CODE = re.compile(r"[0-9a-f]{64}")
 
 
-def folders() -> Iterator[Path]:
+def folders(make: bool = True) -> Iterator[Path]:
     """Yield the folders that may be there or be made: the user's cache, and a private temporary one.
 
     Without a home and without `ECC_CACHE_DIR` there is only the latter.
+
+    Parameters
+        make : the temporary one is made if it is asked for and not there.
     """
     named = os.environ.get("ECC_CACHE_DIR")
     if named:
@@ -35,7 +39,8 @@ def folders() -> Iterator[Path]:
                 yield folder
     try:
         folder = Path(tempfile.gettempdir()) / f"ecc-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            folder.mkdir(mode=0o700, exist_ok=True)
         info = folder.lstat()
     except OSError:
         return
@@ -49,7 +54,7 @@ def kept(name: str) -> bytes | None:
     Parameters
         name : str.
     """
-    for folder in folders():
+    for folder in folders(make=False):
         try:
             data = (folder / name).read_bytes()
         except OSError:
@@ -70,9 +75,12 @@ def keep(name: str, code: bytes) -> None:
     for folder in folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=name, delete=False) as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(file.name, folder / name)
+            part = folder / f"{name}.{uuid4().hex[:8]}"
+            try:
+                part.write_bytes(hashlib.sha256(code).digest() + code)
+                os.replace(part, folder / name)
+            finally:  # nothing of it stays on a full disk
+                part.unlink(missing_ok=True)
         except OSError:
             continue
         _evict(folder)

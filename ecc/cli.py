@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ecc import __version__
 from ecc.errors import EccError
@@ -42,7 +43,19 @@ __all__ = ["main"]
 FAILED, BAD_INPUT, UNWRITTEN, INTERRUPTED = 1, 2, 3, 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
+
+class _Commands(TyperGroup):
+    """Ctrl-C is `typer.Abort` to `main`: Typer makes an exit code of it, which says nothing."""
+
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            raise typer.Abort() from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Explicit congestion control, analyzed exactly, run as fluid and run as packets.",
     add_completion=False,
     rich_markup_mode=None,
@@ -74,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
         arguments : sequence of str, or None: those of the process.
     """
-    with _terminated_as_interrupted():
+    with _handlers_kept():
         try:
             code = app(None if arguments is None else list(arguments), prog_name="ecc", standalone_mode=False)
             sys.stdout.flush()
@@ -130,20 +143,27 @@ def _in_module_of_user(error: BaseException) -> str:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, whoever handles that; also where Ctrl-C is ignored, as behind a shell's `&`."""
+def _handlers_kept() -> Iterator[None]:
+    """Leave the handlers of signals as they were, whoever calls the command line."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    term = signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, term)
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _work_begins() -> None:
+    """From here on Ctrl-C ends the work and not the process, which keeps what is done; and SIGTERM does the same.
+
+    It does so too where Ctrl-C is ignored, as behind a shell's `&`.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
 
 
 def _discard_output() -> None:
@@ -153,6 +173,11 @@ def _discard_output() -> None:
 
 def _complain(message: str) -> None:
     print(f"ecc: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _beside_whole(path: Path) -> Path:
+    """Where a result goes that is not whole: table.nc, or, if something is there, beside it to table.partial.nc."""
+    return path.with_suffix(f".partial{path.suffix}") if path.exists() else path
 
 
 def _unwritten(write: Callable[..., object], *arguments: Any) -> WriteError | None:
@@ -238,6 +263,7 @@ def _examine(
     from ecc.claims.report import Report, as_json, report_folder, write_report
 
     making(out)  # refused now rather than after the work
+    _work_begins()
     with _progress() as bar:
         task = bar.add_task("claims", total=len(selected))
 
@@ -249,6 +275,8 @@ def _examine(
             bar.update(task, completed=done, total=count, description=f"jobs {done}/{count}")
 
         outcome = examine(selected, jobs or os.cpu_count() or 1, tell, store, quick, step)
+    if outcome.interrupted:
+        _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims; what is done follows")
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
     report = Report(outcome.findings, line, outcome.interrupted, quick, outcome.failures)
     folder = report_folder(report, out)
@@ -266,7 +294,6 @@ def _examine(
     if outcome.failures:
         _complain(describe(outcome.failures))
     if outcome.interrupted:
-        _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims")
         return INTERRUPTED
     return UNWRITTEN if unwritten else FAILED if outcome.failures else 0
 
@@ -292,8 +319,8 @@ def simulate(
 ) -> int:
     """Run a scenario and print mean rates, queues and drops."""
     import warnings
+    from importlib import import_module
 
-    from ecc.claims.report import json_text
     from ecc.native.stuck import ending_stuck_hooks
     from ecc.scenario import Scenario
 
@@ -314,15 +341,20 @@ def simulate(
             bar.update(task, completed=share)
 
         unwritten = None
-        if checkpoint is None:
-            run = _engine(engine)(case, progress=show, **options)
+        if engine == Engine.packet:
+            run, unwritten = _packets(case, checkpoint, show, options)
         else:
-            run, unwritten = _from_checkpoint(case, checkpoint, show, options)
-    if out is not None:
-        unwritten = _unwritten(_WRITERS[out.suffix], run, out) or unwritten
+            simulate = import_module("ecc.fluid").simulate
+            _work_begins()
+            run = simulate(case, progress=show, **options)
     summary = _summary(run)
+    if not run.is_complete:
+        _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
+    if out is not None:
+        out = out if run.is_complete else _beside_whole(out)
+        unwritten = _unwritten(_WRITERS[out.suffix], run, out) or unwritten
     if json:
-        print(json_text(summary))
+        _print_json(summary)
     else:
         _print(*_summary_tables(summary))
         for note in run.notes:
@@ -331,9 +363,6 @@ def simulate(
             print(f"run: {out}")
     if unwritten:
         _complain(str(unwritten))
-    if not run.is_complete:
-        _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
-    if unwritten:
         return UNWRITTEN
     return 0 if run.is_complete else INTERRUPTED if run.stopped == "interrupted" else FAILED
 
@@ -371,7 +400,6 @@ def sweep(
     from math import prod
 
     from ecc.claims.measures import get
-    from ecc.claims.report import json_text
     from ecc.scenario import Scenario
     from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
     from ecc.sweeps import sweep as over
@@ -393,6 +421,7 @@ def sweep(
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
     ended: SweepError | SweepInterrupted | None = None
+    _work_begins()
     with _progress() as bar:
         task = bar.add_task(f"{engine} runs", total=1.0)
         try:
@@ -403,9 +432,11 @@ def sweep(
     if ended is not None:
         _complain(f"{ended}; what is done follows")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
+    if out is not None and ended is not None:
+        out = _beside_whole(out)
     unwritten = None if out is None else _unwritten(_TABLES[out.suffix], found, out)
     if json:
-        print(json_text(rows.to_dict("records")))
+        _print_json(rows.to_dict("records"))
     else:
         measures = {name: get(name) for name in runs.measures}
         titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in measures.items() if name in found]
@@ -456,7 +487,6 @@ def stability(
     """Print for which values of a parameter the linear models of a protocol are stable, with verdicts and margins."""
     from dataclasses import replace
 
-    from ecc.claims.report import json_text
     from ecc.models import Protocol
     from ecc.scenario import Scenario
     from ecc.stability import analyze
@@ -481,7 +511,10 @@ def stability(
         found = analyze(
             chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
         )
-    print(json_text(found.to_dict()) if json else found)
+    if json:
+        _print_json(found.to_dict())
+    else:
+        print(found)
     return 0
 
 
@@ -490,11 +523,10 @@ def list_claims(names: Names = None, json: AsJson = False) -> int:
     """List the ledger: which claims there are, where they stand, and what they report."""
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
-    from ecc.claims.report import json_text
 
     found = select(names or (), list(claims().values()))
     if json:
-        print(json_text([claim.to_dict() for claim in found]))
+        _print_json([claim.to_dict() for claim in found])
         return 0
     rows = [(c.id, c.source, ", ".join(c.protocols), c.statement) for c in found]
     _print(_table("", ("claim", "source", "protocols", "statement"), rows))
@@ -577,29 +609,23 @@ def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Networ
     return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times)
 
 
-def _from_checkpoint(
-    case: Scenario, path: Path, progress: Callable[[float], None], options: dict[str, Any]
+def _packets(
+    case: Scenario, checkpoint: Path | None, progress: Callable[[float], None], options: dict[str, Any]
 ) -> tuple[Trajectory, WriteError | None]:
     """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C, unless there is an error."""
     from ecc.packet import Run, resume
 
-    run = resume(path, case) if path.exists() else Run(case, **options)
+    run = resume(checkpoint, case) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
+    _work_begins()
     run.advance(progress=progress)
     unwritten = None
-    if run.stopped == "interrupted":
+    if checkpoint is not None and run.stopped == "interrupted":
         try:
-            run.save(path)
+            run.save(checkpoint)
         except OSError as error:
-            unwritten = WriteError(f"{path} cannot be written: {error.strerror or error}")
+            unwritten = WriteError(f"{checkpoint} cannot be written: {error.strerror or error}")
     run.close()
     return run.trajectory(), unwritten
-
-
-def _engine(engine: Engine) -> Callable[..., Trajectory]:
-    from importlib import import_module
-
-    run: Callable[..., Trajectory] = import_module(f"ecc.{engine}").simulate
-    return run
 
 
 # ---- output ----------------------------------------------------------------------------------------------
@@ -656,6 +682,12 @@ def _print(*items: Any) -> None:
     console = _console()
     for item in items:
         console.print(item)
+
+
+def _print_json(value: Any) -> None:
+    from ecc.claims.report import json_text  # with all that makes pages: not for those who print tables
+
+    print(json_text(value))
 
 
 def _progress() -> AbstractContextManager[Progress]:

@@ -288,7 +288,17 @@ def _imports(name: str) -> tuple[str, ...]:
     if path is None or path.name == "__init__.py":
         return ()
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return tuple(dict.fromkeys(module for node in ast.walk(tree) for module in _of_import(node)))
+    return tuple(dict.fromkeys(module for node in _statements(tree) for module in _of_import(node)))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements, also those in others; most of a tree is expressions, in which nothing is imported."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            todo += getattr(node, field, ())
 
 
 def _of_import(node: ast.AST) -> Iterator[str]:

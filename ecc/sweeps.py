@@ -104,8 +104,9 @@ def sweep(
                     progress(len(done) / len(points))
     except KeyboardInterrupt:
         missing = dict.fromkeys((k for k in range(len(points)) if k not in done), "not run") | failures
-        message = f"interrupted after {len(done)} of {len(points)} points"
-        raise SweepInterrupted(message, _dataset(axes, len(points), done, missing)) from None
+        if len(missing) > len(failures):
+            message = f"interrupted after {len(done)} of {len(points)} points"
+            raise SweepInterrupted(message, _dataset(axes, len(points), done, missing)) from None
     finally:
         if kept is not None:
             kept.close()

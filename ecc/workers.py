@@ -9,9 +9,9 @@ import signal
 import sys
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -37,7 +37,8 @@ def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, Ba
     """Make calls in worker processes; return each one's index, its result and its error, as they end.
 
     A call whose worker dies is made once more. Whatever ends the iteration before its end, Ctrl-C for one, kills the
-    workers; so does the end of this process, however it ends.
+    workers; so does the end of this process, however it ends. Ctrl-C has effect only while this waits: no worker is
+    started that is not known, and a result that has come back is with whoever iterates. Close what is not exhausted.
 
     Parameters
         calls : (function, arguments, keywords) each, the first to begin first; all can be pickled.
@@ -46,43 +47,53 @@ def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, Ba
     waiting, tries = deque(range(len(calls))), Counter[int]()
     idle: list[_Worker] = []
     busy: dict[Connection, tuple[_Worker, int]] = {}
+    patience = 0.0
+    with _interrupts_blocked() as mask:
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < jobs:
+                    worker, index = idle.pop() if idle else _Worker(), waiting.popleft()
+                    busy[worker.connection] = worker, index
+                    try:
+                        worker.connection.send(calls[index])
+                    except OSError:  # it died while it was idle
+                        waiting.appendleft(index)
+                        busy.pop(worker.connection)[0].end()
+                    except Exception as error:  # the call cannot be pickled
+                        idle.append(busy.pop(worker.connection)[0])
+                        yield index, None, error
+                for ready in _waited(list(busy), mask):
+                    worker, index = busy[ready]
+                    reply = worker.reply()
+                    del busy[ready]
+                    if reply is not None:
+                        idle.append(worker)
+                        yield index, *reply
+                        continue
+                    code = worker.end(1.0)
+                    tries[index] += 1
+                    if tries[index] < _TRIES:
+                        waiting.append(index)
+                    else:
+                        how = f"its worker process terminated abruptly, {_TRIES} times ({_how(code)})"
+                        yield index, None, WorkerDied(how)
+            patience = 5.0
+        finally:
+            for worker in [*idle, *(worker for worker, _ in busy.values())]:
+                worker.end(patience)
+
+
+def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connection]:
+    """Those from which a reply, or an end, can be read; in the meantime signals are as they were."""
+    if not connections:
+        return []
+    if not hasattr(signal, "pthread_sigmask"):
+        return wait(connections)  # type: ignore[return-value]
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
-        while waiting or busy:
-            while waiting and len(busy) < jobs:
-                worker, index = idle.pop() if idle else _Worker(), waiting.popleft()
-                busy[worker.connection] = worker, index
-                try:
-                    worker.connection.send(calls[index])
-                except OSError:  # it died while it was idle
-                    waiting.appendleft(index)
-                    busy.pop(worker.connection)[0].end()
-                except Exception as error:  # the call cannot be pickled
-                    idle.append(busy.pop(worker.connection)[0])
-                    yield index, None, error
-            for ready in wait(list(busy)) if busy else ():
-                assert isinstance(ready, Connection)
-                worker, index = busy[ready]
-                reply = worker.reply()
-                del busy[ready]
-                if reply is not None:
-                    idle.append(worker)
-                    yield index, *reply
-                    continue
-                code = worker.end(1.0)
-                tries[index] += 1
-                if tries[index] < _TRIES:
-                    waiting.append(index)
-                else:
-                    yield (
-                        index,
-                        None,
-                        WorkerDied(f"its worker process terminated abruptly, {_TRIES} times ({_how(code)})"),
-                    )
+        return wait(connections)  # type: ignore[return-value]
     finally:
-        for worker, _ in busy.values():
-            worker.end()
-        for worker in idle:
-            worker.end(5.0)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _how(code: int | None) -> str:
@@ -98,8 +109,7 @@ class _Worker:
     def __init__(self) -> None:
         self.connection, far = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_serve, args=(far, os.getpid()))
-        with _interrupts_blocked():  # a new process must not hear Ctrl-C before it ignores it
-            self._process.start()
+        self._process.start()
         far.close()
 
     def reply(self) -> tuple[Any, BaseException | None] | None:
@@ -127,13 +137,15 @@ class _Worker:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[Iterable[int]]:
+    """Ctrl-C has effect when the block ends; a process that is started meanwhile does not hear it at all."""
     if not hasattr(signal, "pthread_sigmask"):
-        yield
+        yield ()
         return
+    resource_tracker.ensure_running()  # whose start would allow signals again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        yield before
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -142,6 +154,8 @@ def _serve(connection: Connection, parent: int) -> None:
     """Make calls until there are no more, or no parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
     _end_with(parent)
+    for library in ("OMP", "OPENBLAS", "MKL"):  # which read it when a call imports them
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     while True:
         reply: tuple[Any, BaseException | None, str]
         try:

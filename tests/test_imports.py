@@ -10,7 +10,7 @@ import ecc
 
 ORDER = """errors display quantity cache digests files store workers plot network tmix workload allocation linear
 trajectory measures models headers impairments scenario window_loop closed_loop native fluid packet agreement comparison
-stability claims sweeps cli""".split()
+stability claims sweeps cli __main__""".split()
 ALONE = {"plot": set(), "native": {"errors", "cache"}, "linear": {"errors", "display"}}
 """Packages that may be taken elsewhere: what of ours they may import."""
 ROOT = Path(ecc.__file__).parent

@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import xarray as xr
 from ecc.claims import ledger
 from ecc.claims.report import Report, write_report
 from ecc.cli import main
+from ecc.packet import resume
 from ecc.store import Store
 
 SCENARIO = """
@@ -42,20 +45,30 @@ def scenario(tmp_path):
 
 
 def start(arguments, **options):
-    """The command line in a process of its own, as a shell starts it in the foreground."""
-    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from ecc.cli import main; "
-    command = [sys.executable, "-P", "-c", f"{code}sys.exit(main())", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    """The command line in a session of its own, whose processes can be found whoever their parent is by then."""
+    command = [sys.executable, "-P", "-m", "ecc", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+    )
 
 
-def workers_of(pid):
-    """Processes that descend from one."""
-    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = [tuple(map(int, line.split())) for line in found.splitlines()]
-    return [child for child, parent in parents if parent == pid]
+def of_session(leader):
+    """The processes of a session that are left, but for those that only wait to be counted."""
+    found = subprocess.run(["ps", "-eo", "pid=,sid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in found.splitlines()]
+    return [int(pid) for pid, session, state in rows if int(session) == leader and not state.startswith("Z")]
 
 
-def until(condition, seconds=60.0):
+def answers_signals(process):
+    """Whether a process has come to where it says what it does on SIGTERM, or has ended."""
+    try:
+        caught = Path(f"/proc/{process.pid}/status").read_text().split("SigCgt:")[1].split()[0]
+    except (OSError, IndexError):
+        return True
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1) or process.poll() is not None
+
+
+def until(condition, seconds=120.0):
     begin = time.monotonic()
     while not condition():
         assert time.monotonic() - begin < seconds
@@ -65,50 +78,39 @@ def until(condition, seconds=60.0):
 SWEEP = ["--vary", "seed=1:200:200", "--measure", "utilization", "--jobs", "2"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(number, scenario, tmp_path):
+def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, tmp_path):
     store, out = tmp_path / "runs.sqlite", tmp_path / "table.nc"
+    out.write_text("of a former sweep")
     sweep = start(["sweep", scenario("20 s"), *SWEEP, "--store", store, "--out", out])
     until(lambda: store.exists() and len(Store(store)) > 3)
     begin = time.monotonic()
-    sweep.send_signal(number)
+    os.killpg(sweep.pid, signal.SIGINT)  # a terminal sends it to all of them
     said = sweep.stderr.readline()
     assert time.monotonic() - begin < 30.0  # far below a second on a quiet machine
     printed, rest = sweep.communicate(timeout=60)
     assert rest == ""
     assert sweep.returncode == 130 and "ecc: interrupted after" in said
-    table = xr.load_dataset(out)
+    assert out.read_text() == "of a former sweep" and "table.partial.nc" in printed
+    table = xr.load_dataset(tmp_path / "table.partial.nc")
     done = int(table["utilization"].notnull().sum())
     assert 3 < done < 200 and f"interrupted after {done} of 200 points" in said
     assert "not run" in printed and len(Store(store)) >= done
 
 
-def test_killed_it_leaves_no_workers_and_a_whole_store(scenario, tmp_path):
-    store = tmp_path / "runs.sqlite"
-    sweep = start(["sweep", scenario("20 s"), *SWEEP, "--store", store])
-    until(lambda: store.exists() and len(Store(store)) > 1)
-    workers = workers_of(sweep.pid)
-    assert len(workers) >= 2
-    sweep.kill()
-    sweep.communicate()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10.0)
-    kept = Store(store)
-    assert kept.trouble is None and len(kept) > 1
-
-
 def test_sigterm_writes_the_checkpoint_that_was_asked_for(scenario, tmp_path):
-    saved, rows = tmp_path / "run.ckpt", tmp_path / "rows.parquet"
-    command = ["simulate", scenario("100000 s"), "--checkpoint", saved, "--flows-to", rows, "--sample", "10"]
-    for ignored in (False, True):  # as behind a shell's `&`
-        run = start(command, preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignored else None)
-        until(rows.exists)
-        time.sleep(0.5)
+    saved, patience, said = tmp_path / "run.ckpt", 0.5, "ecc: interrupted\n"
+    while said == "ecc: interrupted\n":  # it was still importing
+        run = start(
+            ["simulate", scenario("100000 s"), "--checkpoint", saved, "--sample", "10"],
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as behind a shell's `&`
+        )
+        until(lambda run=run: answers_signals(run))
+        patience *= 2.0
+        time.sleep(patience)
         run.send_signal(signal.SIGTERM)
         _, said = run.communicate(timeout=60)
-        assert run.returncode == 130 and said.rstrip().endswith("interrupted")
-        saved.unlink()
-        for file in tmp_path.glob("rows*"):
-            file.unlink()
+    assert run.returncode == 130 and said.endswith(" of 100000 s: interrupted\n")
+    assert resume(saved).now > 0.0
 
 
 def finding():
@@ -130,6 +132,7 @@ def test_a_partial_report_stands_beside_a_whole_one(tmp_path, monkeypatch, capsy
 LIMITED = """
 import resource, sys
 from ecc.cli import main
+from ecc.packet import resume
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.exit(main(sys.argv[2:]))
 """
@@ -146,10 +149,6 @@ def test_a_full_disk_costs_the_file_and_not_the_table(scenario, tmp_path):
     done = limited(100_000, "simulate", scenario(), "--out", out)
     assert (done.returncode, out.read_text()) == (3, "before")
     assert done.stderr == f"ecc: {out} cannot be written: File too large\n" and "mean rate" in done.stdout
-    out = tmp_path / "table.csv"
-    done = limited(10, "sweep", scenario(), "--vary", "seed=1,2", "--out", out, "--store", tmp_path / "runs.sqlite")
-    assert done.returncode == 3 and f"{out} cannot be written: File too large" in done.stderr
-    assert "results are not kept" in done.stderr and "utilization" in done.stdout and not out.exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -160,9 +159,6 @@ def test_a_report_does_not_depend_on_the_store(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("\n") == 2 and "ecc: results are not kept: " in done.stderr
     assert len(json.loads((tmp_path / "r" / "results.json").read_text())["findings"]) == 1
-    done = limited(200_000, "reproduce", "hdr", "--out", tmp_path / "r", "--jobs", "1", env=environment)
-    assert done.returncode == 3 and "report.html cannot be written: File too large" in done.stderr
-    assert "hdr" in done.stdout and "plotly.js" in (tmp_path / "r" / "report.html").read_text()[:5_000_000]
 
 
 def test_standard_output_on_a_full_disk():
@@ -175,37 +171,185 @@ def test_standard_output_on_a_full_disk():
     assert done.stderr == "ecc: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_ctrl_c_during_the_imports_is_answered(share, scenario):
+    process = start(["simulate", scenario("100000 s")])
+    until(lambda: answers_signals(process), 20.0)
+    time.sleep(share)
+    os.killpg(process.pid, signal.SIGINT)
+    printed, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "ecc: interrupted\n" if not printed else said.endswith("of 100000 s: interrupted\n")
+
+
+# ---- everything, at ten moments each --------------------------------------------------------------------------------
+
+
+CLAIMS = ["xcp-3", "piqi-11", "piqi-w", "qi-6", "pi-1", "src-2"]
+SAID = re.compile(
+    r"ecc: (interrupted(| after \d+ of \d+ (points|claims); what is done follows)|the run ended at .*: interrupted)"
+)
+
+
+class Case:
+    """A command, what it makes when nothing disturbs it, and how to look at what is there when something did."""
+
+    def __init__(self, command, scenario, home):
+        self.home, self.place, self.temporary = home, home / "place", home / "tmp"
+        self.temporary.mkdir()
+        at = self.place
+        self.arguments = {
+            "simulate": [scenario("20 s", "200 Mb/s"), "--sample", "0.01", "--out", at / "run.nc",
+                         "--checkpoint", at / "run.ckpt"],
+            "sweep": [scenario("5 s"), "--vary", "seed=1:30:30", "--measure", "utilization", "--jobs", "2",
+                      "--store", at / "store.sqlite", "--out", at / "table.nc"],
+            "crosscheck": [*CLAIMS, "--out", at / "report", "--jobs", "2"],
+            "reproduce": [*CLAIMS, "--out", at / "report", "--jobs", "2", "--store", at / "store.sqlite"],
+        }[command]  # fmt: skip
+        self.arguments.insert(0, command)
+        self.environment = os.environ | {"TMPDIR": str(self.temporary), "ECC_CACHE_DIR": str(home / "cache")}
+        for _ in range(2):  # the first one compiles what there is to compile
+            shutil.rmtree(self.place, ignore_errors=True)
+            self.place.mkdir()
+            begin = time.monotonic()
+            whole = self.start()
+            self.printed, said = whole.communicate(timeout=120)
+            self.seconds = time.monotonic() - begin
+            assert whole.returncode == 0 and "ecc:" not in said
+        self.result = self.result_in(self.place)
+        assert self.result
+        self.size = sum(path.stat().st_size for path in self.place.rglob("*") if path.is_file())
+        for path in self.place.iterdir():  # a report of a former run stays, and nothing else
+            if path.name != "report":
+                path.unlink()
+
+    def start(self):
+        return start(self.arguments, env=self.environment)
+
+    @staticmethod
+    def table(printed):
+        """What is printed of the results, without the names of files."""
+        return re.split("^(report|run|table): ", printed, maxsplit=1, flags=re.MULTILINE)[0].strip()
+
+    def kept(self, place):
+        """How many results the store has."""
+        if not (place / "store.sqlite").exists():
+            return 0
+        store = Store(place / "store.sqlite")
+        assert store.trouble is None
+        return len(store)
+
+    def result_in(self, place):
+        """What the files hold that do not say that they are partial; all that can be seen can be read whole."""
+        found = None
+        for path in (path for path in place.rglob("*") if path.is_file() and not path.name.startswith(".")):
+            if path.suffix == ".nc":
+                data = xr.load_dataset(path)
+                if "error" not in data and data.attrs.get("stopped", "completed") == "completed":
+                    found = {name: repr(data[name].values.tolist()) for name in data if data[name].dtype.kind == "f"}
+            elif path.suffix == ".ckpt":
+                assert resume(path).now >= 0.0
+            elif path.suffix == ".html":
+                assert path.read_text().rstrip().endswith("</html>")
+            elif path.suffix == ".json":
+                text = json.loads(path.read_text())
+                assert text["partial"] is (path.parent.name == "partial")
+                if not text["partial"]:
+                    found = {one["claim"]["id"]: one["verdict"] for one in text["findings"]}
+            else:
+                assert path.suffix in (".md", ".sqlite") or path.name.endswith("-journal")
+        return found
+
+
+@pytest.fixture
+def case(request, scenario, tmp_path):
+    return Case(request.param, scenario, tmp_path)
+
+
+COMMANDS = pytest.mark.parametrize("case", ["simulate", "sweep", "crosscheck", "reproduce"], indirect=True)
+
+
 @pytest.mark.slow
+@COMMANDS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("command", ["simulate", "sweep", "crosscheck", "reproduce"])
-def test_at_drawn_moments_nothing_finished_is_lost(command, number, scenario, tmp_path):
-    """Ten moments each: afterwards no process is left, and every file can be read."""
-    draw, toml = random.Random(f"{command} {number}"), scenario("20 s", "50 Mb/s")
-    store, report = tmp_path / "store.sqlite", tmp_path / "report"
-    out, saved = tmp_path / f"{command}.nc", tmp_path / "run.ckpt"
-    arguments = {
-        "simulate": ["simulate", toml, "--out", out, "--checkpoint", saved],
-        "sweep": ["sweep", toml, *SWEEP, "--store", store, "--out", out],
-        "crosscheck": ["crosscheck", "jm-3", "avq-1", "--out", report],
-        "reproduce": ["reproduce", "jm-3", "avq-1", "--out", report, "--store", store],
-    }[command]
-    write_report(Report([finding()]), report)
-    before, most = (report / "results.json").read_bytes(), 0
-    for _ in range(10):
-        process = start(arguments)
-        time.sleep(draw.uniform(0.2, 4.0))
-        workers = workers_of(process.pid)
-        process.send_signal(number)
+def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
+    draw, known, memory = random.Random(int(number)), case.result_in(case.place), set(os.listdir("/dev/shm"))
+    for k in range(10):
+        process = case.start()
+        until(lambda process=process: answers_signals(process))
+        time.sleep(max(0.0, case.seconds - 0.1) * (k + draw.random()) / 10)
+        before = case.kept(case.place)
+        sent = time.monotonic()
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        said = ""
+        for line in process.stderr:
+            said += line
+            if line.startswith("ecc:"):
+                print(f"{time.monotonic() - sent:.2f} s to {line.strip()}")
         process.communicate(timeout=60)
-        until(lambda pids=workers: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10.0)
-        if store.exists():
-            kept = Store(store)
-            assert kept.trouble is None and len(kept) >= most
-            most = len(kept)
-        assert not list(tmp_path.glob("*.damaged-*"))
-        if out.exists():
-            assert xr.load_dataset(out).sizes
-        if process.returncode != 0:
-            assert (report / "results.json").read_bytes() == before
-        before = (report / "results.json").read_bytes()
-        assert json.loads(before)["partial"] is False
+        until(lambda leader=process.pid: not of_session(leader), 20.0)
+        assert case.kept(case.place) >= before
+        found = case.result_in(case.place)
+        assert found == case.result or found == known
+        if number != signal.SIGKILL:
+            assert not list(case.temporary.iterdir()) and not list(case.place.glob("**/.*"))
+            assert process.returncode in (0, 130), said
+            lines = [line for line in said.splitlines() if line.startswith("ecc:")]
+            told = [line.split()[0] for line in said.splitlines() if line not in lines]
+            if process.returncode == 130:
+                assert len(lines) == 1 and SAID.fullmatch(lines[0]), said
+            assert set(told) <= set(CLAIMS), said
+            if told and process.returncode == 130:  # what was called done is in the report
+                report = json.loads((case.place / "report" / "partial" / "results.json").read_text())
+                assert {one["claim"]["id"] for one in report["findings"]} >= set(told)
+        if found is not None and "report" not in os.listdir(case.place):
+            for path in case.place.iterdir():  # it got to its end: once more from the beginning
+                path.unlink()
+    assert set(os.listdir("/dev/shm")) == memory
+    last = case.start()
+    last.communicate(timeout=120)
+    assert last.returncode == 0 and case.result_in(case.place) == case.result
+
+
+FULL = """
+set -e
+mount -t tmpfs -o "size=$1" tmpfs "$2"
+cp -a "$3/." "$2"
+code=0
+( shift 4; exec "$@" ) || code=$?
+cp -a "$2/." "$4"
+exit $code
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0, reason="may not mount anything"
+)
+@COMMANDS
+def test_on_ten_full_disks_nothing_is_cut_and_all_is_printed(case):
+    draw = random.Random(4)
+    former = case.home / "former"
+    case.place.rename(former)
+    case.place.mkdir()
+    before = sum(-(-path.stat().st_size // 4096) * 4096 for path in former.rglob("*") if path.is_file())
+    known, outcomes = case.result_in(former), set()
+    for k in range(10):
+        after = case.home / f"after-{k}"
+        after.mkdir()
+        room = int(before + 4096 + 1.2 * case.size * (k + draw.random()) / 10)
+        command = ["unshare", "-rm", "sh", "-c", FULL, "sh", str(room), case.place, former, after]
+        done = subprocess.run(
+            [*command, sys.executable, "-P", "-m", "ecc", *map(str, case.arguments)],
+            capture_output=True, text=True, env=case.environment,
+        )  # fmt: skip
+        assert done.returncode in (0, 3), done.stderr
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ecc:")]
+        assert "Traceback" not in done.stderr and bool(lines) >= (done.returncode == 3)
+        assert all("No space left on device" in line or "database or disk is full" in line for line in lines), lines
+        assert case.table(done.stdout) == case.table(case.printed)
+        assert not list(case.temporary.iterdir()) and not list(after.glob("**/.*"))
+        case.kept(after)
+        assert case.result_in(after) in ((case.result, known) if done.returncode else (case.result,))
+        outcomes.add(done.returncode)
+    assert outcomes == {0, 3}

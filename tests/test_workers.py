@@ -44,6 +44,13 @@ def strange(x):
     if x == 1:
         raise Local("of its own")
     return lambda: x
+
+
+def threads():
+    import numpy as np
+
+    np.ones((300, 300)) @ np.ones((300, 300))
+    return len(os.listdir("/proc/self/task"))
 """
 
 
@@ -73,6 +80,13 @@ def test_results_and_errors_come_back_by_index(calls):
     assert "calls_of_workers.py" in str(found[5][1].__cause__)
     assert "of its own" in str(found[9][1]) and "pickle" in str(found[10][1]) and "pickle" in str(found[11][1])
     assert made([]) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_leaves_the_cores_to_the_others(calls, monkeypatch):
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        monkeypatch.delenv(f"{library}_NUM_THREADS", raising=False)
+    assert made([(calls.threads, (), {})]) == [(1, None)]
 
 
 def test_a_killed_worker_costs_its_call_one_more_try(calls, tmp_path):

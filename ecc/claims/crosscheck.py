@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -144,7 +143,7 @@ def examine(
     if not todo:
         return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
     queue = sorted(todo, key=lambda name: -work[name].cost)
-    calls: list[Call] = [(_prepared, (work[name].work, *work[name].arguments), {}) for name in queue]
+    calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
     interrupted = False
     try:
         with closing(in_workers(calls, min(jobs, len(queue)))) as ended:
@@ -156,7 +155,7 @@ def examine(
                     for key, index in todo[queue[k]]:
                         take(key, index, result, error)
     except KeyboardInterrupt:
-        interrupted = True
+        interrupted = any(left.values())
     return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted)
 
 
@@ -173,13 +172,6 @@ def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: boo
     if claim.experiment:
         return experiments.judge(claim, plan, results, quick)
     return Finding.from_dict(claim, results[0])
-
-
-def _prepared(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Make a call in a worker that leaves the cores to the others."""
-    for library in ("OMP", "OPENBLAS", "MKL"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    return function(*arguments)
 
 
 def _one_line(error: BaseException) -> str:

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ecc.models import books, price_books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
@@ -109,6 +108,8 @@ class MKC(Protocol):
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """x_i = alpha/(beta p_l) at the link with the largest price."""
+        from scipy.optimize import brentq  # takes as long to import as all protocols do
+
         added, steepness = self.alpha / self.beta, self.steepness
 
         def share(link: int, count: int, others: float) -> float:

@@ -17,6 +17,7 @@ SETUPS = {
 }
 
 
+@pytest.mark.slow
 def test_JetMax_steps_when_its_packets_do():
     """Rates between steps are those of packets, and steps come when theirs do, but for an interval of the router."""
     found = ecc.compare(ecc.Scenario(SETUPS["EVAL fig. 5"], JetMax(), 33.0), sample=0.05, window=0.05)
@@ -28,6 +29,7 @@ def test_JetMax_steps_when_its_packets_do():
         assert [rates[np.argmax(rates < 1.005 * level) + 1] for level in levels] == pytest.approx(levels, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_FAST_is_stable_in_packets_and_self_clocked_and_not_over_an_integrator():
     """Queues follow windows within an RTT; a queue that integrates rates less capacity lags behind them and swings."""
     network = Network.dumbbell("100 Mb/s", [0.1], starts=[0.0])

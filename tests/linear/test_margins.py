@@ -139,7 +139,7 @@ def test_control_frequency_response_is_exact():
     frd = to_control(system)
     assert isinstance(frd, control.FrequencyResponseData)
     s = 1j * frd.omega
-    np.testing.assert_allclose(frd.frdata[0, 0], 2.0 * np.exp(-0.3 * s) / s, rtol=1e-12)
+    np.testing.assert_allclose(frd.eval(frd.omega), 2.0 * np.exp(-0.3 * s) / s, rtol=1e-12)
 
 
 def test_control_round_trip():

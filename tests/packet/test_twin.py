@@ -43,7 +43,7 @@ from ecc.packet.twin_state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario
 
 CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
 
 # A protocol that uses all there is -----------------------------------------------------------------------------------

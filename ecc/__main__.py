@@ -1,0 +1,32 @@
+"""The command `ecc`, also as `python -m ecc`: Ctrl-C and SIGTERM have an answer from its first moment on.
+
+Whatever a command imports and reads before its work begins takes a second or more, and an interruption in an import may
+vanish in a library, or come out as a traceback of it. There is nothing to keep yet, so the process ends where it is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line on the arguments of the process, and return its exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    from ecc.cli import main as run
+
+    return run()
+
+
+def _leave(number: int, frame: object) -> None:
+    os.write(2, b"ecc: interrupted\n")
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
