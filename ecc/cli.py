@@ -491,6 +491,8 @@ def stability(
     from ecc.scenario import Scenario
     from ecc.stability import analyze
 
+    if network is not None and protocol.endswith(".toml"):
+        raise ValueError(f"network must not be given beside a scenario, which has its own, got {network}")
     scenario = network or (Path(protocol) if protocol.endswith(".toml") else None)
     if scenario is None and not rtt:
         raise ValueError("rtt must be given for each flow (--rtt 100ms), or a network (--network SCENARIO.toml)")

@@ -84,6 +84,7 @@ def test_help_does_not_wait_for_heavy_imports():
         (["stability", "QI-RCP", "--rtt", "0.1", "--set", "gama=1"], "--set has no key 'gama'"),
         (["stability", "QI-RCP", "--rtt", "0.1", "--parameter", "mu"], "parameter must be one of alpha"),
         (["stability", "QI-RCP"], "rtt must be given for each flow (--rtt 100ms), or a network"),
+        (["stability", "{scenario}", "--network", "{scenario}"], "network must not be given beside a scenario"),
         (["stability", "{scenario}", "--rtt", "0.1"], "rtt and capacity must not be given beside a scenario"),
         (
             ["stability", "RCP", "--rtt", "1", "--rtt", "2", "--capacity", "1e6", "--capacity", "1e6"],

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from math import fsum
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
 from ecc.linear.certificate import decide
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
@@ -202,6 +202,11 @@ class LinearSystem(ABC):
         """Number of states n."""
         return int(self.matrices.shape[1])
 
+    @property
+    def has_signed_queue(self) -> bool:
+        """Whether a queue that is empty at the equilibrium may be negative in this model."""
+        return "_find_switched" in self.__dict__
+
     @cached_property
     def switched(self) -> Switched | None:
         """The loops that switch at empty queues where this model lets queues be negative, with their verdict.
@@ -373,14 +378,16 @@ class LinearSystem(ABC):
         return to_control(self)
 
     def _describe(self) -> Sequence[tuple[str, str]]:
-        span = f"{self.delays[0]:g} to {self.delays[-1]:g}" if len(self.delays) else "none"
+        sampled, dt = self._step
+        ends = dict.fromkeys(self.delays[[0, -1]].tolist()) if len(self.delays) else ()
+        span = " to ".join(f"{end:g}" if sampled else quantity_text(end, "s") for end in ends) or "none"
+        if sampled:
+            span += " steps" if dt is None else f" steps of {quantity_text(dt, 's')}"
         return [("states", str(self.size)), ("distinct delays", str(len(self.delays))), ("delays", span)]
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}: {value}" for name, value in self._describe())
-        return "\n".join([f"<{type(self).__name__} {inside}>", *(f"note: {note}" for note in self.notes)])
+        return "\n".join([f"<{type(self).__name__} {inside}>", *(f"note: {note}" for note in first_notes(self.notes))])
 
     def _repr_html_(self) -> str:
-        lines = [*self._describe(), *(("note", note) for note in self.notes)]
-        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in lines)
-        return f"<table><caption>{type(self).__name__}, {self.verdict}</caption>{rows}</table>"
+        return html_table(f"{type(self).__name__}, {self.verdict}", self._describe(), self.notes)

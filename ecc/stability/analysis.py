@@ -21,6 +21,7 @@ from ecc.stability.gains import critical_gain, gain_names
 __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
 
 _HAIR = 4.5e-10  # of an end of an interval: from there to where either side is proven
+_LAST = 1e-6  # of a value: how far below it the search may end because the protocol takes no more
 _HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
 _STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
 _LOOPS = 6  # that are written out
@@ -76,6 +77,8 @@ class StableInterval(Displayed):
 
     def text(self) -> str:
         """Return the interval in words."""
+        if self.lower != self.lower and self.stable:
+            return f"not known: the search ends at {quantity_text(self.complete_to, '', 6)}"
         if self.lower != self.lower:
             return f"no value up to {quantity_text(self.complete_to, '', 6)}"
         if self.upper == inf:
@@ -155,7 +158,7 @@ def _nearest(ranges: Sequence[tuple[float, float]], value: float, stable: bool) 
 
     found = min(ranges, key=distance, default=(nan, nan))
     # beyond the gains that were searched a model may be stable all the same: then no interval is known around it
-    return (nan, nan) if stable and found[1] == found[1] and distance(found) > _HAIR * value else found
+    return (nan, nan) if stable and found[1] == found[1] and distance(found) > _LAST * value else found
 
 
 def _beside(
@@ -263,8 +266,9 @@ class Analysis(Displayed):
             if self.parameter
             else "at these parameters"
         )
-        signed = " *" if self.switched is not None else ""
-        rows: dict[str, list[str]] = {at: [model.verdict + signed for model in self.models]}
+        rows: dict[str, list[str]] = {
+            at: [model.verdict + " *" * model.system.has_signed_queue for model in self.models]
+        }
         for k, model in enumerate(self.models):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
@@ -276,10 +280,11 @@ class Analysis(Displayed):
     def _rest(self) -> Rows:
         """What is said of all models together."""
         rows: list[tuple[str, str]] = []
-        if self.switched is not None:
-            verdict = {True: "stable", False: "unstable", None: "undecided"}[self.switched.is_stable]
+        if any(model.system.has_signed_queue for model in self.models):
+            known = None if self.switched is None else self.switched.is_stable
+            verdict = {True: "stable", False: "unstable", None: "not known"}[known]
             rows.append(("* the queue may be negative in these models; where it cannot (interval -> 0)", verdict))
-            loops = [str(loop).partition(": ") for loop in self.switched.loops]
+            loops = [str(loop).partition(": ") for loop in (() if self.switched is None else self.switched.loops)]
             rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
             rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
             if self.switched_range is not None:
@@ -396,8 +401,7 @@ def analyze(
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
         raise LinearizationError(f"{reasons}; {_instead(type(protocol))}")
-    switched = models[0].system.switched if isinstance(models[0].system, DelaySystem) else None
-    switched = switched or next((model.system.switched for model in models), None)
+    switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
     if switched is not None and name:
         tell("the loop at the empty queue")

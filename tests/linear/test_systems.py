@@ -31,8 +31,11 @@ def test_systems_are_frozen_and_can_be_pickled():
 
 def test_display_says_what_it_is():
     system = SampledSystem([1.0, -0.1], [0, 9])
-    assert repr(system) == "<SampledSystem states: 1, distinct delays: 2, delays: 0 to 9>"
+    assert repr(system) == "<SampledSystem states: 1, distinct delays: 2, delays: 0 to 9 steps>"
     assert "SampledSystem, stable" in system._repr_html_()
+    assert "delays: 0 to 9 steps of 10 ms>" in repr(SampledSystem([1.0, -0.1], [0, 9], dt=0.01))
+    assert "distinct delays: 1, delays: 100 ms>" in repr(DelaySystem([-1.0], [0.1]))
+    assert "<th>delays</th><td>0 s to 1.5 s</td>" in DelaySystem([-1.0, -0.1], [0.0, 1.5])._repr_html_()
 
 
 def test_characteristic_is_the_determinant():

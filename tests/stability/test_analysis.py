@@ -125,6 +125,14 @@ def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
         assert all(loop.proven for loop in switched.loops) is proven
 
 
+def test_a_signed_queue_is_marked_where_nothing_is_known_of_the_switched_loop_too():
+    net = ecc.Network.dumbbell("100 Mb/s", ["100 ms", "200 ms"])
+    found = analyze(ecc.models.XCP(), net, certify=False)
+    assert found.switched is None and found.models[0].system.has_signed_queue
+    assert "stable *\n" in repr(found) and "where it cannot (interval -> 0): not known\n" in repr(found)
+    assert "*" not in repr(analyze(ecc.models.RCP(queue_term=False), net, times=["hybrid"], certify=False))
+
+
 def test_a_scenario_gives_protocol_network_and_assignment(tmp_path, capsys):
     net = ecc.Network.parking_lot(["10 Mb/s", "15 Mb/s"])
     path = tmp_path / "case.toml"
@@ -169,6 +177,12 @@ def test_notebooks_get_the_table_and_all_that_is_said_of_it():
         "note (cont",
     ):
         assert part in html
+
+
+def test_the_largest_value_that_a_protocol_takes_ends_the_search_and_is_no_limit():
+    found = stable_interval(ecc.models.FAST(gamma=1.0), ONE)
+    assert found.stable and (found.lower, found.upper) == (0.0, inf)
+    assert found.text() == "0 to 1, where the search ends"
 
 
 def test_of_an_unstable_point_the_nearest_interval_is_given():
