@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, compiled, entry, unpacker
+from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
@@ -56,14 +56,14 @@ _pointers = unpacker("ff")
 ) = range(15)  # fmt: skip
 
 
-@compiled
+@optimized
 def _ask(law: int, addresses: Any, record: Any) -> Any:
     pointer, params = _pointers(addresses)
     status = call(law, (pointer, pointer, params, pointer))
     return status, record[_RESULT]
 
 
-@compiled
+@optimized
 def _share_out(b: Any, t: float, bits: float, laws: Any, addresses: Any, record: Any) -> Any:
     """Set what an interval grants by what came in the last one; a status."""
     record[_D] = b[_RTT]

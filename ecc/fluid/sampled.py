@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.beginning import Beginning
-from ecc.fluid.compiled import call, compiled, entry, unpacker
+from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
@@ -53,7 +53,7 @@ _BITS, _RTT, _MEAN, _TICKS, _BEFORE = range(5)
 _pointers = unpacker("ff")
 
 
-@compiled
+@optimized
 def _close(
     link: int, i: int, longest: int, gain: float, router: int, announce: int, remembers: int, addresses: Any,
     record: Any, capacity: Any, state: Any, least: Any, most: Any, queue: float, told: Any, b: Any,
@@ -213,7 +213,7 @@ def _advance(
     return 0
 
 
-@compiled
+@optimized
 def _rate(squares: Any, sent: Any, g: int, sigma: float) -> Any:
     """The rate at which a flow sent in the step of the grid before a place, 0 if nothing."""
     bits = at(sent[g], sigma) - at(sent[g], sigma - 1.0)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, compiled, entry, unpacker
+from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
 from ecc.fluid.outcome import Outcome
@@ -52,7 +52,7 @@ _NOT_YET = -1
 _pointers = unpacker("ff")
 
 
-@compiled
+@optimized
 def _look(
     link: int, i: int, laws: Any, addresses: Any, record: Any, capacity: Any, into: Any, out: Any, told: Any,
     urgency: Any, refusal: Any, books: Any,
@@ -83,7 +83,7 @@ def _look(
     return status
 
 
-@compiled
+@optimized
 def _aim(g: int, source: int, addresses: Any, record: Any, least: Any, x: Any, offered: Any) -> Any:
     """(status, rate by the source law)."""
     pointer, params = _pointers(addresses)
