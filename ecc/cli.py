@@ -306,6 +306,13 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the run as .nc, .csv or .html (figure).")
     ] = None,
+    record: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD", help="Record flow.FIELD, link.FIELD or env.FIELD too; may be given again."),
+    ] = None,
+    python: Annotated[
+        bool, typer.Option("--python", help="Packets in plain Python: print and breakpoint work in hooks; slow.")
+    ] = False,
     flows_to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rows of transfers go to this Parquet file as they end.")
     ] = None,
@@ -328,14 +335,19 @@ def simulate(
         raise ValueError(f"out must end in {', '.join(_WRITERS)}, got {str(out)!r}")
     if engine != Engine.packet and (flows_to or checkpoint):
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
+    if python and (engine != Engine.packet or checkpoint):
+        raise ValueError("python needs --engine packet, and no checkpoint")
     for name, path in (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint)):
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
     case = Scenario.from_toml(scenario)
-    with _progress() as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
+    shown = not python  # a bar would hide a debugger
+    with _progress(shown) as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
         warnings.simplefilter("ignore")  # `stopped` says the same
         task = bar.add_task(f"{engine} run", total=1.0)
-        options: dict[str, Any] = {"sample": _value(sample), **({"flows_to": flows_to} if flows_to else {})}
+        options: dict[str, Any] = {"sample": _value(sample), "record": tuple(record or ())}
+        options |= {"flows_to": flows_to} if flows_to else {}
+        options |= {"engine": "python"} if python else {}
 
         def show(share: float) -> None:
             bar.update(task, completed=share)
@@ -692,13 +704,24 @@ def _print_json(value: Any) -> None:
     print(json_text(value))
 
 
-def _progress() -> AbstractContextManager[Progress]:
+def _progress(shown: bool = True) -> AbstractContextManager[Progress]:
+    """A bar with the time that has passed and an estimate of what is left, on a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
     console = Console(stderr=True, highlight=False)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:

@@ -81,20 +81,22 @@ class Trajectory:
         """Return a trajectory from plain arrays.
 
         Parameters
-            time : shape (n_times,), s. series : name of `SERIES` -> array (n_times, n_flows or n_links).
+            time : shape (n_times,), s.
+            series : name of `SERIES`, or of what was recorded ("link.", "flow." or "env." and the field) -> array
+                (n_times, n_flows or n_links).
             flows : column -> array with one entry a transfer (`transfer`: its number).
             stats : counts and costs. attributes : what was run (scenario as TOML, seed, version, engine).
             histogram : edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
             trace : structured array with time [ps], kind, entity and value.
         Raises
-            KeyError: a series that is not in `SERIES`.
+            KeyError: a series that is neither.
         """
         import pandas as pd
         import xarray as xr
 
         variables = {}
         for name, values in series.items():
-            over, unit, meaning = SERIES[name]
+            over, unit, meaning = SERIES[name] if name in SERIES else _recorded(name)
             variables[name] = (("time", over), np.asarray(values), {"units": unit, "long_name": meaning})
         data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
@@ -115,6 +117,16 @@ class Trajectory:
                 "value": trace["value"],
             })  # fmt: skip
         return cls(data.assign_attrs(dict(attributes)), table, {"notes": (), **stats}, queues, events)
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """Return a series by name, one that was recorded ("flow.x") too.
+
+        Parameters
+            name : str.
+        """
+        if name in self.data.data_vars:
+            return self.data[name]
+        raise KeyError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
 
     def __getattr__(self, name: str) -> xr.DataArray:
         if name in SERIES and "data" in self.__dict__:
@@ -207,9 +219,9 @@ class Trajectory:
         """Return one series as a DataFrame: time down, flows or links across.
 
         Parameters
-            series : name in `SERIES`.
+            series : name in `SERIES`, or of what was recorded.
         """
-        frame: pd.DataFrame = getattr(self, series).to_pandas()
+        frame: pd.DataFrame = self[series].to_pandas()
         return frame
 
     # ---- files -------------------------------------------------------------------------------------------
@@ -304,6 +316,14 @@ class Trajectory:
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))
         return notes + str(self.data._repr_html_())
+
+
+def _recorded(name: str) -> tuple[str, str, str]:
+    """Second dimension, unit and meaning of a series that was recorded."""
+    owner, dot, field = name.partition(".")
+    over = {"link": "link", "flow": "flow", "env": "flow"}[owner if dot else name]
+    whose = "what hooks of a flow see" if owner == "env" else f"the state of a {over}"
+    return over, "", f"{field} of {whose}, at the sample instant"
 
 
 def _as_netcdf3(values: Any) -> Any:

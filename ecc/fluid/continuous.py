@@ -231,6 +231,11 @@ def run_continuous(
             "slid": run.counted(core.SLID),
         },
         stopped=stopped,
+        recorded={
+            name: states[:, block[part]]
+            for name, part in (("link.R", "state"), ("flow.x", "own"))
+            if part != "own" or not windows
+        },
     )
 
 

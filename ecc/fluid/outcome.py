@@ -30,4 +30,5 @@ class Outcome:
     lost: FloatArray
     stopped_at: FloatArray  # s, NaN where a flow went on
     stats: dict[str, Any] = field(default_factory=dict)
+    recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series
     stopped: str = "completed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import process_time
 from typing import Any
@@ -15,6 +15,7 @@ from ecc.fluid.outcome import Outcome
 from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
+from ecc.models.declared import Taken
 from ecc.models.mix import Mix
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario, notes_at_end
@@ -37,6 +38,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "self",
+    record: Sequence[str] = (),
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
@@ -68,6 +70,8 @@ def simulate(
             "integrator", a flow sends at its window over its RTT, as in the models of Low and others where queues
             integrate that rate less the capacity, and XCP's routers heed averages all the time. Verdicts differ:
             docs/fluid_against_packets.md.
+        record : states to record, as series of the trajectory, at the end of each sample: where laws have them, and in
+            continuous time, "link.R" and "flow.x" [bit/s], of windows "env.window" [bytes] and "flow.m".
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
@@ -142,6 +146,7 @@ def simulate(
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
     notes = taken.check(protocol)
+    _check_record(record, _recordable(protocol, taken))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
@@ -176,8 +181,9 @@ def simulate(
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     if windows:
         clocked = clocking == "self"
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, clocked, scenario.seed)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+        seed, records = scenario.seed, len(record) > 0
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, clocked, seed, records)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
     if taken is declared.STEPPED:
         outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
@@ -193,7 +199,29 @@ def simulate(
         outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
         outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table)
-    return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+    return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
+
+
+def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
+    """The states of laws that a fluid has at the ends of samples."""
+    from ecc.fluid import declared
+    from ecc.models.declared import law_arguments
+
+    if taken is declared.WINDOWS:
+        return ["env.window", "flow.m"]
+    if taken is not declared.EQUATIONS:
+        return []
+    router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
+    keeps_rate = ("x" in source or "x_rtt" in source) and not protocol.windowed
+    return ["link.R"] * ("R" in router) + ["flow.x"] * keeps_rate
+
+
+def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"record must be a sequence of names, got {names!r}")
+    for name in names:
+        if name not in allowed:
+            raise ValueError(f"record must name states of this fluid ({', '.join(allowed) or 'none'}), got {name!r}")
 
 
 def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
@@ -235,7 +263,13 @@ def _check_losses(scenario: Scenario) -> None:
 
 
 def _trajectory(
-    scenario: Scenario, fluid: FluidNetwork, outcome: Outcome, seconds: float, time: str, notes: tuple[str, ...]
+    scenario: Scenario,
+    fluid: FluidNetwork,
+    outcome: Outcome,
+    seconds: float,
+    time: str,
+    notes: tuple[str, ...],
+    record: Sequence[str] = (),
 ) -> Trajectory:
     from ecc import __version__
 
@@ -257,6 +291,10 @@ def _trajectory(
         "queue_max": outcome.queue_max / 8.0,
         "arrival": outcome.arrival,
         "drops": outcome.drops / 8.0 / packet,
+        **{
+            name: outcome.recorded[name] if name.startswith("link.") else fluid.spread(outcome.recorded[name])
+            for name in record
+        },
     }
     flows = {
         "start": begin,

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, compiled, entry, unpacker
+from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
@@ -67,14 +67,14 @@ _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with it
 _pointers = unpacker("ff")
 
 
-@compiled
+@optimized
 def at(curve: Any, position: float) -> Any:
     """The value of a curve between places of the grid."""
     i = max(0, min(int(position), len(curve) - 2))
     return curve[i] + (position - i) * (curve[i + 1] - curve[i])
 
 
-@compiled
+@optimized
 def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
     """When what leaves a queue at u entered it, both as positions on the grid."""
     level = at(out, u)
@@ -302,6 +302,7 @@ def run_windows(
     ticks: FloatArray,
     clocked: bool = True,
     seed: int = 0,
+    records: bool = False,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -311,6 +312,7 @@ def run_windows(
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
         ticks : shape (n_links,), when routers first tick, in control intervals.
         clocked : whether ACKs clock flows; else they send at the rate w/D. seed : of the losses.
+        records : whether windows and what flows remember are kept at each sample.
     Returns
         Outcome.
     """
@@ -363,12 +365,12 @@ def run_windows(
     due = interval * ticks if counted else np.zeros(0)
     for link in range(len(due)):
         state[link], told[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
-    burst, relapses = np.zeros(G), np.zeros(G, np.int64)
+    memory, burst, relapses = np.zeros(G), np.zeros(G), np.zeros(G, np.int64)
     opening = np.full(G, int(point is None and laws.slow_start != 0))
     begun = (
         record, interval, first, links, fluid.members, forward, backward, fluid.wire, kept, start, fluid.stop,
         fluid.size, 8.0 * protocol.receiver_window or np.inf, packet, capacity, served, fluid.buffer, window, opening,
-        np.full(G, -np.inf), acked, *np.zeros((3, G)), burst, relapses, *np.zeros((2, G)), draws,
+        np.full(G, -np.inf), acked, memory, *np.zeros((2, G)), burst, relapses, *np.zeros((2, G)), draws,
         np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64),
         np.zeros(L), int(clocked), told, state, due, np.full(L, zero - 1), np.zeros(L),
     )  # fmt: skip
@@ -376,14 +378,17 @@ def run_windows(
     how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
     addresses = np.array([record.ctypes.data, params.ctypes.data])
     stopped = "completed"
+    at_samples: list[FloatArray] = []
     i = zero
     try:
         while i < n and stopped == "completed":
-            following = min(i + _SLICE, n)
+            following = min(i + (per_sample if records else _SLICE), n)
             if _advance(i, following, h, how, own, zero - 1, *called, addresses, *begun) != 0:
                 stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
             else:
                 i = following
+                if records:
+                    at_samples.append(np.array([window / 8.0, memory]))
                 progress((i - zero) / (n - zero))
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -397,6 +402,7 @@ def run_windows(
     def mean(curve: FloatArray) -> FloatArray:
         return np.asarray(np.diff(curve[:, at]).T / width)
 
+    windows, memories = np.array(at_samples).reshape(-1, 2, G)[: len(at) - 1].transpose(1, 0, 2)
     taken = lost[:, at[-1]] + (1.0 - kept) * arrived[:, at[-1]]
     dropped = np.array([taken[a:b].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
     return Outcome(
@@ -414,4 +420,5 @@ def run_windows(
         stopped_at=np.where(finished <= end, finished, np.nan),
         stats={"steps": i - zero, "notes": _recoveries(protocol, float(burst.max()), int(relapses.max()))},
         stopped=stopped,
+        recorded={"env.window": windows, "flow.m": memories},
     )

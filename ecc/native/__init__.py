@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         LINK_ENV,
         LINK_HOOKS,
         LINK_RESULT,
+        RECORDED,
         TRANSFER,
         TRANSFER_RESULT,
         Engine,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
-    "new_transfers", "picoseconds", "inside",
+    "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
+    "new_links", "new_transfers", "picoseconds", "inside",
 ]  # fmt: skip
 
 

@@ -19,14 +19,12 @@ show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
 }
 
-/* Calls a hook; header: the whole of a packet's. */
-static int
-call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
-    int64_t kind)
+/* Fills in what a hook sees, but for random numbers. */
+static void
+show(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind)
 {
-    ecc_flow_state_t *flow = &self->flows[index];
+    const ecc_flow_state_t *flow = &self->flows[index];
     ecc_flow_env_t *env = &self->flow_env;
-    int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
     env->packet_size = packet_size;
@@ -41,7 +39,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->timer = -1.0;
     env->kind = kind;
     env->flow = index;
-    env->random = flow->wants_random ? ecc_random_next(&flow->random) : 0.0;
+    env->random = 0.0;
     env->size = flow->size;
     env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
     env->acked = self->acked;
@@ -49,6 +47,21 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     env->recovered = 0;
     if (flow->repairs) {
         show_transport(self, index, hook_number, kind);
+    }
+}
+
+/* Calls a hook; header: the whole of a packet's. */
+static int
+call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
+    int64_t kind)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    ecc_flow_env_t *env = &self->flow_env;
+    int32_t ret;
+
+    show(self, index, hook_number, packet_size, kind);
+    if (flow->wants_random) {
+        env->random = ecc_random_next(&flow->random);
     }
     ret = hook(flow->state, header + flow->header_offset, flow->params, env);
     if (ret != 0) {
@@ -102,6 +115,13 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
         }
     }
     return 0;
+}
+
+const ecc_flow_env_t *
+ecc_ask_nothing(ecc_engine_t *self, uint32_t index)
+{
+    show(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0);
+    return &self->flow_env;
 }
 
 int

@@ -409,6 +409,27 @@ def _missing(module: Any) -> list[str]:
     ]
 
 
+_INTERPRETED = ("print", "input", "breakpoint")
+
+
+def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
+    """Return where a function, or one it reaches, asks for what only the interpreter has: `print (rcp.py:31)`."""
+    seen.add(id(function))
+    line = function.__code__.co_firstlineno
+    for step in _instructions(function.__code__):
+        line = step.positions.lineno or line if step.positions else line
+        place = f"({Path(function.__code__.co_filename).name}:{line})"
+        if step.opname == "LOAD_GLOBAL" and step.argval in _INTERPRETED and step.argval not in function.__globals__:
+            return f"{step.argval} {place}"
+        if step.opname == "IMPORT_NAME":
+            return f"import {step.argval} {place}"
+    for value in map(_python_function, _reach(function).values()):
+        if _is_plain(value) and id(value) not in seen:
+            if use := _use_of_python(value, seen):
+                return use
+    return None
+
+
 def _object_code(
     hooks: Mapping[str, FunctionType], layouts: Mapping[str, np.dtype[Any]], writable: Mapping[str, Collection[str]]
 ) -> bytes:
@@ -534,6 +555,11 @@ def compile_hooks(
                 raise TypeError(f"field {field} of {record} must be float64 or int64, got {kind}")
     texts = []
     for name, function in functions.items():
+        if use := _use_of_python(function, set()):
+            raise TypeError(
+                f"hook {name}, {_where(function)}: {use} needs Python, and hooks are compiled; they run as they are in "
+                "ecc.packet.simulate(..., engine='python') and ecc simulate --python"
+            )
         try:
             texts.append(f"{name}: {_text(function, {})}")
         except TypeError as error:

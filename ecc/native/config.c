@@ -146,6 +146,27 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
     return 0;
 }
 
+/* Whether what samples are to show can be: offsets into records are the caller's. */
+static bool
+are_recorded(const ecc_samples_t *samples)
+{
+    if (samples->n_recorded < 0 || samples->recorded == NULL || samples->words == NULL) {
+        return false;
+    }
+    for (int64_t i = 0; i < samples->n_recorded; i++) {
+        const ecc_recorded_t *one = &samples->recorded[i];
+        if (one->offset < 0 || one->offset % 8 != 0) {
+            return false;
+        }
+        if (one->record == NULL
+            && (one->flow < 0 || one->flow >= samples->n_flows
+                || one->offset > (int64_t) (sizeof(ecc_flow_env_t) - sizeof(int64_t)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int
 ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
 {
@@ -174,6 +195,9 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
             || samples->bottleneck == NULL || samples->queue == NULL || samples->queue_peak == NULL
             || samples->arrived == NULL || samples->dropped == NULL)) {
         return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->period);
+    }
+    if (samples->n_samples != 0 && samples->n_recorded != 0 && !are_recorded(samples)) {
+        return ecc_state_fail(self, ECC_ERR_RECORDED, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->n_recorded);
     }
     for (int64_t i = 0; i < config->n_impairments; i++) {
         if (!is_impairment(&config->impairments[i])) {

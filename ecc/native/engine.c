@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ask.h"
 #include "config.h"
 #include "flow.h"
 #include "link.h"
@@ -271,6 +272,12 @@ sample(ecc_engine_t *self)
             samples->queue_mean[row + i] = (double) link->area / (double) samples->period;
             link->area = 0;
         }
+    }
+    row = self->n_sampled * samples->n_recorded;
+    for (int64_t i = 0; i < samples->n_recorded; i++) {
+        const ecc_recorded_t *one = &samples->recorded[i];
+        const void *from = one->record != NULL ? one->record : ecc_ask_nothing(self, (uint32_t) one->flow);
+        memcpy(&samples->words[row + i], (const char *) from + one->offset, sizeof(int64_t));
     }
     self->n_sampled++;
     self->next_sample

@@ -34,7 +34,8 @@
  *   link, 12 a loss on the wire of a link, 13 the loss of an ACK of a flow on its pure delay.
  *   The digest starts at 0; for each event
  *     w = time * 16 + kind + entity * 0xD1B54A32D192ED03;  h = (h ^ w) * 0x9E3779B97F4A7C15;  h ^= h >> 29  (mod 2^64).
- *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant.
+ *   Sampling is no event: sample k = 1, 2, ... is taken at k * period, after all events of that instant. What is recorded of
+ *   a flow's env is what a hook without a packet would see then; no random number is drawn (random = 0), and kind = 0.
  *   queue_mean is (double) a / (double) period, a the exact sum of queue * ps since the last sample. A histogram of a link
  *   counts by bin the time [ps] that the queue was in it, then the packets and ACKs that arrived to find it there (itself
  *   left out; also those dropped). bin(q) = q below 256, else (m - 7) * 128 + (q >> (m - 7)) where 2^m <= q < 2^(m + 1); the
@@ -355,6 +356,13 @@ typedef struct {
     int64_t reorders;       /* non-zero: packets may overtake each other */
 } ecc_impairment_t;
 
+/* Eight bytes that samples show as they are: of a record, or, if `record` is NULL, of what hooks of a flow see. */
+typedef struct {
+    const void *record; /* of a link or a flow */
+    int64_t offset;     /* bytes from there, or into ecc_flow_env_t; a multiple of 8 */
+    int64_t flow;       /* index, without a record */
+} ecc_recorded_t;
+
 /* One row a sample: of the first n_flows flows, and of all links. Counts are totals since the start. */
 typedef struct {
     ecc_ps_t period;
@@ -368,6 +376,9 @@ typedef struct {
     double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not asked for */
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;    /* (sample, link) packets */
+    int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
+    const ecc_recorded_t *recorded;
+    int64_t *words;      /* (sample, recorded) */
 } ecc_samples_t;
 
 typedef struct {

@@ -32,8 +32,8 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows", "new_links",
-    "new_transfers", "picoseconds", "inside",
+    "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
+    "new_links", "new_transfers", "picoseconds", "inside",
 ]  # fmt: skip
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
@@ -73,6 +73,7 @@ LINK_RESULT = _dtype("ecc_link_result_t")
 FLOW_RESULT = _dtype("ecc_flow_result_t")
 CHANGE = _dtype("ecc_change_t")
 IMPAIRMENT = _dtype("ecc_impairment_t")
+RECORDED = _dtype("ecc_recorded_t")
 TRANSFER = _dtype("ecc_transfer_t")
 TRANSFER_RESULT = _dtype("ecc_transfer_result_t")
 LINK_HOOKS = _hooks("ecc_link_t")
@@ -201,6 +202,8 @@ class Engine:
         sample : float, s, >= 0. Period of the samples; 0: none.
         n_samples : int, >= 0. Number of samples.
         n_sampled : int or None. The first n_sampled flows appear in samples; None: all.
+        recorded : shape (n_recorded,), dtype RECORDED, or None. Eight bytes each that samples show too, as int64: of
+            records, or of what hooks of a flow see.
         trace : int, >= 0. Events to keep in the trace.
         histogram : bool. Whether to count how long the queues were how long, and what arrivals found.
         templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
@@ -227,6 +230,7 @@ class Engine:
         sample: float = 0.0,
         n_samples: int = 0,
         n_sampled: int | None = None,
+        recorded: NDArray[np.void] | None = None,
         trace: int = 0,
         histogram: bool = False,
         templates: NDArray[np.void] | None = None,
@@ -258,6 +262,9 @@ class Engine:
         shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped"), by_link)
         self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._samples["queue_mean"] = np.zeros(by_link)
+        self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
+        if len(self._recorded):
+            self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
         self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram else None
         self._trace = np.zeros(trace, EVENT)
 
@@ -281,6 +288,8 @@ class Engine:
         if n_samples > 0:
             config.samples.period = int(picoseconds(sample))
             config.samples.n_samples, config.samples.n_flows = n_samples, n_sampled
+            config.samples.n_recorded = len(self._recorded)
+            config.samples.recorded = _pointer("const ecc_recorded_t *", self._recorded)
             for name, samples in self._samples.items():
                 setattr(
                     config.samples, name, _pointer("int64_t *" if samples.dtype == np.int64 else "double *", samples)
@@ -419,7 +428,7 @@ class Engine:
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
         none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
         in the sample, dropped ones included], `dropped` [packets in the sample], `queue_mean` [bytes, exact average
-        over the sample].
+        over the sample]. `words` are what is `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}

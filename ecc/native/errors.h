@@ -9,6 +9,7 @@
     X(HEADER_OFFSET, "header offset must be a multiple of 8 bytes from 0 to the header size")                          \
     X(HEADER_BYTES, "header bytes must be from 0 to 65535")                                                            \
     X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
+    X(RECORDED, "what samples record must be 8 bytes at multiples of 8, of a record or of the env of a flow in samples")  \
     X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
     X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                \

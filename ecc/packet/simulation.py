@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ from ecc.native.guard import advancing, guarded
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.prepare import Part, Setup, prepare
+from ecc.packet.python_engine import PythonEngine
+from ecc.packet.recorded import Word, recorded, series, table
 from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns, next_name
 from ecc.quantity import Quantity, as_count, as_size, as_time
 from ecc.scenario import Scenario, notes_at_end
@@ -59,6 +61,7 @@ SLICE, TURN = 1_000_000, 0.1
 result."""
 CHUNK = 1_000
 """Transfers that are drawn ahead of their starts, at least; nor do these."""
+_ENGINES = ("c", "python")
 
 Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
@@ -82,7 +85,7 @@ def simulate(
         perturb : float. See start; control begins at `stats["held_until"]` [s], when the pipes are full.
         progress : called with the share of the horizon that is done, now and then.
         cancel : called now and then; the run ends when it returns True (`threading.Event().is_set`).
-        options : flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
+        options : record, engine, flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
     Returns
         Trajectory. A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for want of memory
         holds what it had; `stats["stopped"]` says why.
@@ -109,6 +112,12 @@ class Run:
 
     Parameters
         scenario, sample, start, perturb : see `simulate`.
+        record : names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD"
+            of the protocol's `LinkState` and `FlowState`, "env.FIELD" of the `env` of flows (window, srtt, ...), as
+            they are at the end of each sample; of the flows of the network, and a link's first router that has it.
+        engine : "c", or "python": the same engine in plain Python, some hundred times slower, in which hooks run
+            uncompiled, so that `print` and a debugger work in them. Without capture, histogram_from, memory_limit
+            and checkpoints.
         flows_to : path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or
             None: `Trajectory.flows` has them all. Needs pyarrow.
         capture : index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for
@@ -135,6 +144,8 @@ class Run:
         start: str = "empty",
         perturb: float = 0.0,
         *,
+        record: Sequence[str] = (),
+        engine: str = "c",
         flows_to: str | Path | None = None,
         capture: Mapping[int, str | Path] | None = None,
         trace: int = 0,
@@ -157,14 +168,32 @@ class Run:
             "sample": period, "start": start, "perturb": float(perturb), "trace": as_count(trace, "trace"),
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
+            "record": list(record),
         }  # fmt: skip
+        self._series = series(self._setup, record)
+        words = [word for one in self._series for word in one.words]
         if capture:
             self._setup, self._captures = attach(self._setup, capture)
-        self._engine = build_engine(
-            self._setup, scenario, sample=_width(scenario, period), n_samples=scenario.n_samples(period),
-            trace=self._options["trace"], histogram=histogram_from is not None,
-            memory_limit=self._options["memory_limit"] or 0,
-        )  # fmt: skip
+        if engine not in _ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
+        samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
+        if engine == "python":
+            for name, given in (
+                ("capture", capture),
+                ("histogram_from", histogram_from),
+                ("memory_limit", memory_limit),
+            ):
+                if given:
+                    raise ValueError(f"{name} needs engine='c', got engine='python'")
+            kept = as_count(trace, "trace")
+            self._engine: Engine | PythonEngine = PythonEngine(
+                self._setup, trace=kept, seed=scenario.seed, recorded=words, **samples
+            )
+        else:
+            self._engine = build_engine(
+                self._setup, scenario, words, trace=self._options["trace"], histogram=histogram_from is not None,
+                memory_limit=self._options["memory_limit"] or 0, **samples,
+            )  # fmt: skip
         self._guard = self._engine._guard
         self._rows: list[NDArray[np.void]] = []
         self._labels = [np.zeros(0, LABELS)]
@@ -327,8 +356,8 @@ class Run:
         """
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
-        if self._captures:
-            raise ValueError("save needs a run without capture")
+        if self._captures or not isinstance(self._engine, Engine):
+            raise ValueError("save needs a run of engine='c' without capture")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
         for k, part in enumerate(self._setup.parts):
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}
@@ -353,6 +382,7 @@ class Run:
         for k, part in enumerate(setup.parts):
             part.link_states[:] = saved.array(f"links_{k}", part.link_states.dtype, len(part.link_states))
             part.flow_states[:] = saved.array(f"flows_{k}", part.flow_states.dtype, len(part.flow_states))
+        assert isinstance(engine, Engine)  # no other is saved
         engine.load(saved.engine)
         if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
@@ -397,6 +427,7 @@ class Run:
                 "queue_mean": seen["queue_mean"],
                 "arrival": seen["arrived"] * per_second,
                 "drops": seen["dropped"],
+                **recorded(self._series, seen.get("words", np.zeros((len(seen["time"]), 0), np.int64))),
             },
             {"transfer": rows["number"].copy()}
             | self._columns(rows)
@@ -518,11 +549,12 @@ def _compiled(
     return compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)
 
 
-def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
+def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), **options: Any) -> Engine:
     """Return the C engine of a prepared run, hooks compiled.
 
     Parameters
-        setup : Setup. scenario : Scenario. options : of ecc.native.Engine (sample, n_samples, trace).
+        setup : Setup. scenario : Scenario. words : what samples record.
+        options : of ecc.native.Engine (sample, n_samples, trace).
     """
     keep: list[object] = [setup]
     reasons: dict[int, str] = {}
@@ -546,5 +578,5 @@ def build_engine(setup: Setup, scenario: Scenario, **options: Any) -> Engine:
         setup.links, setup.flows[: setup.n_flows], setup.routes, n_further=setup.n_further,
         templates=setup.flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
         seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
-        keep=keep, reasons=reasons, **options,
+        recorded=table(setup, words), keep=keep, reasons=reasons, **options,
     )  # fmt: skip

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
 from ecc.packet.prepare import Setup
+from ecc.packet.recorded import Word
 from ecc.packet.twin_state import (
     MOST_BURST,
     MOST_HASTY,
@@ -82,7 +83,7 @@ class Twin:
             ecc.native.Engine; addresses in them are ignored.
         routers, ends : one `Agent` for each router and each flow.
         headers : offset of a region of the header -> dtype of what is there.
-        template_ends : one `Agent` for each template.
+        template_ends : one `Agent` for each template. recorded : what samples show too, as `words`.
     Raises
         NativeError: from `advance`, where a hook fails or leaves a bad value, as the C engine does.
     Notes: some 100,000 events a second.
@@ -102,6 +103,7 @@ class Twin:
         sample: float = 0.0,
         n_samples: int = 0,
         n_sampled: int | None = None,
+        recorded: Sequence[Word] = (),
         templates: NDArray[np.void] | None = None,
         template_ends: Sequence[Agent] = (),
         changes: NDArray[np.void] | None = None,
@@ -116,6 +118,7 @@ class Twin:
         self.traced: list[tuple[int, int, int, int]] = []
         self.period, self.n_samples = to_ps(sample), n_samples
         self.rows: list[dict[str, Any]] = []
+        self.recorded = recorded
         self.layouts = headers
         change = iter([] if changes is None else changes.tolist())
         self.links: list[TwinLink] = []
@@ -647,19 +650,9 @@ class Twin:
         """Call a hook of a flow, if there is one, and take over what it wrote; the timer that it wants [s]."""
         if name not in flow.hooks:
             return -1.0
-        stream, in_flight = flow.outgoing, flow.outstanding
-        if stream and name == "on_loss":
-            in_flight = (stream.top if kind == 1 else stream.before) - stream.una
-        env: Any = Record(FLOW_ENV, {
-            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
-            "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
-            "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
-            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
-            "random": flow.random.next() if flow.given.wants_random else 0.0,
-            "size": flow.given.size, "header_bytes": flow.given.header_bytes,
-            "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
-            "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
-        })  # fmt: skip
+        env = self.shown(flow, name, packet, kind)
+        if flow.given.wants_random:
+            env.random = flow.random.next()
         self.call(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):
             return -1.0
@@ -673,6 +666,22 @@ class Twin:
         if env.timer >= 0.0 and "on_timer" in flow.hooks:
             self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
         return float(env.timer)
+
+    def shown(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
+        """What a hook of a flow sees, but for random numbers; no name: what one without a packet would."""
+        stream, in_flight = flow.outgoing, flow.outstanding
+        if stream and name == "on_loss":
+            in_flight = (stream.top if kind == 1 else stream.before) - stream.una
+        return Record(FLOW_ENV, {
+            "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
+            "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
+            "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
+            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
+            "random": 0.0,
+            "size": flow.given.size, "header_bytes": flow.given.header_bytes,
+            "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
+            "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
+        })  # fmt: skip
 
     def call(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
         headers = packet.headers if packet else self.new_headers()
@@ -709,10 +718,21 @@ class Twin:
                 "arrived": [link.arrived for link in self.links],
                 "dropped": [link.dropped for link in self.links],
                 "queue_mean": [float(link.area) / float(self.period) for link in self.links],
+                **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
             })  # fmt: skip
             for link in self.links:
                 link.queue_peak = link.queue
                 link.area = 0
+
+    def word(self, one: Word) -> int:
+        """What a sample records: the bits of a field as a whole number."""
+        if one.side == "env":
+            record = self.shown(self.flows[one.number])
+        else:
+            record = (self.routers if one.side == "links" else self.flows)[one.number].state
+        value = getattr(record, one.field)
+        value = value[one.element] if isinstance(value, list | np.ndarray) else value
+        return int(np.array(value, one.kind).view(np.int64))
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
@@ -778,7 +798,7 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     """Return the twin of a prepared run.
 
     Parameters
-        setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled).
+        setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled, recorded).
     """
     nobody = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
     agents = {"links": [nobody] * len(setup.links), "flows": [nobody] * len(setup.flows)}

@@ -11,7 +11,7 @@ from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.measures import decay
-from ecc.models import PIQIRCP, QIRCP, RCP
+from ecc.models import PIQIRCP, QIRCP, RCP, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.workload import Workload
@@ -249,3 +249,24 @@ def test_workloads_are_refused():
         simulate(NETWORKS["dumbbell"])
     with pytest.raises(ValueError, match="RTTs must be > 0 s for a fluid run"):
         simulate(replace(scenario, workload=None, network=Network.dumbbell("1 Mb/s", rtts=[0.0])))
+
+
+def test_states_of_laws_are_recorded():
+    net = Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1])
+    scenario = Scenario(net, RCP(), 5.0)
+    plain, found = simulate(scenario), simulate(scenario, record=["link.R"])
+    assert np.array_equal(plain.rate, found.rate)
+    assert float(found["link.R"][-1, 0]) == pytest.approx(5e6, rel=1e-3)  # of two flows
+    windows = Scenario(net, NewReno(), 5.0)
+    plain = simulate(windows)
+    found = simulate(windows, record=["env.window", "flow.m"])
+    assert np.array_equal(plain.rate, found.rate) and np.array_equal(plain.queue, found.queue)
+    assert found["env.window"].dims == ("time", "flow") and float(found["env.window"].min()) >= 1000.0
+    half = simulate(windows, sample=0.05, record=["env.window"])["env.window"][1::2]
+    assert abs(half.to_numpy() / found["env.window"].to_numpy() - 1.0).max() < 0.2
+    with pytest.raises(ValueError, match=r"record must name states of this fluid \(link.R\), got 'flow.x'"):
+        simulate(scenario, record=["flow.x"])
+    with pytest.raises(ValueError, match=r"record must name states of this fluid \(none\), got 'link.R'"):
+        simulate(scenario, time="discrete", record=["link.R"])
+    with pytest.raises(TypeError, match="record must be a sequence of names, got 'link.R'"):
+        simulate(scenario, record="link.R")

@@ -350,7 +350,7 @@ def over_list() -> Any:
         (missing_write, r"missing_write .*no such field state.flag \(test_compile.py"),
         (wrong_count_in_law, r"wrong_count_in_law .*missing a required argument: 'y'"),
         (too_few, r"too_few .*must take \(state, header, params, env\), got \(state, header, env\)"),
-        (prints, r"hook on_test, prints .*needs the interpreter or allocates memory"),
+        (prints, r"hook on_test, prints .*print \(test_compile.py:\d+\) needs Python, .*engine='python'"),
         (makes_a_list, r"makes_a_list .*needs the interpreter or allocates memory"),
         (opens_a_file, r"opens_a_file .*construct is not supported"),
         (unknown_name, r"unknown_name .*name 'undefined' is not defined"),

@@ -1,6 +1,7 @@
 /* The engine through its public header: exact times, losses, failures, slices. */
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "check.h"
@@ -734,6 +735,48 @@ bad_input_is_refused(void)
     }
 }
 
+/* ---- what samples record ---- */
+
+static void
+samples_record_words(void)
+{
+    double kept[2] = { 1.5, -2.5 };
+    ecc_recorded_t recorded[] = { { kept, 8, 0 }, { NULL, offsetof(ecc_flow_env_t, rate), 0 },
+        { NULL, offsetof(ecc_flow_env_t, in_flight), 0 } };
+    const ecc_recorded_t bad[] = { { kept, 4, 0 }, { kept, -8, 0 }, { NULL, 0, 1 }, { NULL, 0, -1 },
+        { NULL, sizeof(ecc_flow_env_t), 0 } };
+    int64_t words[2][3];
+    double value;
+    ecc_engine_t *engine;
+
+    fine_again();
+    set_samples(90 * MS, 2);
+    setup.config.samples.n_recorded = 3;
+    setup.config.samples.recorded = recorded;
+    setup.config.samples.words = words[0];
+    engine = new_engine();
+    CHECK_EQUAL(ecc_engine_advance(engine, 135 * MS, -1), 0);
+    kept[1] = 4.0;
+    CHECK_EQUAL(ecc_engine_advance(engine, SECOND, -1), 0);
+    ecc_engine_free(engine);
+    memcpy(&value, &words[0][0], sizeof(value));
+    CHECK(value == -2.5);
+    memcpy(&value, &words[1][0], sizeof(value));
+    CHECK(value == 4.0);
+    memcpy(&value, &words[0][1], sizeof(value));
+    CHECK(value == 1e5);
+    CHECK_EQUAL(words[0][2], 1000);
+    CHECK_EQUAL(words[1][2], 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        recorded[1] = bad[i];
+        expect_refusal(ECC_ERR_RECORDED);
+    }
+    setup.config.samples.words = NULL;
+    expect_refusal(ECC_ERR_RECORDED);
+    setup.config.samples.n_recorded = -1;
+    expect_refusal(ECC_ERR_RECORDED);
+}
+
 /* ---- a network with a bit of everything ---- */
 
 typedef struct {
@@ -1037,6 +1080,7 @@ main(void)
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();
     bad_input_is_refused();
+    samples_record_words();
     slices_and_samples_change_nothing();
     bytes_are_conserved();
     every_allocation_may_fail();

@@ -1,0 +1,110 @@
+"""The twin with the face of `ecc.native.Engine`: a run of the packet engine in which hooks are plain Python."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.native import Stats
+from ecc.native.guard import Guard, advancing
+from ecc.packet.prepare import Setup
+from ecc.packet.twin import build_twin
+from ecc.packet.twin_state import to_seconds
+
+__all__ = ["PythonEngine"]
+
+_COUNTED = ("sent", "received", "arrived", "dropped")
+
+
+class PythonEngine:
+    """One run, some 100,000 events a second.
+
+    Parameters
+        setup : Setup. sample : period of the samples, s. trace : int, events to keep. options : of `Twin`.
+    """
+
+    def __init__(self, setup: Setup, *, sample: float, trace: int, **options: Any) -> None:
+        self._guard = Guard()
+        self._twin = build_twin(setup, sample=sample, n_sampled=setup.n_flows, **options)
+        self._period, self._traced = sample, trace
+        self._reason, self._cpu_seconds = "not yet", 0.0
+        self._taken = 0  # of the transfers that are over
+
+    @property
+    def now(self) -> float:
+        """Time up to which it was advanced [s]."""
+        return to_seconds(self._twin.now)
+
+    @advancing
+    def advance(self, until: float, max_events: int | None = None) -> str:
+        """Run all events up to and at a time, as `Engine.advance` does.
+
+        Parameters
+            until : float, s. max_events : int or None, events to run at most.
+        """
+        began = time.thread_time()
+        try:
+            self._reason = self._twin.advance(until, max_events)
+        except BaseException:
+            self._reason = "error"
+            raise
+        finally:
+            self._cpu_seconds += time.thread_time() - began
+        return self._reason
+
+    def add(self, transfers: NDArray[np.void], more: bool) -> None:
+        """Hand over the next transfers.
+
+        Parameters
+            transfers : shape (n,), dtype TRANSFER. more : whether others will follow.
+        """
+        self._twin.add(transfers, more)
+
+    def take_over(self) -> NDArray[np.void]:
+        """Return the results of the transfers that are over and were not taken yet, dtype TRANSFER_RESULT."""
+        new = self._twin.over[self._taken :]
+        self._taken += len(new)
+        return self._twin.transfer_results(new)
+
+    @property
+    def alive(self) -> NDArray[np.void]:
+        """The results so far of the transfers that are not over, dtype TRANSFER_RESULT."""
+        return self._twin.transfers_alive
+
+    @property
+    def stats(self) -> Stats:
+        """Counts and costs of the run so far; memory is not measured."""
+        twin = self._twin
+        return Stats(
+            now=self.now, events=twin.events, data_packets=twin.data_packets, in_flight=twin.in_flight,
+            samples=len(twin.rows), trace=len(twin.traced), transfers=twin.started, alive=len(self.alive),
+            waiting=sum(map(len, twin.waiting)), over=len(twin.over) - self._taken, bytes=0, peak_bytes=0,
+            digest=twin.digest, stop=self._reason, cpu_seconds=self._cpu_seconds,
+        )  # fmt: skip
+
+    @property
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """The samples taken so far, as `Engine.samples`."""
+        rows = len(self._twin.rows)
+        out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, rows + 1)}
+        for name, array in self._twin.samples.items():
+            out[name] = np.diff(array, axis=0, prepend=0) if name in _COUNTED else array
+        return out
+
+    @property
+    def trace(self) -> NDArray[np.void]:
+        """The first events, dtype EVENT."""
+        return self._twin.events_traced[: self._traced]
+
+    @property
+    def histogram(self) -> NDArray[np.int64]:
+        """Shape (n_links, 2, n_bins), as `Engine.histogram`."""
+        return self._twin.histogram
+
+    @property
+    def flow_results(self) -> NDArray[np.void]:
+        """Shape (n_flows,), dtype FLOW_RESULT."""
+        return self._twin.flow_results
