@@ -266,7 +266,7 @@ class Run:
             taken = time.perf_counter() - begin
             self._take_all()
             if reason == "max_events":  # hooks may take their time
-                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
+                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / max(taken, 1e-9))))
             if reason == "transfers":
                 self._hand_over()
             elif progress is not None:
