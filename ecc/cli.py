@@ -353,12 +353,12 @@ def simulate(
             bar.update(task, completed=share)
 
         unwritten = None
-        if engine == Engine.packet:
-            run, unwritten = _packets(case, checkpoint, show, options)
-        else:
-            simulate = import_module("ecc.fluid").simulate
+        if checkpoint is None:
+            run_it = import_module(f"ecc.{engine}").simulate
             _work_begins()
-            run = simulate(case, progress=show, **options)
+            run = run_it(case, progress=show, **options)
+        else:
+            run, unwritten = _from_checkpoint(case, checkpoint, show, options)
     summary = _summary(run)
     if not run.is_complete:
         _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
@@ -623,21 +623,21 @@ def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Networ
     return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times)
 
 
-def _packets(
-    case: Scenario, checkpoint: Path | None, progress: Callable[[float], None], options: dict[str, Any]
+def _from_checkpoint(
+    case: Scenario, path: Path, progress: Callable[[float], None], options: dict[str, Any]
 ) -> tuple[Trajectory, WriteError | None]:
     """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C, unless there is an error."""
     from ecc.packet import Run, resume
 
-    run = resume(checkpoint, case) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
+    run = resume(path, case) if path.exists() else Run(case, **options)
     _work_begins()
     run.advance(progress=progress)
     unwritten = None
-    if checkpoint is not None and run.stopped == "interrupted":
+    if run.stopped == "interrupted":
         try:
-            run.save(checkpoint)
+            run.save(path)
         except OSError as error:
-            unwritten = WriteError(f"{checkpoint} cannot be written: {error.strerror or error}")
+            unwritten = WriteError(f"{path} cannot be written: {error.strerror or error}")
     run.close()
     return run.trajectory(), unwritten
 
