@@ -18,9 +18,12 @@ Where the equilibrium has queues, the laws are differentiated at them, all delay
 stamped as its packet leaves a queue, or comes to it: `stamping`), and a queue passes on what it serves: what a flow of
 rate x_i brings to link l changes by -x_i y_k/C_k too, for every queue k that it has been in.
 
+Differences between flows that y adds up obey T x'(t) = (x_x - 1) x(t - T), or x[n] = x_x x[n - 1], by themselves. They
+are counted where they grow (x_x < 1 - pi/2, |x_x| > 1); where they stay as they are (x_x = 1) a note says so.
+
 Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, only flows that are alike
-add up (their differences decay by themselves and are not counted). The discrete model keeps the others' rates, forward
-and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
+add up (their differences obey their own steps alone, and are counted likewise). The discrete model keeps the others'
+rates, forward and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
 
     R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
     x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{l heard by i} x_R R_l[n - D_il^<-]
@@ -60,7 +63,10 @@ from ecc.window_loop import linearize_windows
 __all__ = ["Linearization", "law_arguments", "linearize", "linearize_laws", "steps_of"]
 
 _TIMES = ("continuous", "discrete", "hybrid")
+_Equation = tuple[tuple[float, float], ...]
+"""Delays [s, or steps] and gains of x' = sum a x(t - tau), or x[n] = sum a x[n - m]."""
 
+_LASTING = "differences between flows of one link stay as they are in this model: verdicts are those on their sum"
 _MEASURED = ("y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "p")
 _ONE_CLOCK = "routers and sources have one clock here, whatever clocks and windows of their own they have"
 _TAKEN = Taken(
@@ -463,8 +469,9 @@ def linearize(
         ValueError: an unknown time or approximation, a model or variant that the protocol has not.
         LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
             switches there.
-    Notes: where a law hears a queue that is empty at the equilibrium, the model lets it be negative. The result says so
-        in its `notes`, and `switched` holds the loop that switches there.
+    Notes: differences between flows that decay are not in the model: roots, decays and counts right of another line are
+        those of the rest. Where a law hears a queue that is empty at the equilibrium, the model lets it be negative.
+        The result says so in its `notes`, and `switched` holds the loop that switches there.
     Example
         >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
         True
@@ -516,6 +523,12 @@ def linearize(
         system = _discrete(laws, T)
     else:
         system = _hybrid(laws, own[laws.links], offsets[laws.links])
+    if laws.steps_from == "x" and not laws.by_flow and network.n_flows > len(laws.links):
+        kept = float(laws.source["x"][0])
+        if time == "continuous" and approximation is None:
+            system = _beside(system, [((T, (kept - 1.0) / T),)])
+        elif isinstance(system, SampledSystem):
+            system = _beside(system, [((1, kept ** round(float(system.dt or T) / float(own[laws.links[0]]))),)])
     system = system.with_notes(*notes, *laws.notes) if notes or laws.notes else system
     if not laws.signed.any():
         return system
@@ -524,6 +537,59 @@ def linearize(
         "the empty queue (see .switched)"
     )
     return system.with_notes(unconstrained).with_switched(partial(_switched, protocol, network, assignment, mean_rtt))
+
+
+def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
+    """The system, and beside it those equations of differences between flows that do not decay."""
+    sampled = isinstance(system, SampledSystem)
+    growing = [equation for equation in dict.fromkeys(equations) if not _decays(equation, sampled)]
+    lasting = [equation for equation in growing if sum(gain for _, gain in equation) == float(sampled)]
+    if lasting:
+        system = system.with_notes(_LASTING)
+    growing = [equation for equation in growing if equation not in lasting]
+    if not growing:
+        return system
+    n = system.size + len(growing)
+
+    def wider(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.pad(matrix, (0, n - len(matrix)))
+
+    matrices, delays = [], []
+    for place, equation in enumerate(growing, start=system.size):
+        for delay, gain in equation:
+            matrices.append(np.zeros((n, n)))
+            matrices[-1][place, place] = gain
+            delays.append(delay - sampled)
+
+    def joined(part: Any, opened: Any) -> Any:
+        every, when = [*map(wider, part.matrices), *matrices], [*part.delays, *delays]
+        if sampled:
+            return SampledSystem(every, when, dt=part.dt, opened=opened, notes=part.notes)
+        return DelaySystem(
+            every, when, neutral=list(map(wider, part.neutral)), neutral_delays=part.neutral_delays, opened=opened,
+            notes=part.notes,
+        )  # fmt: skip
+
+    whole = joined(system, None if system.opened is None else joined(system.opened, None))
+    return whole.with_notes("differences between flows of one link grow, whatever their sum does")
+
+
+def _beside_stable(system: SampledSystem, equations: Sequence[_Equation]) -> SampledSystem:
+    """The same where the system is not unstable itself: its form is then one as such steps become too long for both."""
+    doubtful = [equation for equation in equations if sum(abs(gain) for _, gain in equation) >= 1.0]
+    found: SampledSystem = system if not doubtful or system.verdict == "unstable" else _beside(system, doubtful)
+    return found
+
+
+def _decays(equation: _Equation, sampled: bool) -> bool:
+    """Whether x' = sum a x(t - tau), or x[n] = sum a x[n - m], dies out."""
+    delays, gains = zip(*equation, strict=True)
+    if sampled and sum(map(abs, gains)) < 1.0:
+        return True
+    if not sampled and len(gains) == 1 and 0.0 < -gains[0] * delays[0] < 1.5:  # Myshkis; pi/2 is exact
+        return True
+    scalar = SampledSystem(list(gains), [m - 1 for m in delays]) if sampled else DelaySystem(list(gains), list(delays))
+    return scalar.verdict == "stable"
 
 
 def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: Any) -> Switched | None:
@@ -904,15 +970,25 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
             terms.add(back + 1, x, told + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
+    own = []
+    for flows in (flows for flows in groups if len(flows) > 1):
+        i, told_alone = flows[0], float(answered[laws.heard[flows[0]]].sum())
+        own.append((
+            (1, float(source["x"][i])),
+            (around[i], float(source["x_rtt"][i] + source["R"][i] * told_alone)),
+            (around[i] + 1, float(source["R_prev"][i] * told_alone)),
+        ))  # fmt: skip
     if laws.measures:
         cut = terms.without(range(first), range(first, size))
         opened = _sampled_system(cut, T, None)
-        return _sampled_system(terms, T, opened.with_notes(_FEEDBACK) if laws.steps_from == "x_rtt" else opened)
+        opened = opened.with_notes(_FEEDBACK) if laws.steps_from == "x_rtt" else opened
+        return _beside_stable(_sampled_system(terms, T, opened), own)
     cut = terms.without(range(first, size), range(size))
     for g, flows in enumerate(groups):
         if laws.steps_from is not None:
             cut.add(1 if laws.steps_from == "x" else around[flows[0]], first + g, first + g, 1.0)
-    return _sampled_system(terms, T, _sampled_system(cut, T, None).with_notes(_CUT_AT_SOURCES))
+    opened = _sampled_system(cut, T, None).with_notes(_CUT_AT_SOURCES)
+    return _beside_stable(_sampled_system(terms, T, opened), own)
 
 
 _FEEDBACK = (

@@ -8,7 +8,8 @@ import pytest
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.errors import LinearizationError
 from ecc.fluid import simulate
-from ecc.models import PIQIRCP, QIRCP, RCP, Equilibrium
+from ecc.linear import DelaySystem
+from ecc.models import MKC, PIQIRCP, QIRCP, RCP, Equilibrium
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -332,3 +333,83 @@ def test_queues_without_a_linear_model_are_refused():
     tied = Network([Link("100 Mb/s", "10 ms"), Link("100 Mb/s", "10 ms")], [Flow([0, 1])])
     with pytest.raises(LinearizationError, match="the queue of link 1 has no linear model: no flow follows that link"):
         linearize(Elsewhere(), tied)
+
+
+# ---- differences between flows ---------------------------------------------------------------------------
+
+
+def every_flow(protocol, rtts):
+    """Continuous PIQI-RCP with a state for R and one for each flow, by hand."""
+    n, T, d = len(rtts), protocol.interval, float(np.mean(rtts))
+    alpha, tau1, tau2 = protocol.alpha, protocol.tau1, protocol.tau2
+    at = {}
+
+    def add(delay, row, column, value):
+        at.setdefault(delay, np.zeros((n + 1, n + 1)))[row, column] += value
+
+    for i, rtt in enumerate(rtts):
+        add(T, 1 + i, 1 + i, -tau1 / T)
+        add(0.0, 1 + i, 0, (tau1 + tau2) / T)
+        add(T, 1 + i, 0, -tau2 / T)
+        add(rtt, 0, 1 + i, -alpha / (d * n))
+        add(rtt + T, 0, 1 + i, -alpha / (d * n))
+    return DelaySystem(list(at.values()), list(at))
+
+
+@pytest.mark.parametrize("spread", [(1.0, 1.0), (1.0, 1.05), (1.0, 1.0, 1.02)])
+@pytest.mark.parametrize(
+    ("tau1", "tau2", "rtt", "alpha"),
+    [(1.9, 0.0115, 0.018, 0.576), (1.621, 0.907, 0.0219, 0.0829), (1.751, 2.5, 0.0169, 0.119), (1.5, 0.01, 0.02, 0.2)],
+)
+def test_differences_between_flows_that_grow_are_counted(tau1, tau2, rtt, alpha, spread):
+    """T x' = -tau1 x(t - T) is lost at tau1 = pi/2, of which the sum of the flows need show nothing."""
+    protocol, rtts = PIQIRCP(alpha=alpha, tau1=tau1, tau2=tau2), [rtt * share for share in spread]
+    whole, ours = every_flow(protocol, rtts), linearize(protocol, Network.dumbbell("1 Gb/s", rtts))
+    assert ours.certify().stable is whole.certify().stable is (tau1 < np.pi / 2)
+    if tau1 > np.pi / 2:
+        assert ours.spectral_abscissa == pytest.approx(whole.spectral_abscissa, rel=1e-6)
+    assert any(note.startswith("differences between flows of one link grow") for note in ours.notes) is (tau1 > 1.57)
+    assert linearize(protocol, Network.dumbbell("1 Gb/s", [rtt])).is_stable
+
+
+def test_flows_part_in_the_fluid_while_their_sum_stays():
+    protocol = PIQIRCP(alpha=0.576, tau1=1.9, tau2=0.0115)
+    net = Network.dumbbell("1 Gb/s", [0.018, 0.019])
+    run = simulate(Scenario(net, protocol, 1.0), sample=0.002, start="equilibrium", perturb=1e-6)
+    apart = np.abs(np.diff(run.rate.to_numpy(), axis=1)[:, 0]).reshape(10, -1).max(axis=1)
+    growth = np.polyfit(np.arange(2, 10) * 0.1, np.log(apart[2:]), 1)[0]
+    assert growth == pytest.approx(linearize(protocol, net).spectral_abscissa, rel=0.05)
+
+
+class Additive(MKC):
+    """x + alpha - beta R: a price that takes the same from each flow, whatever its rate."""
+
+    def __init__(self, kept=1.0):
+        super().__init__(alpha=2e5, beta=0.5)
+        object.__setattr__(self, "kept", kept)
+
+    def params(self):
+        return super().params() | {"kept": self.kept}
+
+    @staticmethod
+    def router_law(y, C, p):
+        return y / C
+
+    @staticmethod
+    def source_law(x_rtt, R, p):
+        return p.kept * x_rtt + p.alpha - p.beta * R * 1e6
+
+    def equilibrium(self, network, assignment=None):
+        n, C = network.n_flows, float(network.capacities[0])
+        x = self.alpha / (1.0 - self.kept + 0.5e6 * n / C)
+        return Equilibrium(np.full(n, x), np.array([n * x / C]), np.zeros(n, dtype=np.int64))
+
+
+def test_differences_between_flows_that_step_from_their_own_rate():
+    net, one = (Network.dumbbell("10 Mb/s", [0.1] * n) for n in (2, 1))
+    lasting, growing = linearize(Additive(), net, "discrete"), linearize(Additive(1.02), net, "discrete")
+    assert lasting.is_stable and any("stay as they are" in note for note in lasting.notes)
+    assert linearize(Additive(1.02), one, "discrete").is_stable
+    assert growing.certify().stable is False
+    steps = steps_of(0.1, Additive().interval)
+    assert growing.spectral_radius == pytest.approx(1.02 ** (1.0 / steps), rel=1e-9)
