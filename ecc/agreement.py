@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.closed_loop import law_arguments, linearize
+from ecc.display import Displayed, Rows, value_text
 from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Equilibrium, Protocol
@@ -40,8 +41,8 @@ _FOLDS = 3.0  # of growth or decay in a phase before a linear verdict is held ag
 _COLUMNS = ("begin", "end", "quantity", "index", "first", "second", "value_first", "value_second", "likely")
 
 
-@dataclass(frozen=True)
-class Phase:
+@dataclass(frozen=True, repr=False)
+class Phase(Displayed):
     """From one join or stop to the next: the flows that are `active`, their network, and its equilibrium or why none.
 
     For each run, by name: `rate` and `queue`, means over the last quarter; `swing`, the farthest that rates averaged
@@ -58,6 +59,15 @@ class Phase:
     queue: Mapping[str, FloatArray]
     swing: Mapping[str, FloatArray]
     drift: Mapping[str, FloatArray]
+
+    def _title(self) -> str:
+        return f"Phase from {self.begin:g} to {self.end:g} s"
+
+    def _rows(self) -> Rows:
+        at = f"none: {self.refusal}" if self.equilibrium is None else value_text(self.equilibrium.rates, "bit/s")
+        rates = [(f"rates, {name}", value_text(rate, "bit/s")) for name, rate in self.rate.items()]
+        queues = [(f"queues, {name}", value_text(queue, "bytes")) for name, queue in self.queue.items()]
+        return [("flows", value_text(self.active)), ("rates, equilibrium", at), *rates, *queues]
 
     @property
     def grain(self) -> FloatArray:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import ecc
+from ecc.agreement import Phase
 from ecc.comparison import Comparison
 from ecc.display import Displayed, first_notes
 from ecc.models.base import label
@@ -122,6 +123,27 @@ def test_comparisons_are_short_however_much_disagrees(monkeypatch):
     found.__dict__.update(values, notes=tuple(f"{k} s, it differs" for k in range(2050)), disagreements=[0] * 2050)
     assert repr(found).count("\n") == 7 and repr(found).endswith("note: 2044 further notes are in .notes")
     assert found._repr_html_().count("<tr") < 30 and "rates in bit/s" in found._repr_html_()
+
+
+def test_solutions_of_delay_equations():
+    found = ecc.fluid.solve_dde(lambda t, y, past: -past[0], (0.0, 2.0), 1.0, [1.0], dense_output=True, jit=False)
+    lines = text_and_html(found)
+    assert lines[0] == "Solution of a delay differential equation"
+    assert lines[1].startswith("  t             0 to 2 s, ") and lines[2] == "  y             1 components"
+
+
+def test_phases_of_a_comparison():
+    net = ecc.Network.dumbbell("10 Mb/s", [0.1, 0.1])
+    point = ecc.models.QIRCP().equilibrium(net)
+    rate, queue = {"fluid": np.array([4e6, 5e6])}, {"fluid": np.array([1500.0])}
+    phase = Phase(0.0, 30.0, np.array([0, 2]), net, point, "", rate, queue, {}, {})
+    assert text_and_html(phase) == [
+        "Phase from 0 to 30 s",
+        "  flows               0, 2",
+        "  rates, equilibrium  4.75 Mb/s, 4.75 Mb/s",
+        "  rates, fluid        4 Mb/s, 5 Mb/s",
+        "  queues, fluid       1.5 kB",
+    ]
 
 
 def test_labels_name_what_differs():

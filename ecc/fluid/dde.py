@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.display import Displayed, Rows
 from ecc.fluid.functions import Callback, callback
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class DdeSolution:
         return values[0] if np.ndim(t) == 0 else values.T
 
 
-@dataclass(frozen=True)
-class DdeResult:
+@dataclass(frozen=True, repr=False)
+class DdeResult(Displayed):
     """What `solve_dde` returns: the fields of SciPy's, and counts of steps.
 
     `t` (n_points,), `y` (n, n_points), `sol` (DdeSolution or None), `t_events`, `y_events` (lists of arrays or None),
@@ -78,6 +79,17 @@ class DdeResult:
     steps: int
     rejected: int
     compiled: bool
+
+    def _title(self) -> str:
+        return "Solution of a delay differential equation" + ("" if self.success else ", incomplete")
+
+    def _rows(self) -> Rows:
+        span = f"{self.t[0]:g} to {self.t[-1]:g} s, {len(self.t)} points" if len(self.t) else "no points"
+        rows = [("t", span), ("y", f"{self.y.shape[0]} components"), ("message", self.message)]
+        if self.t_events is not None:
+            rows.append(("events", ", ".join(str(len(times)) for times in self.t_events)))
+        work = f"{self.steps}, {self.rejected} rejected, {self.nfev} evaluations"
+        return [*rows, ("steps", work), ("dense output", "no" if self.sol is None else "yes")]
 
 
 def solve_dde(
