@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,4 +40,21 @@ def test_the_build_says_so_in_one_line(tmp_path: Path) -> None:
     (line,) = [line for line in refused.stdout.splitlines() if "ERROR" in line]
     assert refused.returncode != 0 and line.endswith(
         "leave out -Ofast, -ffast-math and any part of it (CFLAGS, c_args)"
+    )
+
+
+@pytest.mark.skipif(not shutil.which("meson"), reason="no meson")
+def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("meson", "ninja", "python3"):
+        if shutil.which(name):
+            (tools / name).symlink_to(str(shutil.which(name)))
+    given = {name: value for name, value in os.environ.items() if name != "CC"} | {"PATH": str(tools)}
+    setup = [sys.executable, str(shutil.which("meson")), "setup", str(tmp_path / "build"), str(NATIVE.parents[1])]
+    refused = subprocess.run(setup, env=given, capture_output=True, text=True)
+    (line,) = [line for line in refused.stdout.splitlines() if "ERROR" in line]
+    assert refused.returncode != 0 and line.endswith(
+        "ecc needs a C compiler, and none was found: install gcc or clang "
+        "(Debian and Ubuntu: apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install)"
     )
