@@ -25,6 +25,7 @@ there. The count of exchanges of a sequential vector is not checked, as ns-2 doe
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,13 +37,14 @@ import numpy as np
 from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
 
 __all__ = [
-    "ACCEPTOR", "INITIATOR", "ConnectionVector", "Synthetic", "Unit", "offered_load", "read_vectors", "response_times",
-    "thin", "write_vectors",
+    "ACCEPTOR", "INITIATOR", "ConnectionVector", "Synthetic", "Unit", "iter_vectors", "offered_load", "read_vectors",
+    "response_times", "thin", "thinned", "write_vectors",
 ]  # fmt: skip
 
 INITIATOR, ACCEPTOR = 0, 1
 SIDES = ("initiator", "acceptor")
 US = 1e6
+LONGEST_LINE = 100_000
 MOST_DIGITS = 15
 """Of a number in a file: 31 years in us, a petabyte."""
 
@@ -143,34 +145,45 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
         >>> read_vectors("SEQ 6851 1 1 2\\nr 100000\\n> 245\\nt 51257\\n< 510\\n")[0].units[1]
         Unit(sender=1, size=510, wait=0.051257)
     """
+    return list(iter_vectors(source))
+
+
+def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
+    """Yield what `read_vectors` returns, one vector at a time: a file may be larger than the memory.
+
+    Parameters
+        source : see `read_vectors`.
+    Raises
+        ValueError, OSError: see `read_vectors`; where it is come to.
+    """
     inline = isinstance(source, str) and "\n" in source
-    try:
-        text = str(source) if inline else Path(source).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"vectors must be text, got bytes that are not ({str(source)!r})") from None
-    vectors: list[ConnectionVector] = []
+    number = 0
     reading: _Reading | None = None
-    lines, number = text.split("\n"), 0
-    try:
-        for line in lines:
-            number += 1
-            words = line.partition("#")[0].split()
-            if not words:
-                continue
-            if words[0] in _HEADS:
-                if reading:
-                    vectors.append(reading.vector())
-                reading = _Reading(words)
-            elif reading is None:
-                raise ValueError(f"a vector must begin with SEQ, CONC, S or C, got {_short(words[0])}")
-            else:
-                reading.take(words)
-        if reading:
-            vectors.append(reading.vector())
-    except ValueError as error:
-        place = "" if inline else f" of {str(source)!r}"
-        raise ValueError(f"{error} (line {number}{place})") from None
-    return vectors
+    with io.StringIO(str(source)) if inline else Path(source).open(encoding="utf-8") as file:
+        try:
+            for line in iter(partial(file.readline, LONGEST_LINE + 1), ""):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise ValueError(f"a line must be of at most {LONGEST_LINE} characters")
+                words = line.partition("#")[0].split()
+                if not words:
+                    continue
+                if words[0] in _HEADS:
+                    if reading:
+                        yield reading.vector()
+                    reading = _Reading(words)
+                elif reading is None:
+                    raise ValueError(f"a vector must begin with SEQ, CONC, S or C, got {_short(words[0])}")
+                else:
+                    reading.take(words)
+            number += 1  # the end
+            if reading:
+                yield reading.vector()
+        except UnicodeDecodeError:
+            raise ValueError(f"vectors must be text, got bytes that are not ({str(source)!r})") from None
+        except ValueError as error:
+            place = "" if inline else f" of {str(source)!r}"
+            raise ValueError(f"{error} (line {number}{place})") from None
 
 
 _HEADS = {"SEQ": (False, False), "CONC": (True, False), "S": (False, True), "C": (True, True)}
@@ -379,10 +392,17 @@ def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> li
     Parameters
         vectors : of ConnectionVector. share : float, in (0, 1]. Chance of each to be kept. seed : int, >= 0.
     """
-    chance = _share(share)
-    items = list(vectors)
-    kept = np.random.default_rng(as_count(seed, "seed")).random(len(items)) < chance
-    return [item for item, keeps in zip(items, kept, strict=True) if keeps]
+    return list(thinned(vectors, share, seed))
+
+
+def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> Iterator[ConnectionVector]:
+    """Return what `thin` returns, one vector at a time.
+
+    Parameters
+        vectors, share, seed : see `thin`.
+    """
+    chance, rng = _share(share), np.random.default_rng(as_count(seed, "seed"))
+    return (vector for vector in vectors if rng.random() < chance)
 
 
 def _share(share: float) -> float:

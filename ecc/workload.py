@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.network import Flow, from_table, to_table
 from ecc.quantity import LONGEST_TIME, Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
-from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, read_vectors, thin, write_vectors
+from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, iter_vectors, thin, thinned, write_vectors
 
 __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
 
@@ -287,7 +289,9 @@ class Tmix:
         packet_size : int, bytes, or (lowest, highest). As in Flow.
     Raises
         ValueError, TypeError: a value out of range, or vectors that cannot be read. OSError: a file that cannot.
-    Notes: rows of `Trajectory.flows` say of which connection they are; `ecc.tmix.response_times` sums them up.
+    Notes: a file is read as the run goes, so that it may be larger than the memory, if its vectors are in the order of
+        their starts; else they are sorted in memory. Rows of `Trajectory.flows` say of which connection they are;
+        `ecc.tmix.response_times` sums them up.
     """
 
     vectors: Any
@@ -295,6 +299,7 @@ class Tmix:
     reverse: Sequence[int]
     share: float = 1.0
     packet_size: Any = 1000
+    _in_order: ClassVar[bool] = False  # what a file says is, of one that has been read
 
     def __post_init__(self) -> None:
         put = _putter(self)
@@ -303,7 +308,8 @@ class Tmix:
             put("vectors", from_table(Synthetic, given, "vectors"))
         elif isinstance(given, str | Path):
             put("vectors", given if isinstance(given, str) and "\n" in given else str(given))
-            read_vectors(given)
+            starts = (float(vector.start or 0.0) for vector in iter_vectors(given))
+            put("_in_order", sum(a > b for a, b in pairwise(starts)) == 0)
         elif not isinstance(given, Synthetic):
             items = tuple(given) if isinstance(given, Iterable) else None
             if items is None or not all(isinstance(item, ConnectionVector) for item in items):
@@ -331,8 +337,8 @@ class Tmix:
             table["vectors"] = write_vectors(self.vectors, alternate=True)
         return table
 
-    def draw_vectors(self, rng: np.random.Generator, end: float) -> list[ConnectionVector]:
-        """Return the connections of a run, in the order of their starts.
+    def draw_vectors(self, rng: np.random.Generator, end: float) -> Iterator[ConnectionVector]:
+        """Yield the connections of a run, in the order of their starts.
 
         Parameters
             rng : NumPy generator. end : float, s, of the run.
@@ -341,9 +347,12 @@ class Tmix:
         if isinstance(given, Synthetic):
             given = given.vectors(rng, end)
         elif isinstance(given, str):
-            given = read_vectors(given)
-        kept = thin(given, self.share, int(rng.integers(2**32))) if self.share < 1.0 else given
-        return sorted((one for one in kept if one.start < end), key=lambda one: float(one.start or 0.0))
+            given = iter_vectors(given)
+        kept = thinned(given, self.share, int(rng.integers(2**32))) if self.share < 1.0 else given
+        if isinstance(self.vectors, str) and self._in_order:
+            yield from takewhile(lambda one: one.start < end, kept)
+        else:
+            yield from sorted((one for one in kept if one.start < end), key=lambda one: float(one.start or 0.0))
 
     def streams(self, rng: np.random.Generator, end: float) -> list[Iterator[NDArray[np.void]]]:
         """Return the stream of all connections: blocks of `DRAWN` in the order of their starts.
@@ -354,21 +363,42 @@ class Tmix:
         return [self._blocks(rng, end)]
 
     def _blocks(self, rng: np.random.Generator, end: float) -> Iterator[NDArray[np.void]]:
-        rows = [
-            (vector.start + vector.units[chain[0]].wait, math.inf, unit.size, vector.rtt / 2.0, unit.sender,
-             max(vector.windows[unit.sender], self.templates[0].largest_packet) if vector.windows else 0,
-             (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]))
-            for number, vector in enumerate(self.draw_vectors(rng, end))
-            for chain in vector.chains
-            for k, unit in ((k, vector.units[k]) for k in chain)
-        ]  # fmt: skip
-        drawn = np.array(rows, DRAWN)
-        drawn = drawn[np.argsort(drawn["start"], kind="stable")]
-        drawn = drawn[drawn["start"] < end]
-        heads = np.flatnonzero(drawn["label"]["wait"] < 0.0)
-        for block in np.split(drawn, heads[BLOCK::BLOCK]):
-            if len(block):
-                yield block
+        rows: list[tuple[Any, ...]] = []
+        n_chains = 0
+        for chain in _in_order_of_starts(self._chains(rng, end)):
+            if chain[0][0] < end:
+                rows += chain
+                n_chains += 1
+            if n_chains == BLOCK:
+                yield np.array(rows, DRAWN)
+                rows, n_chains = [], 0
+        if rows:
+            yield np.array(rows, DRAWN)
+
+    def _chains(self, rng: np.random.Generator, end: float) -> Iterator[tuple[float, list[tuple[Any, ...]]]]:
+        """The start of a connection and, one chain at a time, rows of `DRAWN` of units that follow each other."""
+        largest = self.templates[0].largest_packet
+        for number, vector in enumerate(self.draw_vectors(rng, end)):
+            for chain in vector.chains:
+                start = vector.start + vector.units[chain[0]].wait
+                units = [(k, vector.units[k]) for k in chain]
+                yield vector.start, [
+                    (start, math.inf, unit.size, vector.rtt / 2.0, unit.sender,
+                     max(vector.windows[unit.sender], largest) if vector.windows else 0,
+                     (number, k, unit.sender, -1.0 if k == chain[0] else unit.wait, k == chain[-1]))
+                    for k, unit in units
+                ]  # fmt: skip
+
+
+def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows of chains in the order of their own starts; the connections come in the order of theirs."""
+    waiting: list[tuple[float, int, list[tuple[Any, ...]]]] = []
+    for number, (start, rows) in enumerate(chains):
+        while waiting and waiting[0][0] <= start:
+            yield heappop(waiting)[2]
+        heappush(waiting, (rows[0][0], number, rows))
+    while waiting:
+        yield heappop(waiting)[2]
 
 
 @dataclass(frozen=True)

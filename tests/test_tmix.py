@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -287,3 +288,34 @@ def test_the_load_is_exact_if_asked_for():
         found = offered_load(exact.vectors(seed, 100.0), 100.0)[1]
         assert found == pytest.approx(20e6, rel=0.15)
         assert all(float(one.start) < 100.0 for one in exact.vectors(seed, 100.0))
+
+
+def test_a_file_is_read_as_the_run_goes(tmp_path, monkeypatch):
+    """Memory for a file does not grow with it, if its vectors come in order; else they are sorted."""
+    monkeypatch.setattr("ecc.workload.BLOCK", 50)
+    small, large, mixed = (tmp_path / name for name in ("small", "large", "mixed"))
+    vectors = [f"S {k * 1000} 1 0 0\nr 20000\nI 0 0 300\nA 0 50 {1000 + k % 7}\n" for k in range(1500)]
+    small.write_text("".join(vectors[:300]))
+    large.write_text("".join(vectors))
+    mixed.write_text("".join([*vectors[700:], *vectors[:700]]))
+    peaks = {}
+    for path in (small, small, large):
+        tracemalloc.start()
+        drawn = sum(len(block) for block in Workload(tmix=[Tmix(path, [0], [1])]).blocks(1, 100.0))
+        peaks[path] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert drawn == 2 * (300 if path == small else 1500)
+    assert peaks[large] < 1.2 * peaks[small]
+    whole = read_vectors(large)
+    streams = [Workload(tmix=[Tmix(of, [0], [1])]).blocks(1, 1.2) for of in (large, mixed, whole)]
+    first, *others = (np.concatenate(list(stream)) for stream in streams)
+    assert len(first) == 2_400 and all((first == other).all() for other in others)
+    drawn = [list(Tmix(of, [0], [1], share=0.3).draw_vectors(np.random.default_rng(1), 9.0)) for of in (large, whole)]
+    assert drawn[0] == drawn[1] == thin(whole, 0.3, int(np.random.default_rng(1).integers(2**32)))
+
+
+def test_a_line_without_end_is_refused(tmp_path):
+    path = tmp_path / "line"
+    path.write_bytes(b"7" * 10_000_000)
+    with pytest.raises(ValueError, match=r"^a line must be of at most 100000 characters \(line 1 of '.*line'\)$"):
+        read_vectors(path)
