@@ -77,6 +77,8 @@ class Scan:
         found: list[Crossing] = []
         lost = inf
         for gain in self.gains:
+            if self.cover is not None and gain <= self.cover.to:
+                continue
             try:
                 number = self.count(gain)
             except REFUSED:
@@ -90,24 +92,23 @@ class Scan:
                 if grid:
                     break
                 continue
+            first = not grid
             grid.append(gain)
             lost = min(lost, gain) if number > 0 else lost
+            if first and number == 0:
+                self.cover = Cover(lambda gain: self.family(gain)._terms(), gain)
+                self.cover.reaches(self.gains[-1])
+                self.known[self.cover.to] = 0
+                lost = self.cover.beyond or inf
+                grid += [self.cover.to] + [lost] * (lost < inf)
             if gain > _BEYOND * lost or number > self.count(grid[0]) + _MANY:
                 break
         if not grid:
             raise UndecidedError(f"stability is undecided at every gain from {self.gains[0]:g} to {self.gains[-1]:g}")
+        grid = sorted({*grid})
         if len(grid) > 1:
             grid[-1] = self._fewer(grid[-2], grid[-1], self.count(grid[0]) + _MANY)
-        stable = [g for g in grid if g < lost]
-        if stable and stable[0] == grid[0]:
-            self.cover = Cover(lambda gain: self.family(gain)._terms(), grid[0])
-            self.cover.reaches(stable[-1])
-            if self.cover.beyond is not None:
-                beyond = self.cover.beyond
-                grid = [*(g for g in grid if g < self.cover.to), self.cover.to, beyond]
-                stable = []
-            else:
-                stable = [g for g in stable if g > self.cover.to]
+        stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost]
         grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):
             found += self.between(a, b)

@@ -358,7 +358,10 @@ class Cover:
             smooth = True
             try:
                 if self._covers(end):
-                    self.to, self.step, failed = end, length * (1.0 if failed else 2.0), 0
+                    # twice as far as long as that is little; close to the end, which may lie beside a crossing, what
+                    # is left falls by a square, as the radius does
+                    left = (high - end) / (high - self.to)
+                    self.to, self.step, failed = end, (high - end) * (1.0 - left ** (1 if failed else 2)), 0
                     continue
                 if failed and unstable(self._at(end).characteristic) > 0:
                     self.beyond = end

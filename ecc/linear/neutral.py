@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import schur, solve_discrete_lyapunov
+from scipy.linalg import schur
 from scipy.optimize import minimize
 
 __all__ = ["Strong", "largest_radius", "strong"]
@@ -29,7 +29,7 @@ Real = NDArray[np.float64]
 Complex = NDArray[Any]
 
 _MARGIN = 1e-9  # of 1: covers the rounding of sums, norms and similarities of small matrices many times over
-_MOST_CELLS = 3000
+_MOST_WORK = 10_000_000  # cells times states^4
 _MOST_ANGLES = 3
 
 
@@ -124,6 +124,16 @@ def _by_triangles(matrices: Real, others: Real) -> Strong:
     return Strong(True, float(np.abs(np.linalg.eigvals(whole)).max()) * (1.0 + 1e-6))
 
 
+def _weights(m: Complex) -> Complex:
+    """D with X = D^H D, X - M^H X M = I, of stacked matrices: ||D M D^-1|| < 1 if the spectral radius is."""
+    count, n = m.shape[:2]
+    turned = np.einsum("pki,plj->pijkl", m.conj(), m).reshape(count, n * n, n * n)
+    right = np.broadcast_to(np.eye(n, dtype=complex).reshape(n * n, 1), (count, n * n, 1))
+    x = np.linalg.solve(np.eye(n * n) - turned, right).reshape(count, n, n)
+    lower = np.linalg.cholesky(0.5 * (x + np.swapaxes(x.conj(), 1, 2)))
+    return np.asarray(np.swapaxes(lower.conj(), 1, 2))
+
+
 def _by_cells(matrices: Real, others: Real) -> Strong:
     count, n = len(matrices), matrices.shape[1]
     if count - 1 > _MOST_ANGLES:
@@ -135,33 +145,26 @@ def _by_cells(matrices: Real, others: Real) -> Strong:
     number, worst = 0, 0.0
     while len(low):
         number += len(low)
-        if number > _MOST_CELLS:
+        if number * n**4 > _MOST_WORK:
             return Strong(None, inf)
         center, half = 0.5 * (low + high), 0.5 * (high - low)
-        keep = []
-        for width, m in zip(half, _at(matrices, center), strict=True):
-            radius = float(np.abs(np.linalg.eigvals(m)).max())
-            if radius >= 1.0 - _MARGIN:
-                return Strong(None, inf)
-            scale = m / (0.5 * (1.0 + radius))  # close to the best weight, and not beyond it
-            x = solve_discrete_lyapunov(scale.conj().T, np.eye(n))
-            try:
-                d = np.linalg.cholesky(0.5 * (x + x.conj().T)).conj().T
-            except np.linalg.LinAlgError:
-                return Strong(None, inf)
-            back = np.linalg.inv(d)
-            condition = float(np.linalg.norm(d) * np.linalg.norm(back))
-            if condition > 1e5:
-                keep.append(True)
-                continue
-            moves = np.linalg.norm(np.matmul(d, np.matmul(matrices, back)), axis=(1, 2))
-            middle, spread = float(np.linalg.norm(d @ m @ back, 2)), float(width @ moves)
-            good = spread <= 0.5 * (1.0 - middle) and middle + spread < 1.0 - _MARGIN
-            keep.append(not good)
-            if good:
-                size = float(np.linalg.norm(np.matmul(d, np.matmul(others, back)), axis=(1, 2)).sum())
-                worst = max(worst, size / (1.0 - middle - spread))
-        left = np.array(keep)
+        m = _at(matrices, center)
+        radius = np.abs(np.linalg.eigvals(m)).max(axis=1)
+        if radius.max() >= 1.0 - _MARGIN:
+            return Strong(None, inf)
+        try:
+            d = _weights(m / (0.5 * (1.0 + radius))[:, None, None])  # close to the best weights, and not beyond them
+        except np.linalg.LinAlgError:
+            return Strong(None, inf)
+        back = np.linalg.inv(d)
+        fair = np.linalg.norm(d, axis=(1, 2)) * np.linalg.norm(back, axis=(1, 2)) < 1e5
+        middle = np.linalg.norm(d @ m @ back, 2, axis=(1, 2))
+        spread = sum(w * np.linalg.norm(d @ one @ back, axis=(1, 2)) for w, one in zip(half.T, matrices, strict=True))
+        good = fair & (spread <= 0.5 * (1.0 - middle)) & (middle + spread < 1.0 - _MARGIN)
+        if good.any():
+            size = sum(np.linalg.norm(d @ one @ back, axis=(1, 2)) for one in others)
+            worst = max(worst, float((size / (1.0 - middle - spread))[good].max()))
+        left = ~good
         low, high, center = low[left], high[left], center[left]
         for k in range(1, count):
             low, high, center = (

@@ -7,16 +7,20 @@ plane Re > rho for one |u| = 1, so does u F: F has no zero on the piece, and its
 the principal arguments of u F at the ends. Pieces that fail are halved. So
 
 - a cluster of m roots at a distance r from the line costs pieces of the length r, not r^m, as F is one function,
-- delays of any length cost nothing where they do not matter (|G| > rho: no phase of theirs makes a root), and
+- delays of any length cost nothing where they do not matter (|G| > rho: no phase of theirs makes a root),
+- neither where powers of one long delay do: F = sum_k G_k z^k, z = exp(-s tau), of which no zero lies in |z| <= 1, by
+  Rouche's theorem on |z| = 1 for all G_k of the piece at once, so that arg F = arg G_0 + sum_k arg(1 - z/z_k), and
 - precision alone limits how close to the line a root may lie.
 
 Where delays matter over more pieces than can be afforded, the system is almost surely unstable: Newton's method starts
-from pieces that failed, and a root that it finds right of the line is proven by Rouche's theorem on a disk around it.
+from pieces that failed, or from zeros |z_k| < 1 there, which are roots right of the line to come, and a root that it
+finds is proven by Rouche's theorem on a disk around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from math import isfinite, log2, pi
 from typing import Any
 
@@ -32,6 +36,8 @@ BITS = (96, 192, 384, 768)
 _MOST_TERMS = 2000
 _MOST_PIECES = 3000
 _MOST_STARTS = 96
+_MOST_INSIDE = 24  # pieces on which delays surely matter, each of them as long as
+_TURNS = 16  # rad of the longest delay
 
 
 class QuasiPolynomial:
@@ -41,6 +47,20 @@ class QuasiPolynomial:
         self.terms, self.ch = terms, ch
         self.pieces = 0  # of the last line that was followed
         self.root: complex | None = None  # right of a line, the last that was proven
+        self.inside: list[tuple[float, complex]] = []  # frequencies and z there, |z| < 1, where F almost vanishes
+
+    @cached_property
+    def laps(self) -> list[dict[Any, Any]]:
+        """The terms by how often they hold the longest delay of the system, without it."""
+        from flint import fmpq
+
+        out: list[dict[Any, Any]] = []
+        longest = fmpq(*float(self.ch.longest).as_integer_ratio())
+        for theta, p in self.terms.items() if longest > 0 else ():
+            lap = int((theta / longest).floor())
+            out += [{} for _ in range(lap + 1 - len(out))]
+            out[lap][theta - lap * longest] = p
+        return out
 
     @staticmethod
     def of(ch: Characteristic) -> QuasiPolynomial | None:
@@ -107,6 +127,7 @@ class QuasiPolynomial:
 
         before = ctx.prec
         ctx.prec = bits
+        self.inside = []
         try:
             end = arb.pi() if self.ch.sampled else arb(top)
             pieces: list[tuple[Any, Any, int]] = [(arb(0), end, 0)]
@@ -114,7 +135,7 @@ class QuasiPolynomial:
             while pieces:
                 low, high, depth = pieces.pop()
                 number += 1
-                if number > _MOST_PIECES:
+                if number > _MOST_PIECES or len(self.inside) > _MOST_INSIDE:
                     hard += [float(low), *(float(piece[0]) for piece in pieces)]
                     return None, hard, False
                 half = (high - low) / 2
@@ -134,13 +155,15 @@ class QuasiPolynomial:
         finally:
             ctx.prec = before
 
-    def _taylor(self, s: Any, radius: Any, cut: float, least: int = 1) -> tuple[list[Any], Any]:
+    def _taylor(
+        self, s: Any, radius: Any, cut: float, least: int = 1, terms: dict[Any, Any] | None = None
+    ) -> tuple[list[Any], Any]:
         """Coefficients of F(s + t) in t for |t| <= radius, their remainders included, and the modulus of fast terms."""
         from flint import acb, acb_poly, arb, ctx
 
         total: list[Any] = []
         rest = arb(0)
-        for theta, p in self.terms.items():
+        for theta, p in (self.terms if terms is None else terms).items():
             lag = arb(theta)
             coefficients = acb_poly(p)(acb_poly([s, 1])).coeffs()
             weight = (-s * lag).exp()
@@ -174,7 +197,7 @@ class QuasiPolynomial:
         resolved = bool(rest == 0)
         size = abs(series[0])
         if not size > rest:
-            return None, resolved
+            return self._turn_of_laps(line, low, high, middle, half), resolved
         u = (series[0].conjugate() / size).mid()
         clear = (u * series[0]).real - abs(u) * rest
         power = arb(1)
@@ -183,14 +206,56 @@ class QuasiPolynomial:
             c = u * c * acb(0, 1) if i == 0 else c
             clear -= (abs(c.real) if i == 0 else abs(c)) * power
         if not clear > 0:
-            return None, resolved
+            return self._turn_of_laps(line, low, high, middle, half), resolved
         ends = [u * self._value(line + acb(0, w)) for w in (low, high)]
         return ends[1].arg() - ends[0].arg(), resolved
 
-    def _value(self, s: Any) -> Any:
+    def _turn_of_laps(self, line: Any, low: Any, high: Any, middle: Any, half: Any) -> Any:
+        """The same where powers of z, exp(-s tau) with the longest delay, turn too fast to be followed."""
+        from flint import acb, arb
+
+        tau = arb(self.ch.longest)
+        if len(self.laps) < 2 or not tau * half > 1:
+            return None
+        shrink = (-line.real * tau).exp()  # |z| on the line
+        center, moved = [], arb(0)
+        for k, lap in enumerate(self.laps):
+            series, rest = self._taylor(line + acb(0, middle), half, 1.0, terms=lap)
+            center.append((series[0] if series else acb(0)) * shrink**k)
+            moved += shrink**k * (sum((abs(c) * half ** (i + 1) for i, c in enumerate(series[1:])), arb(0)) + rest)
+        zeros = _zeros(center)
+        if zeros is None:
+            return None
+        clear = abs(center[-1])  # at least |Q| on |z| = 1
+        for z in zeros:
+            clear *= abs(abs(z) - 1)
+        if not all(abs(z) > 1 for z in zeros):
+            least = min(zeros, key=lambda z: float(abs(z).mid()))
+            if abs(least) < 1 and tau * half > _TURNS:
+                self.inside.append((float(middle), complex(least)))
+            return None
+        if not clear > moved:
+            return None
+        u = (center[0].conjugate() / abs(center[0])).mid()
+        ends = []
+        for w in (low, high):
+            s = line + acb(0, w)
+            values = [self._value(s, lap) * shrink**k for k, lap in enumerate(self.laps)]
+            z = (acb(0, -w) * tau).exp()
+            rest = sum((c * z**k for k, c in enumerate(values)), acb(0)) / values[0]
+            at = _zeros(values)
+            if at is None:
+                return None
+            angle = float(np.angle([1.0 - complex(z) / complex(one) for one in at]).sum())
+            turns = round((angle - float(rest.arg().mid())) / (2.0 * pi))
+            ends.append((u * values[0]).arg() + rest.arg() + 2 * turns * arb.pi())
+        return ends[1] - ends[0]
+
+    def _value(self, s: Any, terms: dict[Any, Any] | None = None) -> Any:
         from flint import acb, acb_poly, arb
 
-        return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in self.terms.items()), acb(0))
+        every = self.terms if terms is None else terms
+        return sum((acb_poly(p)(s) * (-s * arb(theta)).exp() for theta, p in every.items()), acb(0))
 
     def count(self, line: float) -> tuple[int | None, int, int]:
         """Roots right of a line, None if not proven; how many at least; the precision it took."""
@@ -217,11 +282,14 @@ class QuasiPolynomial:
 
         ch = self.ch
         every = np.unique(np.array(list(near), np.float64))
-        if not len(every):
-            return 0
-        every = every[np.linspace(0, len(every) - 1, min(len(every), _MOST_STARTS)).astype(int)]
+        if len(every):
+            every = every[np.linspace(0, len(every) - 1, min(len(every), _MOST_STARTS)).astype(int)]
         s = line + 1j * every
-        found = newton(ch, np.concatenate([s, s + 0.5 * ch.unit, s + 5.0 * ch.unit]))
+        laps = [self._around(line, w, z) for w, z in self.inside]
+        starts = np.concatenate([s, s + 0.5 * ch.unit, s + 5.0 * ch.unit, np.array(laps, complex)])
+        if not len(starts):
+            return 0
+        found = newton(ch, starts)
         before = ctx.prec
         ctx.prec = 2 * bits
         try:
@@ -240,6 +308,12 @@ class QuasiPolynomial:
         finally:
             ctx.prec = before
 
+    def _around(self, line: float, w: float, z: complex) -> complex:
+        """The s next to line + j w at which exp(-(s - line) tau) = z."""
+        tau = self.ch.longest
+        turns = round((w * tau + float(np.angle(z))) / (2.0 * pi))
+        return complex(line - float(np.log(abs(z))) / tau, (2.0 * pi * turns - float(np.angle(z))) / tau)
+
     def _enclosed(self, root: Any, distance: Any) -> bool:
         """Whether roots lie within less than a distance: by Rouche's theorem one term of Taylor's series outweighs."""
         from flint import arb
@@ -256,6 +330,16 @@ class QuasiPolynomial:
                 return True
             radius /= 8
         return False
+
+
+def _zeros(coefficients: list[Any]) -> list[Any] | None:
+    """All zeros of a polynomial, enclosed; None if they are not isolated."""
+    from flint import acb_poly
+
+    try:
+        return list(acb_poly(coefficients).roots())
+    except ValueError:
+        return None
 
 
 def _on_the_axis(p: Any) -> int:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from inspect import signature
+from types import FunctionType
 from typing import Any
 
 from ecc.models.base import Protocol
@@ -46,7 +48,13 @@ def law_arguments(law: Any) -> tuple[str, ...]:
     Parameters
         law : router or source law.
     """
-    return tuple(signature(law).parameters)
+    return _names(law) if isinstance(law, FunctionType) else tuple(signature(law).parameters)
+
+
+@lru_cache(256)
+def _names(function: FunctionType) -> tuple[str, ...]:
+    """The names of a function's parameters, which every linear model of a map asks for."""
+    return tuple(signature(function).parameters)
 
 
 @dataclass(frozen=True)

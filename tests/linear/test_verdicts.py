@@ -41,6 +41,16 @@ def test_long_delays(gain, stable, tau):
     assert proof.stable is system.is_stable
 
 
+@pytest.mark.parametrize("tau", [1e4, 1e7, 1e12])
+@pytest.mark.parametrize("gain", [0.1, 0.99, 1.01, 3.0])
+def test_long_delays_between_two_states(gain, tau):
+    """x' = -x - g M x(t - tau), M of eigenvalues 1 and 1/2: stable for long delays if and only if g < 1."""
+    feedback = np.array([[0.75, 0.25], [0.25, 0.75]])
+    system = DelaySystem([-np.eye(2), -gain * feedback], [0.0, tau])
+    assert system.is_stable is (gain < 1.0)
+    assert system.certify().stable is (gain < 1.0)
+
+
 @pytest.mark.parametrize("steps", [10, 10_000, 10**7])
 @pytest.mark.parametrize("gain, stable", [(0.25, True), (0.499999, True), (-0.500001, False), (0.500001, False)])
 def test_long_steps(gain, stable, steps):
