@@ -37,7 +37,7 @@ from ecc.fluid.beginning import MEASURED, Beginning
 from ecc.fluid.integration import Integration, breaking_points
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.models.base import SOURCE_CLOCKS, Protocol
 
 __all__ = ["run_continuous"]
@@ -45,7 +45,7 @@ __all__ = ["run_continuous"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_SLICE = 20_000  # steps between two reports of progress
+_SLICE = 20_000  # steps between two reports of progress, at most
 _SLIDE = 1e-3  # of the control interval: steps where bottlenecks switch without end
 
 
@@ -185,9 +185,10 @@ def run_continuous(
     finished = fluid.stop.copy()
     status = core.PAUSED
     stopped = "completed"
+    steps = turns(_SLICE)
     try:
         while status in (core.PAUSED, core.CAUGHT):
-            status = run.advance(_SLICE)
+            status = run.advance(next(steps))
             if status == core.DONE and run.now < end:  # capacities change, and with them what routers may say
                 status = core.PAUSED
                 run.work.clock[core.END] = min([end, *changes[changes > run.now]])

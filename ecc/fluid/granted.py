@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
@@ -42,7 +42,7 @@ GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
 
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
-_SLICE = 20_000  # steps between two reports of progress
+_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED, _LEAVING = range(4)  # purposes of looking back, each with its hints
 _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
 _OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
@@ -325,9 +325,10 @@ def run_granted(
     )  # fmt: skip
     stopped = "completed"
     i = zero
+    steps = turns(_SLICE)
     try:
         while i < n and stopped == "completed":
-            following = min(i + _SLICE, n)
+            following = min(i + next(steps), n)
             if _advance(i, following, h, zero - 1, int(protocol.scaling_rtt == "max"), int(params["paced"]), *state):
                 stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
             else:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Outcome"]
+__all__ = ["Outcome", "turns"]
 
 FloatArray = NDArray[np.float64]
+
+_TURN = 0.1  # s between two reports of progress, and looks at Ctrl-C
+
+
+def turns(most: int) -> Iterator[int]:
+    """Yield how many steps to take before the next report, so that what is done between two takes a tenth of a second.
+
+    Parameters
+        most : int. Never more than that.
+    Notes: how a run is cut never changes its result.
+    """
+    steps = min(100, most)
+    while True:
+        began = perf_counter()
+        yield steps
+        taken = perf_counter() - began
+        steps = min(most, max(1, round(steps * min(10.0, _TURN / max(taken, 1e-9)))))
 
 
 @dataclass

@@ -29,14 +29,14 @@ from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import call, compiled, entry, shifted, unpacker
 from ecc.fluid.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.model import FluidNetwork, StepDelays
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.models.base import Protocol
 
 __all__ = ["run_recurrence"]
 
 FloatArray = NDArray[np.float64]
 
-_SLICE = 4096  # steps between two reports of progress
+_SLICE = 4096  # steps between two reports of progress, at most
 _MEMORY = 1 << 16  # steps: what a queue can hold
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 # places in a block of flows: the first lane of each
@@ -675,9 +675,10 @@ def run_recurrence(
     )
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
+    taken = turns(_SLICE)
     try:
         while status == FINE and w.count[STEP] < w.count[LAST]:
-            status = int(_advance(table, _SLICE))
+            status = int(_advance(table, next(taken)))
             progress(float(w.count[STEP] / w.count[LAST]))
     except KeyboardInterrupt:
         status = INTERRUPTED

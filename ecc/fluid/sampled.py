@@ -34,7 +34,7 @@ from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
@@ -45,7 +45,7 @@ FloatArray = NDArray[np.float64]
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 _PER_INTERVAL, _PER_RTT, _FINEST = 100, 20, 10_000
 _UNANSWERED = 2  # prices at the start of a flow
-_SLICE = 20_000  # steps between two reports of progress
+_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED = range(3)  # purposes of looking back, each with its hints
 _MINIMUM, _MAXIMUM, _SUM = range(3)
 # the books of a router: bits and RTTs since the last tick, the moving average of RTTs, ticks, y before
@@ -316,9 +316,10 @@ def run_sampled(
     options = (how, int(protocol.source_clock == "always"), int(protocol.scaling_rtt == "max"))
     stopped = "completed"
     i = zero
+    steps = turns(_SLICE)
     try:
         while i < n and stopped == "completed":
-            following = min(i + _SLICE, n)
+            following = min(i + next(steps), n)
             gain = float(params.get("rtt_gain", 1.0))
             status = _advance(i, following, h, zero - 1, per, *options, gain, int(laws.remembers), *state)
             if status != 0:

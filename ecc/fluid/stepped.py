@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
@@ -46,7 +46,7 @@ STEP_ARGUMENTS = ("R", "y", "u", "N", "q", "C", "T", "x", "x_rtt", "result")
 
 _R, _Y, _U, _N, _Q, _C, _T, _X, _X_RTT, _RESULT = range(len(STEP_ARGUMENTS))
 _PER_INTERVAL = 100
-_SLICE = 20_000  # steps between two reports of progress
+_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED = range(3)  # purposes of looking back, each with its hints
 _NOT_YET = -1
 _pointers = unpacker("ff")
@@ -307,9 +307,10 @@ def run_stepped(
     tick = np.maximum(1, np.rint(_PER_INTERVAL * ticks)).astype(np.int64)
     stopped = "completed"
     i = zero
+    steps = turns(_SLICE)
     try:
         while i < n and stopped == "completed":
-            following = min(i + _SLICE, n)
+            following = min(i + next(steps), n)
             status = _advance(
                 i, following, h, zero - 1, tick, *stepping.waits, stepping.near, int(stepping.asks), *state
             )

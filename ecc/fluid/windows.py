@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from ecc.fluid.compiled import call, entry, optimized, unpacker
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.outcome import Outcome, turns
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.window_books import initial_window
 
@@ -62,7 +62,7 @@ _STEPS = 200  # in the shortest RTT
 _HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
 _LOST = 0.5  # of a packet: what queues refuse is whole packets, and trains get a little more or less than their part
 _REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
-_SLICE = 20_000  # steps between two reports of progress
+_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
 _pointers = unpacker("ff")
 
@@ -380,9 +380,10 @@ def run_windows(
     stopped = "completed"
     at_samples: list[FloatArray] = []
     i = zero
+    steps = turns(_SLICE)
     try:
         while i < n and stopped == "completed":
-            following = min(i + (per_sample if records else _SLICE), n)
+            following = min(i + (per_sample if records else next(steps)), n)
             if _advance(i, following, h, how, own, zero - 1, *called, addresses, *begun) != 0:
                 stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
             else:

@@ -270,3 +270,12 @@ def test_states_of_laws_are_recorded():
         simulate(scenario, time="discrete", record=["link.R"])
     with pytest.raises(TypeError, match="record must be a sequence of names, got 'link.R'"):
         simulate(scenario, record="link.R")
+
+
+def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
+    scenario = Scenario(Network.dumbbell("100 Mb/s", rtts=np.linspace(0.05, 0.2, 60)), QIRCP(), 5.0)
+    shares, whole = [], simulate(scenario)
+    monkeypatch.setattr("ecc.fluid.outcome._TURN", 0.01)
+    run = simulate(scenario, progress=shares.append)
+    assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1.0
+    assert np.array_equal(run.rate, whole.rate)
