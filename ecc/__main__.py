@@ -20,7 +20,11 @@ def main() -> int:
             signal.signal(number, _leave)
     from ecc.cli import main as run
 
-    return run()
+    code = run()
+    exec(
+        ""
+    )  # Ctrl-C in an import that executed a text is forgotten: else Python would end by the signal, not with the code
+    return code
 
 
 def _leave(number: int, frame: object) -> None:

@@ -78,7 +78,9 @@ def test_results_and_errors_come_back_by_index(calls):
     assert [result for result, _ in found[:5]] == [0, 2, 4, 6, 8] and found[-1] == (8, None)
     assert [type(error) for _, error in found[5:9]] == [ValueError, SystemExit, EOFError, KeyboardInterrupt]
     assert "calls_of_workers.py" in str(found[5][1].__cause__)
-    assert "of its own" in str(found[9][1]) and "pickle" in str(found[10][1]) and "pickle" in str(found[11][1])
+    assert (
+        "of its own" in str(found[9][1]) and "local object" in str(found[10][1]) and "local object" in str(found[11][1])
+    )
     assert made([]) == []
 
 
