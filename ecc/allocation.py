@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.network import Network
@@ -26,6 +27,7 @@ class Allocation(Displayed):
     _units = {"rates": "bit/s"}
 
 
+@check_arguments
 def max_min(network: Network, capacities: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the max-min fair rates by water-filling (Bertsekas and Gallager, sec. 6.5).
 
@@ -43,6 +45,7 @@ def max_min(network: Network, capacities: ArrayLike | None = None) -> NDArray[np
     return water_filling(network, capacities).rates
 
 
+@check_arguments
 def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allocation:
     """Return the max-min rates and each flow's bottleneck; ties go to the lower link index.
 
@@ -70,6 +73,7 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
     return Allocation(rates, bottleneck)
 
 
+@check_arguments
 def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the proportionally fair rates: those that maximize the sum of their logarithms (Kelly, Maulloo, Tan 1998).
 
@@ -109,5 +113,5 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
 def _capacities(network: Network, given: ArrayLike | None) -> NDArray[np.float64]:
     rates = np.array(network.capacities if given is None else given, dtype=float)
     if rates.shape != (network.n_links,) or not np.all((rates > 0) & np.isfinite(rates)):
-        raise ValueError(f"capacities must be {network.n_links} finite rates > 0, got {given!r}")
+        raise ValueError(f"capacities must be {network.n_links} finite rates > 0, got {shown(given)}")
     return rates

@@ -215,7 +215,7 @@ Names = Annotated[
     typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="What to check; everything if none."),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Where report.html, report.md and results.json go.")]
-Jobs = Annotated[int, typer.Option(metavar="N", help="Worker processes; as many as cores if 0.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; as many as cores if 0.")]
 
 
 @app.command()
@@ -302,7 +302,9 @@ def _examine(
 def simulate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
     engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
-    sample: Annotated[str, typer.Option(help="Period of the samples: seconds, or with a unit.")] = "0.1",
+    sample: Annotated[
+        str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the run as .nc, .csv or .html (figure).")
     ] = None,
@@ -345,7 +347,7 @@ def simulate(
     with _progress(shown) as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
         warnings.simplefilter("ignore")  # `stopped` says the same
         task = bar.add_task(f"{engine} run", total=1.0)
-        options: dict[str, Any] = {"sample": _value(sample), "record": tuple(record or ())}
+        options: dict[str, Any] = {"sample": _quantity(sample), "record": tuple(record or ())}
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
 
@@ -353,12 +355,12 @@ def simulate(
             bar.update(task, completed=share)
 
         unwritten = None
-        if checkpoint is None:
-            run_it = import_module(f"ecc.{engine}").simulate
-            _work_begins()
-            run = run_it(case, progress=show, **options)
+        if engine == Engine.packet:
+            run, unwritten = _packets(case, checkpoint, show, options)
         else:
-            run, unwritten = _from_checkpoint(case, checkpoint, show, options)
+            simulate = import_module("ecc.fluid").simulate
+            _work_begins()
+            run = simulate(case, progress=show, **options)
     summary = _summary(run)
     if not run.is_complete:
         _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
@@ -391,7 +393,9 @@ def sweep(
         ),
     ],
     engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
-    sample: Annotated[str, typer.Option(help="Period of the samples: seconds, or with a unit.")] = "0.1",
+    sample: Annotated[
+        str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
+    ] = None,
     measure: Annotated[
         list[str] | None, typer.Option(help=f"What is measured; {', '.join(_MEASURED)} if not given.")
     ] = None,
@@ -424,7 +428,7 @@ def sweep(
     axes = dict(_axis(text) for text in vary)
     given = {"link": link, "flow": flow} | ({} if between is None else {"between": _span(between)})
     runs = ScenarioRuns(
-        Scenario.from_toml(scenario).to_dict(), measure or _MEASURED, str(engine), _value(sample), given
+        Scenario.from_toml(scenario).to_dict(), measure or _MEASURED, str(engine), _quantity(sample), given
     )
     for name in runs.measures:
         get(name)
@@ -558,6 +562,10 @@ def _value(text: str) -> float | str:
         return text
 
 
+def _quantity(text: str | None) -> float | str | None:
+    return None if text is None else _value(text)
+
+
 def _axis(text: str) -> tuple[str, list[Any]]:
     """PATH=VALUES as path and values: separated by commas, or first:last:count."""
     path, sign, values = text.partition("=")
@@ -623,21 +631,21 @@ def _dumbbell_or_chain(rtts: Sequence[str], capacities: Sequence[str]) -> Networ
     return Network.parking_lot(rates, rtts=times * (len(rates) + 1) if len(times) == 1 else times)
 
 
-def _from_checkpoint(
-    case: Scenario, path: Path, progress: Callable[[float], None], options: dict[str, Any]
+def _packets(
+    case: Scenario, checkpoint: Path | None, progress: Callable[[float], None], options: dict[str, Any]
 ) -> tuple[Trajectory, WriteError | None]:
     """Run to the end, from a checkpoint if there is one; one is written on Ctrl-C, unless there is an error."""
     from ecc.packet import Run, resume
 
-    run = resume(path, case) if path.exists() else Run(case, **options)
+    run = resume(checkpoint, case) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
     _work_begins()
     run.advance(progress=progress)
     unwritten = None
-    if run.stopped == "interrupted":
+    if checkpoint is not None and run.stopped == "interrupted":
         try:
-            run.save(path)
+            run.save(checkpoint)
         except OSError as error:
-            unwritten = WriteError(f"{path} cannot be written: {error.strerror or error}")
+            unwritten = WriteError(f"{checkpoint} cannot be written: {error.strerror or error}")
     run.close()
     return run.trajectory(), unwritten
 

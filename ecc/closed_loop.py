@@ -50,10 +50,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.systems import components, reachable
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, Protocol, interval_of
 from ecc.models.declared import Taken, law_arguments
 from ecc.models.equilibria import check_assignment
 from ecc.models.jet import gradient
@@ -432,6 +433,7 @@ def _unrest(network: Network, point: Equilibrium, flow: int, x: float, following
     return f"flow {flow} would move from {x:g} to {following:g} bit/s; {reason}"
 
 
+@check_arguments
 def linearize(
     protocol: Protocol,
     network: Network,
@@ -477,9 +479,9 @@ def linearize(
         True
     """
     if time not in _TIMES:
-        raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {time!r}")
+        raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {shown(time)}")
     if not isinstance(protocol, Protocol):
-        raise TypeError(f"protocol must be one Protocol for a linear model, got {protocol!r}")
+        raise TypeError(f"protocol must be one Protocol for a linear model, got {shown(protocol)}")
     if protocol.linear_refusal is not None:
         raise ValueError(protocol.linear_refusal)
     if time not in protocol.times:
@@ -487,12 +489,12 @@ def linearize(
         raise ValueError(f"{name} has no {time} model: time must be {has}")
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
-        raise ValueError(f"approximation must be None or one of {names} (continuous time), got {approximation!r}")
+        raise ValueError(f"approximation must be None or one of {names} (continuous time), got {shown(approximation)}")
     if clocking not in ("self", "integrator"):
-        raise ValueError(f"clocking must be 'self' or 'integrator', got {clocking!r}")
-    windows = "w" in law_arguments(protocol.source_law)
+        raise ValueError(f"clocking must be 'self' or 'integrator', got {shown(clocking)}")
+    windows = "w" in law_arguments(getattr(protocol, "source_law", None))
     if clocking != "self" and not windows:
-        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
+        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {shown(clocking)}")
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
     for name, given in (("phases", phases), ("intervals", intervals)):
@@ -501,13 +503,13 @@ def linearize(
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
     notes = _TAKEN.check(protocol)
-    T = float(protocol.params()["interval"])
+    T = interval_of(protocol)
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
-        raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {intervals!r}")
+        raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {shown(intervals)}")
     offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
     if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
-        raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {phases!r}")
+        raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {shown(phases)}")
     laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
     name = type(protocol).__name__
     system: DelaySystem | SampledSystem
@@ -594,7 +596,7 @@ def _decays(equation: _Equation, sampled: bool) -> bool:
 
 def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: Any) -> Switched | None:
     """The bottlenecks that switch at empty queues, where each is the loop of `ecc.linear.empty_queue`."""
-    T = float(protocol.params()["interval"])
+    T = interval_of(protocol)
     laws = linearize_laws(protocol, network, T, assignment, mean_rtt)
     if protocol.combine == "sum" or laws.announce is not None or not laws.signed.all():
         return None

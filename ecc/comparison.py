@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.agreement import Phase, disagreements, linear_models, notes_of, phases
+from ecc.arguments import check_arguments
 from ecc.display import first_notes
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.measures import settle_time
@@ -31,6 +32,7 @@ _ROWS = 20  # of the table that notebooks show
 _PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not part
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """A scenario run as fluid and as packets, and beside them its recurrence, equilibrium and linear model.
@@ -161,10 +163,14 @@ class Comparison:
         return notes + str(table) + "<p>rates in bit/s, queues in bytes, times in s</p>"
 
 
+_WINDOW = 1.0  # s
+
+
+@check_arguments
 def compare(
     scenario: Scenario,
-    sample: Quantity = 0.1,
-    window: Quantity = 1.0,
+    sample: Quantity = None,
+    window: Quantity = None,
     tolerance: float = 0.05,
     progress: Callable[[float], None] | None = None,
     **options: Any,
@@ -173,8 +179,9 @@ def compare(
 
     Parameters
         scenario : Scenario that both engines can run.
-        sample : float, s, > 0. Period of the samples.
-        window : float, s, >= sample. Packets come one by one: values are averaged over this before they are compared.
+        sample : float, s, > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+        window : float, s, >= sample; None: 1 s, at most a fifth of the duration. Packets come one by one:
+            values are averaged over this before they are compared.
         tolerance : float, > 0. Difference beyond which they part, of the scale of each series (see `Comparison`).
         progress : called with the share that is done.
         options : start and perturb, for both engines.
@@ -191,8 +198,8 @@ def compare(
 
     from ecc import fluid, packet
 
-    period = as_time(sample, "sample", positive=True)
-    width = as_time(window, "window", positive=True)
+    period = scenario.sample_period(sample)
+    width = min(_WINDOW, 0.2 * scenario.duration) if window is None else as_time(window, "window", positive=True)
     if width < period:
         raise ValueError(f"window must be >= the sample ({period:g} s), got {width:g} s")
     bar = as_number(tolerance, "tolerance", positive=True)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, fields
-from math import isfinite
 from typing import Any, ClassVar, Self
+
+from ecc.arguments import check_arguments, shown
 
 __all__ = [
     "CongestionHeader", "EDNField", "JetMaxHeader", "JetMaxTransportHeader", "MaxNetOption", "PIQIRCPHeader",
@@ -75,6 +76,7 @@ def _time(size: int, factor: float, way: str = FORWARD) -> Any:
     return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, way=way)})
 
 
+@check_arguments
 class CongestionHeader:
     """Base of the headers: what is common to encoding and decoding; the fields are those of the subclasses."""
 
@@ -87,9 +89,9 @@ class CongestionHeader:
             kind = int | float if wire.single or wire.factor != 1.0 else int
             if isinstance(value, bool) or not isinstance(value, kind):
                 wanted = "a whole number" if kind is int else "a number"
-                raise TypeError(f"{name} of {self.title} must be {wanted}, got {value!r}")
-            if not (isfinite(value) and low <= value <= high):
-                raise ValueError(f"{name} of {self.title} must be from {low:g} to {high:g}, got {value!r}")
+                raise TypeError(f"{name} of {self.title} must be {wanted}, got {shown(value)}")
+            if not low <= value <= high:
+                raise ValueError(f"{name} of {self.title} must be from {low:g} to {high:g}, got {shown(value)}")
 
     @classmethod
     def layout(cls) -> dict[str, _Wire]:
@@ -136,6 +138,7 @@ class CongestionHeader:
         return cls(**values)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class XCPHeader(CongestionHeader):
     """XCP's, 20 bytes; 12 one way.
@@ -155,6 +158,7 @@ class XCPHeader(CongestionHeader):
     reverse: float = _number(BYTES_PER_MS, low=float("-inf"), way=REVERSE)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class RCPHeader(CongestionHeader):
     """RCP's, 16 bytes; 8 one way.
@@ -173,6 +177,7 @@ class RCPHeader(CongestionHeader):
     reverse: float = _number(BYTES_PER_MS, way=REVERSE)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class PIQIRCPHeader(CongestionHeader):
     """PIQI-RCP's, 24 bytes; 13 one way.
@@ -193,6 +198,7 @@ class PIQIRCPHeader(CongestionHeader):
     reverse_interval_number: int = _count(4, way=REVERSE)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class JetMaxHeader(CongestionHeader):
     """JetMax's, 32 bytes; 20 one way.
@@ -219,6 +225,7 @@ class JetMaxHeader(CongestionHeader):
     reverse_rate: float = _number(BYTES_PER_MS, way=REVERSE)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class JetMaxTransportHeader(CongestionHeader):
     """JetMax's own transport of JETMAX sec. 6.6, 28 bytes.
@@ -241,6 +248,7 @@ class JetMaxTransportHeader(CongestionHeader):
     spacing: float = _number(MS)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class MaxNetOption(CongestionHeader):
     """MaxNet's TCP option, 8 bytes: option 42, then the length of what follows it.
@@ -255,6 +263,7 @@ class MaxNetOption(CongestionHeader):
     price: float = _time(3, US)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class EDNField(CongestionHeader):
     """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
@@ -270,6 +279,7 @@ class EDNField(CongestionHeader):
     forward: int = _bits(7)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class VCPField(CongestionHeader):
     """VCP's and UTIL's, the byte of the IP header that ends in the two ECN bits.

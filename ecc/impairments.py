@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ecc.arguments import check_arguments, shown
 from ecc.network import Network, from_table, to_table
 from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_time
 
@@ -22,6 +23,7 @@ __all__ = [
 LOSS_KINDS = ("data", "ack", "all")
 
 
+@check_arguments
 @dataclass(frozen=True)
 class RandomLoss:
     """Every packet is lost with the same probability, whatever happens to the others.
@@ -47,13 +49,14 @@ class RandomLoss:
     def __post_init__(self) -> None:
         probability = as_number(self.probability, "probability", minimum=0.0)
         if probability > 1.0:
-            raise ValueError(f"probability must be <= 1, got {self.probability!r}")
+            raise ValueError(f"probability must be <= 1, got {shown(self.probability)}")
         object.__setattr__(self, "probability", probability)
         if self.kind not in LOSS_KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, LOSS_KINDS))}, got {self.kind!r}")
+            raise ValueError(f"kind must be one of {', '.join(map(repr, LOSS_KINDS))}, got {shown(self.kind)}")
         _place(self)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class DelaySpikes:
     """Packets pass a queue that serves most of them at once, and now and then one of them slowly (JETMAX sec. 3.5).
@@ -86,6 +89,7 @@ class DelaySpikes:
         _place(self)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Jitter:
     """Every packet takes longer by a delay of its own.
@@ -112,12 +116,13 @@ class Jitter:
     def __post_init__(self) -> None:
         object.__setattr__(self, "delay", _times(self.delay))
         if self.delay[1] == 0.0:
-            raise ValueError(f"delay must end above 0 s, got {self.delay!r}")
+            raise ValueError(f"delay must end above 0 s, got {shown(self.delay)}")
         if not isinstance(self.in_order, bool):
-            raise TypeError(f"in_order must be True or False, got {self.in_order!r}")
+            raise TypeError(f"in_order must be True or False, got {shown(self.in_order)}")
         _place(self)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class CapacitySchedule:
     """The capacity of a link from given times on; before them it is the link's own.
@@ -143,7 +148,7 @@ class CapacitySchedule:
     def __post_init__(self) -> None:
         for name in ("times", "capacities"):
             if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Iterable):
-                raise TypeError(f"{name} must be a sequence, got {getattr(self, name)!r}")
+                raise TypeError(f"{name} must be a sequence, got {shown(getattr(self, name))}")
         times = tuple(as_time(time, "times") for time in self.times)
         capacities = tuple(as_rate(capacity, "capacities", positive=False) for capacity in self.capacities)
         if not times or len(times) != len(capacities):
@@ -161,6 +166,7 @@ KINDS: dict[str, type[Impairment]] = {
 }
 
 
+@check_arguments
 def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, ...]:
     """Return impairments as a tuple, refusing those that the network has no place for.
 
@@ -171,7 +177,7 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     """
     found = tuple(impairments) if isinstance(impairments, Iterable) else None
     if found is None or not all(isinstance(one, tuple(KINDS.values())) for one in found):
-        raise TypeError(f"impairments must be a sequence of {', '.join(KINDS)}, got {impairments!r}")
+        raise TypeError(f"impairments must be a sequence of {', '.join(KINDS)}, got {shown(impairments)}")
     taken = set()
     for index, one in enumerate(found):
         name = type(one).__name__
@@ -201,6 +207,7 @@ def flows_of(impairment: RandomLoss | DelaySpikes | Jitter, n_flows: int) -> tup
     return impairment.acks_of if impairment.acks_of is not None else ()
 
 
+@check_arguments
 def impairment_to_table(impairment: Impairment) -> dict[str, Any]:
     """Return an impairment as a plain table, its class under "name".
 
@@ -210,6 +217,7 @@ def impairment_to_table(impairment: Impairment) -> dict[str, Any]:
     return {"name": type(impairment).__name__, **to_table(impairment)}
 
 
+@check_arguments
 def impairment_from_table(table: Any, where: str) -> Impairment:
     """Return the impairment that a table describes.
 
@@ -217,7 +225,7 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
         table : mapping with a "name". where : what to call it in a message.
     """
     if not isinstance(table, Mapping) or table.get("name") not in KINDS:
-        raise ValueError(f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {table!r}")
+        raise ValueError(f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {shown(table)}")
     found: Impairment = from_table(KINDS[table["name"]], {k: v for k, v in table.items() if k != "name"}, where)
     return found
 
@@ -234,22 +242,22 @@ def _place(impairment: RandomLoss | DelaySpikes | Jitter) -> None:
     if given == "all":
         return
     if isinstance(given, str):
-        raise ValueError(f"acks_of must be a flow, a list of flows or 'all', got {given!r}")
+        raise ValueError(f"acks_of must be a flow, a list of flows or 'all', got {shown(given)}")
     flows = tuple(as_count(flow, "acks_of") for flow in (given if isinstance(given, Iterable) else [given]))
     if not flows or len(set(flows)) < len(flows):
-        raise ValueError(f"acks_of must name flows, each once, got {given!r}")
+        raise ValueError(f"acks_of must name flows, each once, got {shown(given)}")
     object.__setattr__(impairment, "acks_of", flows)
 
 
 def _range(given: Any, name: str) -> tuple[Any, Any]:
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-        raise ValueError(f"{name} must be a range (lowest, highest), got {given!r}")
+        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(given)}")
     return given[0], given[1]
 
 
 def _ordered(given: tuple[Any, Any], name: str) -> tuple[Any, Any]:
     if given[0] > given[1]:
-        raise ValueError(f"{name} must be a range (lowest, highest), got {given!r}")
+        raise ValueError(f"{name} must be a range (lowest, highest), got {shown(given)}")
     return given
 
 

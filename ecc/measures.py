@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.trajectory import SERIES, Trajectory
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Decay", "LimitCycle", "decay", "limit_cycle", "overshoot", "response", "settle_time"]
+__all__ = [
+    "Decay",
+    "LimitCycle",
+    "decay",
+    "limit_cycle",
+    "overshoot",
+    "response",
+    "settle_time",
+    "why_no_limit_cycle",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -31,11 +41,10 @@ def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]
         raise ValueError(f"time and signal must have one shape (n,) with n >= 2, got {t.shape} and {x.shape}")
     if not np.all(np.diff(t) > 0.0):
         raise ValueError("time must increase")
-    if not np.all(np.isfinite(x)):
-        raise ValueError(f"signal must be finite, got {x[~np.isfinite(x)][0]!r}")
     return t, x
 
 
+@check_arguments
 def settle_time(
     time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02, scale: float | None = None
 ) -> float:
@@ -60,11 +69,11 @@ def settle_time(
     """
     t, x = _signal(time, signal)
     if not (np.isfinite(final) and (final != 0.0 or scale is not None)):
-        raise ValueError(f"final must be finite and not 0, got {final!r}")
+        raise ValueError(f"final must be finite and not 0, got {shown(final)}")
     if not band > 0.0:
-        raise ValueError(f"band must be > 0, got {band!r}")
+        raise ValueError(f"band must be > 0, got {shown(band)}")
     if scale is not None and not scale > 0.0:
-        raise ValueError(f"scale must be > 0, got {scale!r}")
+        raise ValueError(f"scale must be > 0, got {shown(scale)}")
     off, most = x - final, band * (abs(final) if scale is None else scale)
     outside = np.flatnonzero(np.abs(off) > most)
     if len(outside) == 0:
@@ -76,6 +85,7 @@ def settle_time(
     return float(t[k] + share * (t[k + 1] - t[k]) - t[0])
 
 
+@check_arguments
 def overshoot(signal: ArrayLike, final: float) -> float:
     """Return by how much a signal goes beyond its final value, as a share of it: 0 where it does not.
 
@@ -90,10 +100,10 @@ def overshoot(signal: ArrayLike, final: float) -> float:
         0.25
     """
     x = np.asarray(signal, dtype=float)
-    if x.ndim != 1 or len(x) == 0 or not np.all(np.isfinite(x)):
-        raise ValueError(f"signal must be finite and of shape (n,) with n >= 1, got shape {x.shape}")
+    if x.ndim != 1 or len(x) == 0:
+        raise ValueError(f"signal must be of shape (n,) with n >= 1, got shape {x.shape}")
     if not (np.isfinite(final) and final != 0.0):
-        raise ValueError(f"final must be finite and not 0, got {final!r}")
+        raise ValueError(f"final must be finite and not 0, got {shown(final)}")
     relative = x / final
     beyond = relative.max() - 1.0 if relative[0] <= 1.0 else 1.0 - relative.min()
     return float(max(0.0, beyond))
@@ -118,6 +128,7 @@ class Decay(Displayed):
         return 2.0 * np.pi / self.frequency if self.frequency else float(np.inf)
 
 
+@check_arguments
 def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 1e-3) -> Decay:
     """Return the slowest mode of a signal that is a sum of few exponentials: of a smooth run near its equilibrium.
 
@@ -190,6 +201,7 @@ class LimitCycle(Displayed):
     _units = {"period": "s"}
 
 
+@check_arguments
 def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> LimitCycle | None:
     """Return the cycle that a signal is on, or None where it is on none: it settles, grows, or repeats nothing.
 
@@ -198,8 +210,9 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
         skip : float, s. Left out at the beginning, for the cycle; the multiplier is fitted to what is left, too.
         regular : float, > 0. The last third of the cycles, three at least, must be alike within this share.
     Returns
-        LimitCycle, or None. Cycles begin where the signal rises through the middle between the peak and the trough of
-        its second half; where samples are coarse their peaks are those of parabolas through three samples.
+        LimitCycle, or None: `why_no_limit_cycle` says why. Cycles begin where the signal rises through the middle
+            between the peak and the trough of its second half; where samples are coarse their peaks are those of
+            parabolas through three samples.
     Raises
         ValueError: arrays of different length, time that does not increase.
     Example
@@ -208,17 +221,40 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
         >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
         (6.28, 2.0, -0.2)
     """
-    t, x = _signal(time, signal)
+    found = _cycle(*_signal(time, signal), skip, regular)
+    return found if isinstance(found, LimitCycle) else None
+
+
+@check_arguments
+def why_no_limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> str | None:
+    """Return in one line why `limit_cycle` finds none in a signal, or None where it finds one.
+
+    Parameters
+        time, signal, skip, regular : as of `limit_cycle`.
+    Example
+        >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
+        'there are 2 samples after skip, and 8 are needed'
+    """
+    found = _cycle(*_signal(time, signal), skip, regular)
+    return found if isinstance(found, str) else None
+
+
+def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCycle | str:
+    """The cycle that a signal is on, or why it is on none."""
+    if not regular > 0.0:
+        raise ValueError(f"regular must be > 0, got {regular!r}")
     t, x = t[t > t[0] + skip], x[t > t[0] + skip]
+    if len(x) < 8:
+        return f"there are {len(x)} samples after skip, and 8 are needed"
     late = x[len(x) // 2 :]
-    if len(x) < 8 or np.ptp(late) <= 1e-9 * max(float(np.abs(late).max()), 1e-300):
-        return None
+    if np.ptp(late) <= 1e-9 * max(float(np.abs(late).max()), 1e-300):
+        return f"it has settled: its second half is {late[-1]:g}, but for rounding"
     level = 0.5 * float(late.max() + late.min())
     y = x - level
     rising = np.flatnonzero((y[:-1] < 0.0) & (y[1:] >= 0.0))
     at = t[rising] - y[rising] * (t[rising + 1] - t[rising]) / (y[rising + 1] - y[rising])
     if len(at) < 4:
-        return None
+        return f"it rises through the middle of its second half, {level:g}, {len(at)} times, and 4 are needed"
     periods = np.diff(at)
     heights = np.array([0.5 * (_peak(y[a : b + 2]) + _peak(-y[a : b + 2]))
                         for a, b in zip(rising[:-1], rising[1:], strict=True)])  # fmt: skip
@@ -227,7 +263,9 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     spread = max(float(np.abs(periods[-last:] / period - 1.0).max()),
                  float(np.abs(heights[-last:] / amplitude - 1.0).max()))  # fmt: skip
     if spread > regular:
-        return None
+        return (
+            f"the last {last} cycles differ by {spread:.2g} of their mean, and at most {regular:g} (regular) is allowed"
+        )
     return LimitCycle(period, amplitude, level, last, spread, _approach(heights))
 
 
@@ -256,6 +294,7 @@ def _approach(heights: FloatArray) -> float:
     return float(np.exp(slope))
 
 
+@check_arguments
 def response(
     run: Trajectory, final: ArrayLike, series: str = "rate", band: float = 0.02, since: float = 0.0
 ) -> xr.Dataset:
@@ -275,11 +314,11 @@ def response(
     import xarray as xr
 
     if series not in run.data:
-        raise ValueError(f"series must be one of {', '.join(map(str, run.data))}, got {series!r}")
+        raise ValueError(f"series must be one of {', '.join(map(str, run.data))}, got {shown(series)}")
     data = run.data[series].sel(time=slice(since, None))
     if data.sizes["time"] < 2:
         run.raise_if_incomplete(samples=2)
-        raise ValueError(f"since must be before the last two samples, got {since!r} s")
+        raise ValueError(f"since must be before the last two samples, got {shown(since)} s")
     over = SERIES[series][0]
     values, time = data.to_numpy(), data["time"].to_numpy()
     rest = np.asarray(final, dtype=float)

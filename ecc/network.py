@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, quantity_text
 from ecc.quantity import LONGEST_DELAY, Quantity, as_count, as_delay, as_rate, as_size, as_time
 
@@ -24,6 +25,7 @@ __all__ = ["Flow", "Link", "Network"]
 FloatArray = NDArray[np.float64]
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Link:
     """A unidirectional link.
@@ -54,6 +56,7 @@ class Link:
             object.__setattr__(self, "buffer_packets", as_count(self.buffer_packets, "buffer_packets", minimum=1))
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Flow:
     """A flow: one sender, one receiver, and the links between them.
@@ -102,7 +105,7 @@ class Flow:
             put("reverse", _links_of(self.reverse, "reverse"))
         if self.delayed_acks is not None:
             if not isinstance(self.delayed_acks, list | tuple) or len(self.delayed_acks) != 2:
-                raise ValueError(f"delayed_acks must be (packets, time), got {self.delayed_acks!r}")
+                raise ValueError(f"delayed_acks must be (packets, time), got {shown(self.delayed_acks)}")
             packets, wait = self.delayed_acks
             put("delayed_acks", (as_count(packets, "delayed_acks", minimum=2), as_delay(wait, "delayed_acks")))
 
@@ -123,16 +126,16 @@ def _sizes(given: Quantity) -> Any:
         return as_size(given, "packet_size")
     sizes = tuple(as_size(size, "packet_size") for size in given)
     if len(sizes) != 2 or sizes[0] > sizes[1]:
-        raise ValueError(f"packet_size must be one size or (lowest, highest), got {given!r}")
+        raise ValueError(f"packet_size must be one size or (lowest, highest), got {shown(given)}")
     return sizes
 
 
 def _links_of(route: Any, name: str) -> tuple[int, ...]:
     if isinstance(route, str) or not isinstance(route, Iterable):
-        raise TypeError(f"{name} must be a sequence of link indices, got {route!r}")
+        raise TypeError(f"{name} must be a sequence of link indices, got {shown(route)}")
     links = tuple(as_count(link, name) for link in route)
     if not links:
-        raise ValueError(f"{name} must name at least one link, got {route!r}")
+        raise ValueError(f"{name} must name at least one link, got {shown(route)}")
     if len(set(links)) < len(links):
         raise ValueError(f"{name} must cross a link at most once, got {list(links)}")
     return links
@@ -141,6 +144,7 @@ def _links_of(route: Any, name: str) -> tuple[int, ...]:
 _SHOWN = 6  # links and flows that a view of a network lists
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class Network(Displayed):
     """Links and the flows over them.
@@ -261,8 +265,11 @@ class Network(Displayed):
     @cached_property
     def rtts(self) -> FloatArray:
         """Shape (n_flows,), s: round-trip time without queues or transmission times."""
-        if self._rtts is not None:
-            return np.array(self._rtts)
+        return self._delays if self._rtts is None else np.array(self._rtts)
+
+    @cached_property
+    def _delays(self) -> FloatArray:
+        """Shape (n_flows,), s: what the delays of hosts and links add up to, with the rounding of the sums."""
         return np.array([2.0 * f.access_delay + self._along(f.route) + self._along(f.reverse or f.route)
                          for f in self.flows])  # fmt: skip
 
@@ -324,8 +331,6 @@ class Network(Displayed):
             >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
             0.06
         """
-        if isinstance(rtts, str) or not isinstance(rtts, Iterable):
-            raise TypeError(f"rtts must be a sequence of times, got {rtts!r}")
         times = [as_delay(rtt, "rtts") for rtt in rtts]
         if not times:
             raise ValueError("rtts must name at least one flow, got []")
@@ -462,7 +467,7 @@ class Network(Displayed):
         Parameters
             joining : int, flows that join. join_at : float, s.
         """
-        count = as_count(joining, "joining")
+        count = as_count(joining, "joining", bits=20)
         return cls.dumbbell("100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count)
 
     @classmethod
@@ -495,20 +500,30 @@ class Network(Displayed):
     # ---- plain data --------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain tables (for TOML): `links` and `flows`, defaults left out."""
-        return {"links": [to_table(link) for link in self.links], "flows": [to_table(flow) for flow in self.flows]}
+        """Return plain tables (for TOML): `links` and `flows`, defaults left out; `rtts` where they were given."""
+        tables = {"links": [to_table(link) for link in self.links], "flows": [to_table(flow) for flow in self.flows]}
+        return ({} if self._rtts is None else {"rtts": list(self._rtts)}) | tables
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Network:
         """Return the network that `to_dict` described; unknown keys are refused by name.
 
         Parameters
-            data : mapping with the lists of tables `links` and `flows`.
+            data : mapping with the lists of tables `links` and `flows`, and maybe `rtts` [s], free of the rounding of
+                sums: not heeded where delays say something else.
         """
-        return cls(
-            links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(data.get("links", ()))],
-            flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(data.get("flows", ()))],
+        network = cls(
+            links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
+            flows=[from_table(Flow, table, f"flows[{i}]") for i, table in enumerate(tables_in(data, "flows"))],
         )
+        if "rtts" not in data:
+            return network
+        if isinstance(data["rtts"], str) or not isinstance(data["rtts"], Iterable):
+            raise TypeError(f"rtts must be a sequence of times, got {shown(data['rtts'])}")
+        rtts = tuple(as_delay(rtt, "rtts") for rtt in data["rtts"])
+        if len(rtts) != network.n_flows:
+            raise ValueError(f"rtts must have one entry for each of {network.n_flows} flows, got {len(rtts)}")
+        return replace(network, _rtts=rtts) if np.allclose(rtts, network.rtts, rtol=1e-12, atol=1e-15) else network
 
     def with_flows(self, flows: Sequence[Flow]) -> Network:
         """Return this network with other flows.
@@ -528,10 +543,22 @@ def _span(values: FloatArray, unit: str) -> str:
 def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
     found = tuple(items) if isinstance(items, Iterable) else None
     if found is None or any(not isinstance(item, kind) for item in found):
-        raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {items!r}")
+        raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(items)}")
     if not found:
         raise ValueError(f"{name} must not be empty")
     return found
+
+
+def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[Any]:
+    """Return the list of tables of this name, empty if there is none.
+
+    Parameters
+        data : mapping read from TOML. name : key. where : what comes before it in a message.
+    """
+    given = data.get(name, ())
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        raise TypeError(f"{where}{name} must be a list of tables, got {shown(given)}")
+    return given
 
 
 def to_table(item: Any) -> dict[str, Any]:
@@ -551,7 +578,7 @@ def from_table(kind: type, table: Any, where: str) -> Any:
         kind : dataclass. table : mapping read from TOML. where : what to call it in a message.
     """
     if not isinstance(table, Mapping):
-        raise TypeError(f"{where} must be a table, got {table!r}")
+        raise TypeError(f"{where} must be a table, got {shown(table)}")
     known = [f.name for f in fields(kind) if f.init]
     for key in table:
         if key not in known:

@@ -10,6 +10,8 @@ import math
 import numbers
 from typing import Any, TypeAlias
 
+from ecc.arguments import shown
+
 __all__ = [
     "LONGEST_DELAY",
     "LONGEST_TIME",
@@ -29,6 +31,7 @@ LONGEST_TIME = 4e6
 """Times are below it [s]: 46 days, as the clock of packets, picoseconds in 64 bits, holds them with room for sums."""
 LONGEST_DELAY = 1e6
 """The same of delays and waits, several of which add up."""
+_LONGEST_TEXT = 100
 
 _RATE = {"b/s": 1.0, "bit/s": 1.0, "bps": 1.0, "bits/s": 1.0, "B/s": 8.0, "byte/s": 8.0}
 _TIME = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
@@ -59,20 +62,29 @@ def as_number(
         TypeError: neither a number nor a string. ValueError: unreadable, not finite or out of range.
     """
     allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
-    shown = f"{allowed} {unit}".strip()
     if isinstance(value, str) and units is not None:
         number = _parse(value, field, unit, units)
     elif isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{field} must be a number{' or a string with a unit' if units else ''}, got {value!r}")
+        raise TypeError(f"{field} must be a number{' or a string with a unit' if units else ''}, got {shown(value)}")
     else:
-        number = float(value)
+        number = _float(value)
     out_of_range = (positive and not number > 0) or (minimum is not None and not number >= minimum)
     if not math.isfinite(number) or out_of_range:
-        raise ValueError(f"{field} must be {shown}, got {value!r}")
+        raise ValueError(f"{field} must be {f'{allowed} {unit}'.strip()}, got {shown(value)}")
     return number
 
 
+def _float(value: Any) -> float:
+    """A number as a float, infinite beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}")
     head, _, tail = text.strip().rpartition(" ")
     if head and tail in units:  # "5 min": quantiphy would read a milli-"in"
         try:
@@ -84,9 +96,9 @@ def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
     try:
         parsed = quantiphy.Quantity(text, binary=True)
     except quantiphy.QuantiPhyError:
-        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {text!r}") from None
+        raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}") from None
     if parsed.units not in units:
-        raise ValueError(f"{field} must have one of the units {', '.join(units)}, got {text!r}")
+        raise ValueError(f"{field} must have one of the units {', '.join(units)}, got {shown(text)}")
     return float(parsed) * units[parsed.units]
 
 
@@ -98,7 +110,9 @@ def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:
     """
     rate = as_number(value, field, "bit/s", _RATE, positive=positive, minimum=0.0)
     if isinstance(value, str) and 0.0 < rate < 1.0:  # the papers write mb/s and mean megabits
-        raise ValueError(f"{field} must be >= 1 bit/s when given as text, got {value!r} ({rate:g} bit/s; M is mega)")
+        raise ValueError(
+            f"{field} must be >= 1 bit/s when given as text, got {shown(value)} ({rate:g} bit/s; M is mega)"
+        )
     return rate
 
 
@@ -110,7 +124,7 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
     """
     time = as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
     if time >= limit:
-        raise ValueError(f"{field} must be < {limit:g} s, which the clock holds, got {value!r}")
+        raise ValueError(f"{field} must be < {limit:g} s, which the clock holds, got {shown(value)}")
     return time
 
 
@@ -131,18 +145,21 @@ def as_size(value: Quantity, field: str) -> int:
     """
     size = as_number(value, field, "bytes", _SIZE, minimum=1.0)
     if size > 2.0**62:
-        raise ValueError(f"{field} must be <= 2^62 bytes, got {value!r}")
+        raise ValueError(f"{field} must be <= 2^62 bytes, got {shown(value)}")
     return round(size)
 
 
-def as_count(value: Any, field: str, *, minimum: int = 0) -> int:
-    """Return a whole number >= `minimum`.
+def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int:
+    """Return a whole number >= `minimum` of so many bits.
 
     Parameters
         value : integer. field : name for the message. minimum : smallest value allowed.
+        bits : int. The value is below 2 to this power.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{field} must be a whole number, got {value!r}")
+        raise TypeError(f"{field} must be a whole number, got {shown(value)}")
     if value < minimum:
-        raise ValueError(f"{field} must be >= {minimum}, got {value!r}")
+        raise ValueError(f"{field} must be >= {minimum}, got {shown(value)}")
+    if value >= 2**bits:
+        raise ValueError(f"{field} must be < 2^{bits}, got {shown(value)}")
     return int(value)

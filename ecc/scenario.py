@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
@@ -21,13 +22,14 @@ from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import label, settings
 from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
-from ecc.network import Flow, Network, from_table, to_table
+from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
 from ecc.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario", "notes_at_end"]
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class Scenario(Displayed):
     """What is run.
@@ -68,16 +70,14 @@ class Scenario(Displayed):
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
-            raise TypeError(f"network must be a Network, got {self.network!r}")
+            raise TypeError(f"network must be a Network, got {shown(self.network)}")
         self._check_workload()
         self._check_protocol()
         if not isinstance(self.header_bytes, bool):
-            raise TypeError(f"header_bytes must be True or False, got {self.header_bytes!r}")
+            raise TypeError(f"header_bytes must be True or False, got {shown(self.header_bytes)}")
         object.__setattr__(self, "impairments", check_impairments(self.impairments, self.network))
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
-        object.__setattr__(self, "seed", as_count(self.seed, "seed"))
-        if self.seed >= 2**64:
-            raise ValueError(f"seed must be < 2^64, got {self.seed}")
+        object.__setattr__(self, "seed", as_count(self.seed, "seed", bits=64))
         if self.assignment is not None:
             links = check_assignment(self.network, np.asarray(self.assignment))
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
@@ -106,7 +106,7 @@ class Scenario(Displayed):
         if isinstance(self.workload, Tmix):
             object.__setattr__(self, "workload", Workload(tmix=[self.workload]))
         if not isinstance(self.workload, Workload):
-            raise TypeError(f"workload must be a Workload or None, got {self.workload!r}")
+            raise TypeError(f"workload must be a Workload or None, got {shown(self.workload)}")
         for name in KINDS:
             for index, item in enumerate(getattr(self.workload, name)):
                 for flow in [item] if isinstance(item, Flow) else item.templates:
@@ -116,11 +116,11 @@ class Scenario(Displayed):
         given = self.protocol
         if isinstance(given, Mapping):
             if not {"flows"} <= set(given) <= {"flows", "links"}:
-                raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {given!r}")
+                raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(given)}")
             given = Mix(**given)
             object.__setattr__(self, "protocol", given)
         if not isinstance(given, Protocol | Mix):
-            raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {given!r}")
+            raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
         runs: Sequence[Protocol]
         if isinstance(given, Mix):
@@ -157,6 +157,19 @@ class Scenario(Displayed):
             return 1.0 - rng.random(len(links)) if self.phases == "random" else np.ones(len(links))
         given = np.array(self.phases, dtype=float)[links]
         return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
+
+    def sample_period(self, sample: Quantity = None) -> float:
+        """Return the period of samples that a run is asked for [s].
+
+        Parameters
+            sample : s, > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
+        """
+        if sample is None:
+            return min(_SAMPLE, float(self.duration) / 10.0)
+        period = as_time(sample, "sample", positive=True)
+        if period > self.duration:
+            raise ValueError(f"sample must be <= the duration ({self.duration:g} s), got {period:g} s")
+        return period
 
     def n_samples(self, period: float) -> int:
         """Return how many whole periods the duration has, rounding aside.
@@ -246,6 +259,7 @@ class Scenario(Displayed):
             "protocol",
             "links",
             "flows",
+            "rtts",
             "workload",
         )
         for key in data:
@@ -257,7 +271,7 @@ class Scenario(Displayed):
         workload = data.get("workload")
         impairments = data.get("impairments", ())
         if not isinstance(impairments, Sequence) or isinstance(impairments, str):
-            raise ValueError(f"impairments must be a list of tables, got {impairments!r}")
+            raise ValueError(f"impairments must be a list of tables, got {shown(impairments)}")
         return cls(
             network=Network.from_dict(data),
             protocol=_protocol_or_mix(data["protocol"]),
@@ -278,9 +292,12 @@ def _in_short(protocol: Any) -> str:
 
 def _workload(table: Any) -> Workload:
     if not isinstance(table, Mapping) or set(table) - set(KINDS):
-        raise ValueError(f"workload must be a table with 'transfers', 'arrivals', 'on_off' and 'tmix', got {table!r}")
+        raise ValueError(
+            f"workload must be a table with 'transfers', 'arrivals', 'on_off' and 'tmix', got {shown(table)}"
+        )
     return Workload(**{
-        name: [from_table(kind, item, f"workload.{name}[{i}]") for i, item in enumerate(table.get(name, ()))]
+        name: [from_table(kind, item, f"workload.{name}[{i}]")
+            for i, item in enumerate(tables_in(table, name, "workload."))]
         for name, kind in KINDS.items()
     })  # fmt: skip
 
@@ -288,7 +305,7 @@ def _workload(table: Any) -> Workload:
 def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_number) -> tuple[float, ...]:
     """One number for each link."""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be {otherwise} one number for each link, got {given!r}")
+        raise TypeError(f"{name} must be {otherwise} one number for each link, got {shown(given)}")
     numbers = tuple(read(item, name) for item in given)
     if len(numbers) != count:
         raise ValueError(f"{name} must be {otherwise} one number for each of {count} links, got {len(numbers)}")
@@ -314,7 +331,7 @@ def _protocol_or_mix(table: Any) -> Any:
     links = table.get("links", {})
     for which, given in (("flows", table["flows"]), ("links", links)):
         if not isinstance(given, Mapping):
-            raise ValueError(f"protocol.{which} must be a table of protocols, got {given!r}")
+            raise ValueError(f"protocol.{which} must be a table of protocols, got {shown(given)}")
     return {
         **table,
         "flows": {which: _protocol(one) for which, one in table["flows"].items()},
@@ -327,7 +344,7 @@ def _protocol_or_mix(table: Any) -> Any:
 
 def _protocol(table: Any) -> Protocol:
     if not isinstance(table, Mapping) or "name" not in table:
-        raise ValueError(f"protocol must be a table with a name, got {table!r}")
+        raise ValueError(f"protocol must be a table with a name, got {shown(table)}")
     values = {k: v for k, v in table.items() if k != "name"}
     kind = protocol_class(table["name"])
     result = from_table(kind, values, "protocol")
@@ -360,7 +377,7 @@ def protocol_class(name: Any) -> type[Protocol]:
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(found, type) and issubclass(found, Protocol)):
-        raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {name!r}")
+        raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {shown(name)}")
     return found
 
 
@@ -378,6 +395,7 @@ def _module_of_user(name: str) -> ModuleType:
     return found
 
 
+_SAMPLE = 0.1  # s
 _LAST = 0.2  # share of a run that tells how it ended ...
 _LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long
 _STEADY = 0.05  # relative: what the means of its halves may differ by

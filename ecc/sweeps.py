@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments, shown
 from ecc.digests import digest, function_digest
 from ecc.errors import EccError
 from ecc.quantity import as_count
@@ -48,6 +49,7 @@ class SweepInterrupted(KeyboardInterrupt):
         self.dataset = dataset
 
 
+@check_arguments
 def sweep(
     function: Callable[..., Mapping[str, float] | float],
     grid: Mapping[str, Sequence[Any]],
@@ -81,7 +83,7 @@ def sweep(
 
     axes = {name: list(values) for name, values in grid.items()}
     if not axes or not all(axes.values()):
-        raise ValueError(f"grid must have at least one axis and a value on each, got {axes!r}")
+        raise ValueError(f"grid must have at least one axis and a value on each, got {shown(axes)}")
     points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
     kept = None if store is None else _Kept(function, store)
     found = [] if kept is None else [kept.get(point) for point in points]
@@ -158,7 +160,7 @@ class ScenarioRuns:
     Parameters
         scenario : what `Scenario.to_dict` returns, or the tables of its TOML.
         measures : names in `ecc.claims.measures`, such as "utilization" or "peak_queue".
-        engine : "packet" or "fluid". sample : s, or with a unit.
+        engine : "packet" or "fluid". sample : s, or with a unit; None: as `simulate` has it.
         arguments : of every measure that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
     Example
         >>> runs = ScenarioRuns(tables, ["utilization"])  # doctest: +SKIP
@@ -168,7 +170,7 @@ class ScenarioRuns:
     scenario: Mapping[str, Any]
     measures: Sequence[str]
     engine: str = "packet"
-    sample: float | str = 0.1
+    sample: float | str | None = None
     arguments: Mapping[str, Any] | None = None
 
     def at(self, **settings: Any) -> Scenario:
@@ -177,14 +179,20 @@ class ScenarioRuns:
         Parameters
             settings : path -> value, a path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
         Raises
-            ValueError: a path that leads nowhere, and what the scenario refuses.
+            ValueError: a path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not.
         """
         from ecc.scenario import Scenario
 
         tables = deepcopy(dict(self.scenario))
         for path, value in settings.items():
             _put(tables, path, value)
-        return Scenario.from_dict(tables)
+        scenario = Scenario.from_dict(tables)
+        scenario.sample_period(self.sample)
+        for name, count in (("link", scenario.network.n_links), ("flow", scenario.network.n_flows)):
+            index = (self.arguments or {}).get(name, 0)
+            if as_count(index, name) >= count:
+                raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
+        return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:
         """Run the scenario with some settings and return its measures.
@@ -229,7 +237,7 @@ def _put(tables: Any, path: str, value: Any) -> None:
         places = [inner for place in places for inner in _entries(place, step, path)]
     for place in places:
         if not isinstance(place, dict):
-            raise ValueError(f"path must end in a key of a table, got {path!r}")
+            raise ValueError(f"path must end in a key of a table, got {shown(path)}")
         place[last] = value
 
 
@@ -239,7 +247,7 @@ def _entries(place: Any, step: str, path: str) -> list[Any]:
     if isinstance(place, list) and (step == "*" or (step.isdigit() and int(step) < len(place))):
         return place if step == "*" else [place[int(step)]]
     allowed = list(place) if isinstance(place, dict) else f"* or a number < {len(place)}" if place else "nothing"
-    raise ValueError(f"path must lead to a setting of the scenario, got {path!r}: {step!r} is not of {allowed}")
+    raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {step!r} is not of {allowed}")
 
 
 def _outcomes(

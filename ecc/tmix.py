@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments, shown
 from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
 
 __all__ = [
@@ -49,6 +50,7 @@ MOST_DIGITS = 15
 """Of a number in a file: 31 years in us, a petabyte."""
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Unit:
     """Data that an application sends at once.
@@ -66,13 +68,14 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.sender not in (INITIATOR, ACCEPTOR):
-            raise ValueError(f"sender must be 0 (initiator) or 1 (acceptor), got {self.sender!r}")
+            raise ValueError(f"sender must be 0 (initiator) or 1 (acceptor), got {shown(self.sender)}")
         if type(self.size) is int and self.size > 0 and type(self.wait) is float and 0.0 <= self.wait < float("inf"):
             return  # there may be millions
         object.__setattr__(self, "size", as_size(self.size, "size"))
         object.__setattr__(self, "wait", as_time(self.wait, "wait"))
 
 
+@check_arguments(constructor=True)
 @dataclass(frozen=True)
 class ConnectionVector:
     """One connection.
@@ -92,7 +95,7 @@ class ConnectionVector:
     rtt: Quantity
     units: Sequence[Unit]
     concurrent: bool = False
-    close: tuple[float | None, float | None] = (None, None)
+    close: tuple[Quantity, Quantity] = (None, None)
     windows: tuple[int, int] | None = None
     losses: tuple[float, float] = (0.0, 0.0)
     identifiers: tuple[int, int] = (0, 0)
@@ -104,13 +107,13 @@ class ConnectionVector:
         put("rtt", as_delay(self.rtt, "rtt"))
         put("units", tuple(self.units))
         if not self.units or not all(isinstance(unit, Unit) for unit in self.units):
-            raise ValueError(f"units must be one Unit or more, got {self.units!r}")
+            raise ValueError(f"units must be one Unit or more, got {shown(self.units)}")
         if not self.concurrent and self.units[0].wait:
             raise ValueError(f"the first unit of a sequential connection must not wait, got {self.units[0].wait:g} s")
         put("close", tuple(None if wait is None else as_time(wait, "close") for wait in self.close))
         put("losses", tuple(as_number(loss, "losses", minimum=0.0) for loss in self.losses))
         if max(self.losses) > 1.0:
-            raise ValueError(f"losses must be from 0 to 1, got {self.losses!r}")
+            raise ValueError(f"losses must be from 0 to 1, got {shown(self.losses)}")
         for name in ("windows", "identifiers", "segments"):
             given = getattr(self, name)
             put(name, None if given is None else tuple(as_count(one, name) for one in given))
@@ -134,6 +137,7 @@ class ConnectionVector:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
+@check_arguments
 def read_vectors(source: str | Path) -> list[ConnectionVector]:
     """Return the connection vectors of a file, in either format, in its order.
 
@@ -307,6 +311,7 @@ class _Reading:
         )
 
 
+@check_arguments
 def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None = None, alternate: bool = False) -> str:
     """Return connection vectors as text that `read_vectors` and ns-2 read, and write it to a file if one is named.
 
@@ -373,6 +378,7 @@ def _original_units(vector: ConnectionVector) -> Iterator[str]:
 # ---- load ------------------------------------------------------------------------------------------------------------
 
 
+@check_arguments
 def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tuple[float, float]:
     """Return the average rates [bit/s] that initiators and acceptors offer, as on an uncongested network (EDN sec. 3).
 
@@ -384,6 +390,7 @@ def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tup
     return 8.0 * sum(a for a, _ in sizes) / over, 8.0 * sum(b for _, b in sizes) / over
 
 
+@check_arguments
 def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> list[ConnectionVector]:
     """Return a random sample of connections, each as it was: the same traffic at a share of the load.
 
@@ -408,10 +415,11 @@ def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) ->
 def _share(share: float) -> float:
     chance = as_number(share, "share", positive=True)
     if chance > 1.0:
-        raise ValueError(f"share must be <= 1 (begin with the largest load), got {share!r}")
+        raise ValueError(f"share must be <= 1 (begin with the largest load), got {shown(share)}")
     return chance
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Synthetic:
     """Sequential connections drawn from distributions, for want of a trace.
@@ -523,6 +531,7 @@ class Synthetic:
 # ---- what became of them ---------------------------------------------------------------------------------------------
 
 
+@check_arguments
 def response_times(flows: Any, by: str = "connection") -> Any:
     """Return how long each connection, or each exchange, took to transfer its data.
 
@@ -540,8 +549,8 @@ def response_times(flows: Any, by: str = "connection") -> Any:
         ValueError: another `by`, or rows without connections.
     """
     if by not in ("connection", "exchange"):
-        raise ValueError(f"by must be 'connection' or 'exchange', got {by!r}")
-    if "connection" not in flows:
+        raise ValueError(f"by must be 'connection' or 'exchange', got {shown(by)}")
+    if "connection" not in getattr(flows, "columns", ()):
         raise ValueError("flows must be those of a run with connection vectors, got none with a connection")
     rows = flows[flows["connection"] >= 0].sort_values(["connection", "unit"], kind="stable").copy()
     begins = rows["wait"] < 0

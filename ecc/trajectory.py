@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import first_notes
 from ecc.errors import EccError
 from ecc.files import replacing
@@ -47,6 +49,7 @@ _ABOUT, _FORMAT = "ecc_trajectory", 1
 """The attribute of a netCDF file that says what is in it, and the version of its form."""
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class Trajectory:
     """The result of a run.
@@ -167,7 +170,7 @@ class Trajectory:
             f"the {engine} run ended early: {self.stopped}" if engine else f"run ended early: {self.stopped}"
         )
 
-    def queue_quantiles(self, quantiles: Any, by: str = "time") -> xr.DataArray:
+    def queue_quantiles(self, quantiles: ArrayLike, by: str = "time") -> xr.DataArray:
         """Return quantiles of the queues: exact below 256 bytes, within 1/128 above.
 
         Parameters
@@ -183,7 +186,7 @@ class Trajectory:
 
         shares, queues = np.atleast_1d(np.asarray(quantiles, float)), self._counted(by)
         if not ((shares >= 0.0) & (shares <= 1.0)).all():
-            raise ValueError(f"quantiles must be from 0 to 1, got {quantiles!r}")
+            raise ValueError(f"quantiles must be from 0 to 1, got {shown(quantiles)}")
         counts = queues[by].to_numpy()
         reached = np.cumsum(counts, axis=1)
         bins = [np.searchsorted(row, shares * row[-1] * (1.0 - 1e-12), side="left") for row in reached]
@@ -212,7 +215,7 @@ class Trajectory:
         if self.queues is None:
             raise ValueError("queues were not counted in this run: simulate(..., histogram_from=0.0) does so")
         if by not in ("time", "arrivals"):
-            raise ValueError(f"by must be 'time' or 'arrivals', got {by!r}")
+            raise ValueError(f"by must be 'time' or 'arrivals', got {shown(by)}")
         return self.queues
 
     def to_dataframe(self, series: str) -> pd.DataFrame:
@@ -284,7 +287,7 @@ class Trajectory:
                 raise ValueError
             parts = {part: _read_part(whole, part, about) for part in ("", "flows", "queues", "trace") if part in about}
         except (ValueError, KeyError, TypeError, OSError, EOFError):
-            raise ValueError(f"path must be a run that Trajectory.save wrote, got {str(path)!r}") from None
+            raise ValueError(f"path must be a run that Trajectory.save wrote, got {shown(str(path))}") from None
         stats = {key: tuple(value) if isinstance(value, list) else value for key, value in about["stats"].items()}
         tables = {name: parts[name].to_dataframe() for name in ("flows", "trace") if name in parts}
         if "trace" in tables:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.network import Flow, from_table, to_table
 from ecc.quantity import LONGEST_TIME, Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
 from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, iter_vectors, thin, thinned, write_vectors
@@ -38,6 +39,7 @@ DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
 SPACINGS = ("poisson", "regular")
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Arrivals:
     """Arrivals of transfers over one route, each with a size to deliver or a duration to send for.
@@ -96,12 +98,12 @@ class Arrivals:
         else:
             put("duration", _range(self.duration, "duration"))
             if self.duration[0] <= 0.0:
-                raise ValueError(f"duration must be > 0 s, got {self.duration[0]!r} s")
+                raise ValueError(f"duration must be > 0 s, got {shown(self.duration[0])} s")
             if (self.distribution, self.shape) != (None, None):
                 raise ValueError("distribution and shape must be None for duration=(lowest, highest): it is uniform")
         _check_distribution(self, self.distribution or ("fixed" if self.shape is None else "pareto"))
         if self.spacing not in SPACINGS:
-            raise ValueError(f"spacing must be one of {', '.join(map(repr, SPACINGS))}, got {self.spacing!r}")
+            raise ValueError(f"spacing must be one of {', '.join(map(repr, SPACINGS))}, got {shown(self.spacing)}")
         put("batch", as_count(self.batch, "batch", minimum=1))
         if self.count is not None:
             put("count", as_count(self.count, "count", minimum=1))
@@ -207,6 +209,7 @@ class Arrivals:
             left = None if left is None else left - len(starts)
 
 
+@check_arguments
 @dataclass(frozen=True)
 class OnOff:
     """Sources that are silent, send for a while, and so on; each time is a transfer of its own.
@@ -272,6 +275,7 @@ class OnOff:
                 yield block
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Tmix:
     """Connections of Tmix vectors between hosts on the two ends of a path, each unit of data a transfer of its own.
@@ -307,13 +311,15 @@ class Tmix:
         if isinstance(given, Mapping):
             put("vectors", from_table(Synthetic, given, "vectors"))
         elif isinstance(given, str | Path):
-            put("vectors", given if isinstance(given, str) and "\n" in given else str(given))
-            starts = (float(vector.start or 0.0) for vector in iter_vectors(given))
+            is_text = isinstance(given, str) and "\n" in given
+            put("vectors", tuple(iter_vectors(given)) if is_text else str(given))
+            vectors = self.vectors if is_text else iter_vectors(given)
+            starts = (float(vector.start or 0.0) for vector in vectors)
             put("_in_order", sum(a > b for a, b in pairwise(starts)) == 0)
         elif not isinstance(given, Synthetic):
             items = tuple(given) if isinstance(given, Iterable) else None
             if items is None or not all(isinstance(item, ConnectionVector) for item in items):
-                raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {given!r}")
+                raise TypeError(f"vectors must be ConnectionVectors, a path, or Synthetic, got {shown(given)}")
             put("vectors", items)
         thin((), self.share)
         sides = self.templates
@@ -329,7 +335,7 @@ class Tmix:
         return first, second
 
     def to_table(self) -> dict[str, Any]:
-        """Return the fields as plain values; vectors given one by one as text."""
+        """Return the fields as plain values; vectors given one by one as text, whose times are whole microseconds."""
         table = to_table(self)
         if isinstance(self.vectors, Synthetic):
             table["vectors"] = to_table(self.vectors)
@@ -401,6 +407,7 @@ def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -
         yield heappop(waiting)[2]
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Workload:
     """Transfers given one by one, streams of random arrivals, sources that go on and off, and connections.
@@ -422,7 +429,7 @@ class Workload:
             given = getattr(self, name)
             items = tuple(given) if isinstance(given, Iterable) else None
             if items is None or not all(isinstance(item, kind) for item in items):
-                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {given!r}")
+                raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(given)}")
             object.__setattr__(self, name, items)
         if len(self.tmix) > 1:
             raise ValueError(f"tmix must be one Tmix at most, got {len(self.tmix)}")
@@ -500,24 +507,26 @@ def _putter(item: Any) -> Any:
 
 def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be (lowest, highest), got {given!r}")
+        raise TypeError(f"{name} must be (lowest, highest), got {shown(given)}")
     times = tuple(read(time, name) for time in given)
     if len(times) != 2 or times[0] > times[1]:
-        raise ValueError(f"{name} must be (lowest, highest), got {given!r}")
+        raise ValueError(f"{name} must be (lowest, highest), got {shown(given)}")
     return times[0], times[1]
 
 
 def _check_distribution(item: Any, distribution: str) -> None:
     """Check a distribution and its shape."""
     if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution must be one of {', '.join(map(repr, DISTRIBUTIONS))}, got {distribution!r}")
+        raise ValueError(
+            f"distribution must be one of {', '.join(map(repr, DISTRIBUTIONS))}, got {shown(distribution)}"
+        )
     if (item.shape is None) != (distribution in ("fixed", "exponential")):
         needs = "must be None" if item.shape is not None else "is needed"
-        raise ValueError(f"shape {needs} for distribution {distribution!r}, got {item.shape!r}")
+        raise ValueError(f"shape {needs} for distribution {distribution!r}, got {shown(item.shape)}")
     if item.shape is not None:
         object.__setattr__(item, "shape", as_number(item.shape, "shape", positive=True))
         if distribution == "pareto" and item.shape <= 1.0:
-            raise ValueError(f"shape must be > 1 (or the mean is infinite), got {item.shape!r}")
+            raise ValueError(f"shape must be > 1 (or the mean is infinite), got {shown(item.shape)}")
 
 
 def _check_common(item: Any) -> None:

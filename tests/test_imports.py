@@ -8,10 +8,14 @@ from pathlib import Path
 
 import ecc
 
-ORDER = """errors display quantity cache digests files store workers plot network tmix workload allocation linear
-trajectory measures models headers impairments scenario window_loop closed_loop native fluid packet agreement comparison
-stability claims sweeps cli __main__""".split()
-ALONE = {"plot": set(), "native": {"errors", "cache"}, "linear": {"errors", "display"}}
+ORDER = """errors arguments display quantity cache digests files store workers plot network tmix workload allocation
+linear trajectory measures models headers impairments scenario window_loop closed_loop native fluid packet agreement
+comparison stability claims sweeps cli __main__""".split()
+ALONE = {
+    "plot": {"arguments"},
+    "native": {"errors", "arguments", "cache"},
+    "linear": {"errors", "arguments", "display"},
+}
 """Packages that may be taken elsewhere: what of ours they may import."""
 ROOT = Path(ecc.__file__).parent
 

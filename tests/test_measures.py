@@ -1,13 +1,14 @@
 """Measures of signals that are known in closed form, and of runs."""
 
 import doctest
+import re
 from importlib import import_module
 
 import numpy as np
 import pytest
 
 import ecc
-from ecc.measures import decay, limit_cycle, overshoot, response, settle_time
+from ecc.measures import decay, limit_cycle, overshoot, response, settle_time, why_no_limit_cycle
 
 TIME = np.arange(0.0, 40.0, 0.02)
 
@@ -86,6 +87,21 @@ def test_responses_of_runs():
 
 
 @pytest.mark.parametrize(
+    ("signal", "why"),
+    [
+        (np.sin(TIME), None),
+        (np.ones_like(TIME), "it has settled: its second half is 1, but for rounding"),
+        (np.exp(-TIME) * np.sin(TIME), "cycles differ by|times, and 4 are needed"),
+        (TIME, "times, and 4 are needed"),
+    ],
+)
+def test_where_there_is_no_cycle_there_is_a_reason(signal, why):
+    found = why_no_limit_cycle(TIME, signal)
+    assert (limit_cycle(TIME, signal) is None) == (found is not None)
+    assert found is None if why is None else re.search(why, found)
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: settle_time(TIME, TIME[1:], 1.0), "time and signal must have one shape"),
@@ -93,8 +109,8 @@ def test_responses_of_runs():
         (lambda: settle_time(TIME, TIME, 0.0), "final must be finite and not 0, got 0.0"),
         (lambda: settle_time(TIME, TIME, 1.0, 0.0), "band must be > 0, got 0.0"),
         (lambda: settle_time(TIME, TIME, 0.0, scale=0.0), "scale must be > 0, got 0.0"),
-        (lambda: settle_time(TIME, np.full_like(TIME, np.nan), 1.0), "signal must be finite, got"),
-        (lambda: overshoot([], 1.0), "signal must be finite and of shape"),
+        (lambda: settle_time(TIME, np.full_like(TIME, np.nan), 1.0), "signal must be an array of finite numbers"),
+        (lambda: overshoot([], 1.0), "signal must be of shape"),
         (lambda: overshoot([1.0], 0.0), "final must be finite and not 0"),
         (lambda: decay(TIME**2, TIME), "time must be evenly spaced"),
         (lambda: decay(TIME[:20], TIME[:20]), "modes must be >= 1 and at most a quarter of the 20 samples, got 6"),

@@ -165,7 +165,7 @@ def test_bad_values_get_one_line(build, message):
         (lambda: Flow(3), "route must be a sequence of link indices, got 3"),
         (lambda: Flow([0.5]), "route must be a whole number, got 0.5"),
         (lambda: Network([1], [Flow([0])]), "links must be a sequence of Link"),
-        (lambda: Network.dumbbell(1e8, rtts=0.1), "rtts must be a sequence of times"),
+        (lambda: Network.dumbbell(1e8, rtts=0.1), "rtts must be a sequence, got 0.1"),
     ],
 )
 def test_wrong_kinds_get_one_line(build, message):

@@ -1,10 +1,14 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ecc.models import PIQIRCP, RCP
+from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
+from ecc.models import PIQIRCP, RCP, ConstantRate, all_protocols
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
-from ecc.workload import Arrivals, Workload
+from ecc.tmix import ConnectionVector, Synthetic, Unit
+from ecc.workload import Arrivals, OnOff, Tmix, Workload
 
 
 def scenario(**changes):
@@ -32,6 +36,94 @@ def test_toml_round_trip(changes, tmp_path):
     assert after.network.rtts == pytest.approx(before.network.rtts, abs=1e-15)
     assert (after.protocol, after.duration, after.seed) == (before.protocol, before.duration, before.seed)
     assert (after.workload, after.assignment) == (before.workload, before.assignment)
+
+
+SECONDS = st.floats(1e-3, 10.0)
+ROUTES = st.sampled_from([[0], [1], [0, 1]])
+BACK = st.sampled_from([None, [1], [0, 1]])
+DELAYS = st.one_of(SECONDS, st.tuples(st.just(0.0), SECONDS))
+PACKETS = st.sampled_from([500, 1000, (100, 1500)])
+
+
+@st.composite
+def drawn_networks(draw):
+    links = [Link(draw(st.floats(1e5, 1e10)), draw(SECONDS), draw(st.sampled_from([None, 20_000])),
+                  draw(st.sampled_from([None, 9]))) for _ in range(2)]  # fmt: skip
+    flow = st.builds(
+        Flow, ROUTES, st.floats(0.0, 5.0), st.none() | st.floats(6.0, 9.0), st.none() | st.integers(1, 10**9),
+        SECONDS, PACKETS, BACK, st.sampled_from([None, (2, 0.04)]),
+    )  # fmt: skip
+    return Network(links, draw(st.lists(flow, min_size=1, max_size=3)))
+
+
+NETWORKS = st.one_of(
+    drawn_networks(),
+    st.builds(
+        lambda c, rtts: Network.dumbbell(c, rtts), st.floats(1e5, 1e10), st.lists(SECONDS, min_size=1, max_size=4)
+    ),
+    st.sampled_from([Network.T1(), Network.T2(), Network.T3(), Network.T4(), Network.T5(3), Network.T_u()]),
+    st.builds(Network.parking_lot, st.lists(st.floats(1e6, 1e9), min_size=1, max_size=3)),
+    st.builds(Network.xcp_unfair, st.integers(2, 4)),
+)
+TOLD = {"access_delay": DELAYS, "packet_size": PACKETS, "reverse": BACK}
+TRAFFIC = st.builds(
+    Workload,
+    st.lists(st.builds(Flow, ROUTES, SECONDS, size=st.integers(1, 10**9), reverse=BACK), max_size=2),
+    st.lists(st.builds(Arrivals, ROUTES, SECONDS, st.integers(1, 10**6), st.none() | st.floats(1.1, 2.0),
+                       spacing=st.sampled_from(["poisson", "regular"]), batch=st.integers(1, 3), **TOLD), max_size=2),
+    st.lists(st.builds(OnOff, ROUTES, SECONDS, SECONDS, st.integers(1, 3), **TOLD), max_size=1),
+    st.lists(st.builds(Tmix, st.sampled_from([
+        Synthetic(3.0, exact=True), Synthetic.edn(),
+        (ConnectionVector(0.25, 0.1, [Unit(0, 500), Unit(1, 9000, 0.5)], windows=(65535, 32768)),),
+        (ConnectionVector(0.0, 0.1, [Unit(0, 500, 0.125), Unit(1, 70)], concurrent=True, close=(None, 0.25)),),
+    ]), st.just([0]), st.just([1]), st.sampled_from([1.0, 0.5])), max_size=1),
+)  # fmt: skip
+IMPAIRED = st.lists(
+    st.one_of(
+        st.builds(RandomLoss, st.floats(0.0, 1.0), link=st.just(0), kind=st.sampled_from(["data", "ack", "all"])),
+        st.builds(Jitter, st.tuples(st.just(0.0), SECONDS), acks_of=st.sampled_from(["all", 0, [0]])),
+        st.builds(DelaySpikes, link=st.just(0)),
+        st.just(CapacitySchedule(0, [1.0, 2.0], [1e6, 0.0])),
+    ),
+    max_size=2,
+    unique_by=type,
+)
+
+
+@pytest.mark.property
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_scenario_comes_back_from_its_toml_as_it_was(data):
+    network = data.draw(NETWORKS)
+    kinds = st.sampled_from([*all_protocols().values()]).map(lambda kind: kind())
+    one = st.one_of(kinds, st.builds(RCP, alpha=st.floats(0.1, 1.0), interval=SECONDS, queue_term=st.booleans()))
+    mixed = st.builds(lambda a, b: {"flows": {0: a, "default": b}, "links": {0: [a]}}, one, st.just(ConstantRate(1e6)))
+    protocol = data.draw(one | mixed)
+    clocks = st.none() | st.lists(SECONDS, min_size=network.n_links, max_size=network.n_links)
+    phases = st.lists(st.floats(0.0, 0.99), min_size=network.n_links, max_size=network.n_links)
+    before = Scenario(
+        network,
+        protocol,
+        data.draw(st.floats(1e-3, 1e5)),
+        workload=data.draw(st.none() | TRAFFIC) if network.n_links == 2 else None,
+        seed=data.draw(st.integers(0, 2**64 - 1)),
+        assignment=data.draw(st.sampled_from([None, [flow.route[-1] for flow in network.flows]])),
+        phases=data.draw(st.sampled_from(["random", "equal"]) | phases),
+        intervals=data.draw(clocks),
+        header_bytes=data.draw(st.booleans()),
+        impairments=data.draw(IMPAIRED),
+    )
+    assert Scenario.from_toml(before.to_toml()) == before
+    assert Scenario.from_toml(before.to_toml()).network.rtts.tolist() == network.rtts.tolist()
+
+
+def test_rtts_of_a_file_hold_only_where_its_delays_do():
+    tables = Network.dumbbell("1 Mb/s", [0.12, 0.3]).to_dict()
+    assert Network.from_dict(tables).rtts.tolist() == [0.12, 0.3]
+    tables["flows"][1]["access_delay"] = 0.5
+    assert Network.from_dict(tables).rtts.tolist() == [0.12, 1.12]
+    with pytest.raises(ValueError, match="rtts must have one entry for each of 2 flows, got 1"):
+        Network.from_dict(tables | {"rtts": [0.1]})
 
 
 TOML = """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows
 from ecc.fluid.functions import Callback, callback
 
@@ -49,7 +50,7 @@ class DdeSolution:
 
         times = np.atleast_1d(np.asarray(t, dtype=float))
         if not np.all(times <= self.t_max * (1.0 + 1e-12) + 1e-300):
-            raise ValueError(f"t must be <= {self.t_max:g}, the end of the solution, got {float(times.max())!r}")
+            raise ValueError(f"t must be <= {self.t_max:g}, the end of the solution, got {shown(float(times.max()))}")
         values = curve_values(self._begun, self._width, self._curve, times)
         for row in np.flatnonzero(times < self.t_min):
             values[row] = self._history(float(times[row]))
@@ -92,6 +93,7 @@ class DdeResult(Displayed):
         return [*rows, ("steps", work), ("dense output", "no" if self.sol is None else "yes")]
 
 
+@check_arguments
 def solve_dde(
     f: Callable[..., Any],
     t_span: Sequence[float],
@@ -173,22 +175,22 @@ def solve_dde(
     else:
         jumps, first = False, initial
     if not rtol >= 100.0 * np.finfo(float).eps:
-        raise ValueError(f"rtol must be >= 2.3e-14, got {rtol!r}")
+        raise ValueError(f"rtol must be >= 2.3e-14, got {shown(rtol)}")
     if method not in ("RK45", "Radau"):
-        raise ValueError(f"method must be 'RK45' or 'Radau', got {method!r}")
+        raise ValueError(f"method must be 'RK45' or 'Radau', got {shown(method)}")
     if method == "Radau" and neutral:
         raise ValueError("method must be 'RK45' where neutral, got 'Radau'")
     absolute = np.full(n, atol) if np.ndim(atol) == 0 else np.asarray(atol, dtype=float)
     if absolute.shape != (n,) or not np.all((absolute >= 0.0) & np.isfinite(absolute)):
-        raise ValueError(f"atol must be >= 0, one number or {n}, got {atol!r}")
+        raise ValueError(f"atol must be >= 0, one number or {n}, got {shown(atol)}")
     if not max_step > 0.0:
-        raise ValueError(f"max_step must be > 0, got {max_step!r}")
+        raise ValueError(f"max_step must be > 0, got {shown(max_step)}")
     if first_step is not None and not 0.0 < first_step <= end - start:
-        raise ValueError(f"first_step must be > 0 and <= {end - start:g}, got {first_step!r}")
+        raise ValueError(f"first_step must be > 0 and <= {end - start:g}, got {shown(first_step)}")
     grid = None if t_eval is None else _grid(t_eval, start, end)
     lag_values = _vector(delays(start, first) if callable(delays) else delays, "delays")
     if not np.all(lag_values >= 0.0):
-        raise ValueError(f"delays must be >= 0, got {float(lag_values.min())!r}")
+        raise ValueError(f"delays must be >= 0, got {shown(float(lag_values.min()))}")
     count = len(lag_values)
 
     def before(t: float) -> FloatArray:
@@ -196,7 +198,7 @@ def solve_dde(
 
     slope = _slope(history_slope, past is not None, neutral, start, n)
     if neutral and not callable(delays) and not np.all(lag_values > 0.0):
-        raise ValueError(f"delays must be > 0 where neutral, got {float(lag_values.min())!r}")
+        raise ValueError(f"delays must be > 0 where neutral, got {shown(float(lag_values.min()))}")
     if past:
         lagged = np.array([before(start - d) if d > 0.0 else first for d in lag_values]).reshape(count, n)
     else:
@@ -411,12 +413,15 @@ def _span(t_span: Sequence[float]) -> tuple[float, float]:
 
 
 def _vector(value: Any, name: str, size: int | None = None) -> FloatArray:
-    found = np.atleast_1d(np.asarray(value, dtype=float))
+    try:
+        found = np.atleast_1d(np.asarray(value, dtype=float))
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be numbers, got {shown(value)}") from None
     if found.ndim != 1 or (size is not None and found.shape != (size,)):
         wanted = "shape (n,)" if size is None else f"{size} numbers"
         raise ValueError(f"{name} must have {wanted}, got shape {found.shape}")
     if not np.all(np.isfinite(found)):
-        raise ValueError(f"{name} must be finite, got {found[~np.isfinite(found)][0]!r}")
+        raise ValueError(f"{name} must be finite, got {shown(found[~np.isfinite(found)][0])}")
     return found.copy()
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.fluid.dde import DdeResult, solve_dde
 from ecc.fluid.run import simulate
 from ecc.models.base import Protocol
@@ -115,6 +116,7 @@ def _collected(members: _Members, outcomes: Iterator[tuple[int, Any]], kind: typ
     return found, why
 
 
+@check_arguments
 def ensemble(
     scenario: Scenario,
     over: Mapping[str, Any],
@@ -157,7 +159,7 @@ def ensemble(
     parts = [field.name for field in fields(scenario)]
     for name in over:
         if name not in (*parameters, *parts, *_OPTIONS):
-            raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {name!r}")
+            raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {shown(name)}")
     members = _Members.of(over)
 
     def one(k: int) -> Trajectory:
@@ -198,6 +200,7 @@ def ensemble(
     )
 
 
+@check_arguments
 def solve_ensemble(
     f: Callable[..., Any],
     t_span: Sequence[float],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, RandomLoss, flows_of
 from ecc.models.base import Protocol
 from ecc.scenario import Scenario
@@ -213,14 +214,14 @@ def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> Ste
         ValueError: not two arrays, another shape, numbers that are not whole or too small.
     """
     if not isinstance(delays, tuple) or len(delays) != 2:
-        raise ValueError(f"delays must be (forward, backward), got {delays!r}")
+        raise ValueError(f"delays must be (forward, backward), got {shown(delays)}")
     owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
     links = np.concatenate(fluid.routes).astype(np.int64)
     tables = []
     for name, given, least in zip(("forward", "backward"), delays, (0, 1), strict=True):
         table = np.asarray(given)
         if not np.issubdtype(table.dtype, np.integer) or np.any(table < least):
-            raise ValueError(f"{name} delays must be integers >= {least}, got {given!r}")
+            raise ValueError(f"{name} delays must be integers >= {least}, got {shown(given)}")
         period = len(table) if table.ndim == 3 else 1
         try:
             whole = np.broadcast_to(table, (period, fluid.n_groups, fluid.n_links))

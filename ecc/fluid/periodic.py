@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.fluid.dde import DdeSolution
@@ -65,6 +66,7 @@ class PeriodicOrbit(Displayed):
         return bool(np.all(np.abs(others) < 1.0))
 
 
+@check_arguments
 def periodic_orbit(
     f: Callable[..., Any],
     delays: ArrayLike,
@@ -102,7 +104,7 @@ def periodic_orbit(
     """
     lags = np.atleast_1d(np.asarray(delays, dtype=float)) if np.size(delays) else np.empty(0)
     if lags.ndim != 1 or not np.all((lags >= 0.0) & np.isfinite(lags)):
-        raise ValueError(f"delays must be >= 0 s, got {delays!r}")
+        raise ValueError(f"delays must be >= 0 s, got {shown(delays)}")
     if intervals < 2 or not 2 <= degree <= 8 or multipliers < 1:
         raise ValueError(
             f"intervals must be >= 2, degree from 2 to 8 and multipliers >= 1, got {intervals}, {degree}, {multipliers}"
@@ -113,7 +115,7 @@ def periodic_orbit(
     elif isinstance(guess, DdeSolution):
         start = guess.t_max - period
     if not (np.isfinite(period) and period > 0.0):
-        raise ValueError(f"period must be > 0 s, got {period!r}")
+        raise ValueError(f"period must be > 0 s, got {shown(period)}")
     mesh = _Mesh(intervals, degree)
     u = np.array([np.atleast_1d(np.asarray(guess(start + period * s), dtype=float)) for s in mesh.points[:-1]])
     orbit, found, slopes = _newton(f, lags, mesh, u, period, rtol)

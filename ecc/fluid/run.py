@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.fluid.model import FluidNetwork, step_delays
 from ecc.fluid.outcome import Outcome
 from ecc.impairments import CapacitySchedule, RandomLoss
@@ -17,7 +18,7 @@ from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
 from ecc.models.mix import Mix
-from ecc.quantity import Quantity, as_number, as_time
+from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
 
@@ -28,9 +29,10 @@ _STARTS = ("empty", "equilibrium")
 _CLOCKINGS = ("self", "integrator")
 
 
+@check_arguments
 def simulate(
     scenario: Scenario,
-    sample: Quantity = 0.1,
+    sample: Quantity = None,
     time: str = "continuous",
     start: str | ArrayLike = "empty",
     perturb: float = 0.0,
@@ -87,7 +89,7 @@ def simulate(
         95
     """
     if not isinstance(scenario, Scenario):
-        raise TypeError(f"scenario must be a Scenario, got {scenario!r}")
+        raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
     if scenario.header_bytes:
         raise ValueError("header_bytes must be False for a fluid run: fluid has no packets")
     if scenario.intervals is not None:
@@ -101,28 +103,26 @@ def simulate(
         ("clocking", clocking, _CLOCKINGS),
     ):
         if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    width = as_time(sample, "sample", positive=True)
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
+    width = scenario.sample_period(sample)
     rows = scenario.n_samples(width)
-    if rows < 1:
-        raise ValueError(f"sample must be <= duration ({scenario.duration:g} s), got {width:g} s")
     push = as_number(perturb, "perturb")
     if not push > -1.0:
-        raise ValueError(f"perturb must be > -1, got {push!r}")
+        raise ValueError(f"perturb must be > -1, got {shown(push)}")
     if push != 0.0 and (rates is not None or start != "equilibrium"):
-        raise ValueError(f"perturb belongs to start='equilibrium', got {push!r} with start={start!r}")
+        raise ValueError(f"perturb belongs to start='equilibrium', got {shown(push)} with start={start!r}")
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
-        raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {tolerance!r}")
+        raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
     protocol, steady = _responsive(scenario)
     _check_losses(scenario)
     from ecc.fluid import declared
     from ecc.models.declared import law_arguments
 
-    windows = hasattr(protocol, "source_law") and "w" in law_arguments(protocol.source_law)
+    windows = "w" in law_arguments(getattr(protocol, "source_law", None))
     grants = protocol.interval_law is not None and time == "continuous" and clocking == "self"
     if clocking != "self" and not (windows or protocol.windowed):
-        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {clocking!r}")
+        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {shown(clocking)}")
     taken = declared.EQUATIONS if time == "continuous" else declared.RECURRENCE
     if windows:
         taken = declared.WINDOWS
@@ -133,11 +133,11 @@ def simulate(
     elif grants:
         taken = declared.GRANTED
     if windows and time != "continuous":
-        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {time!r}")
+        raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {shown(time)}")
     if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":
-        raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {time!r}")
+        raise ValueError(f"time must be 'continuous' for stamping={protocol.stamping!r}, got {shown(time)}")
     if windows and rates is not None:
-        raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {start!r}")
+        raise ValueError(f"start must be a word for the windows of {type(protocol).__name__}, got {shown(start)}")
     if delays is not None and time != "discrete":
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
     losses = [one for one in scenario.impairments if isinstance(one, RandomLoss)]
@@ -151,7 +151,7 @@ def simulate(
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
-            raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {start!r}")
+            raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {shown(start)}")
     apart = rates is not None or delays is not None or (windows and bool(losses))
     fluid = FluidNetwork.of(scenario, apart, steady)
     table = None if delays is None else step_delays(delays, fluid)
@@ -227,7 +227,7 @@ def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:
 def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
     rates = np.asarray(start, dtype=float)
     if rates.shape != (flows,) or not np.all((rates > 0.0) & np.isfinite(rates)):
-        raise ValueError(f"start must be a word or {flows} rates > 0 bit/s, got {start!r}")
+        raise ValueError(f"start must be a word or {flows} rates > 0 bit/s, got {shown(start)}")
     return rates
 
 

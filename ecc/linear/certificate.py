@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import UndecidedError
 from ecc.linear.characteristic import Characteristic, Real
@@ -113,6 +114,7 @@ def unstable(ch: Characteristic) -> int:
     return proof.at_least
 
 
+@check_arguments
 def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
     """Return a proof of the number of unstable roots of a system, or of those right of another line.
 
@@ -134,7 +136,7 @@ def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
         2
     """
     if not isfinite(line):
-        raise ValueError(f"line must be finite, got {line!r}")
+        raise ValueError(f"line must be finite, got {shown(line)}")
     proofs = [(certify_block(part._characteristic, line), many) for part, many in system._blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]

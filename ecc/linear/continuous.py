@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from ecc.arguments import check_arguments
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
 from ecc.linear.neutral import largest_radius
 from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
@@ -18,6 +19,7 @@ from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, 
 __all__ = ["DelaySystem"]
 
 
+@check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class DelaySystem(LinearSystem):
     """x'(t) + sum_j E_j x'(t - sigma_j) = sum_k A_k x(t - tau_k), delays exact.
@@ -124,8 +126,11 @@ class DelaySystem(LinearSystem):
             det Delta : complex, the shape of s.
         """
         points = np.asarray(s, dtype=np.complex128)
-        value = self._characteristic.determinant(points.ravel()).reshape(points.shape)
-        return np.asarray(self._leading_determinant * value)
+        with np.errstate(all="ignore"):
+            value = self._leading_determinant * self._characteristic.determinant(points.ravel()).reshape(points.shape)
+        if not np.isfinite(value).all():
+            raise ValueError(f"s must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
+        return np.asarray(value)
 
     @cached_property
     def essential_abscissa(self) -> float:

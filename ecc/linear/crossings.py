@@ -19,6 +19,7 @@ from math import ceil, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine import SAMPLES, Affine, follow, lost_at
@@ -324,6 +325,7 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
     return out
 
 
+@check_arguments
 def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -> Loss:
     """Return the gain at which a family of systems first loses stability as the gain grows from 0.
 
@@ -359,7 +361,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
         1.0
     """
     if not maximum > 0.0:
-        raise ValueError(f"maximum must be > 0, got {maximum!r}")
+        raise ValueError(f"maximum must be > 0, got {shown(maximum)}")
     search = _Search(family, maximum)
     start, found, complete, (since, proven) = search.first(certify)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
@@ -385,6 +387,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     return Loss(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
 
 
+@check_arguments
 def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     """Return the crossings of the stability boundary by growing gain; `first_loss` says up to which gain all of them.
 

@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from ecc.arguments import check_arguments, shown
 from ecc.linear.continuous import DelaySystem
 
 __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
@@ -51,6 +52,7 @@ _QUIET, _MOST = 1e-7, 3_000_000  # size below which the step response has died o
 _TIGHT = 1e-3  # relative width to which the maximum over v is enclosed, or a step of v
 
 
+@check_arguments
 def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000) -> float:
     """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G of above.
 
@@ -68,9 +70,9 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     """
     delays = np.asarray(rtts, dtype=float)
     if not alpha > 0.0:
-        raise ValueError(f"alpha must be > 0, got {alpha!r}")
+        raise ValueError(f"alpha must be > 0, got {shown(alpha)}")
     if delays.ndim != 1 or not len(delays) or not np.all((delays > 0.0) & np.isfinite(delays)):
-        raise ValueError(f"rtts must be > 0, at least one, got {rtts!r}")
+        raise ValueError(f"rtts must be > 0, at least one, got {shown(rtts)}")
     values, counts = np.unique(delays / delays.mean(), return_counts=True)
     if _falls(alpha, values, counts):
         return inf
@@ -168,6 +170,7 @@ def _answer(alpha: float, delays: Real, shares: Real, h: float) -> Real:
     return x
 
 
+@check_arguments
 def empty_queue_growth(
     alpha: ArrayLike,
     beta: ArrayLike,
@@ -242,6 +245,7 @@ def empty_queue_growth(
     return found
 
 
+@check_arguments
 def empty_queue_boundary(alpha: ArrayLike, steps: int = 40, span: float = 400.0, seed: int = 0) -> Real:
     """Return the beta at which motions of the switched loop with equal RTTs begin to grow.
 

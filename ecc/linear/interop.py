@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments
 from ecc.linear.sampled import SampledSystem
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ __all__ = ["from_control", "to_control"]
 _MOST_STATES = 5000
 
 
+@check_arguments
 def to_control(system: LinearSystem) -> Any:
     """Return the python-control object of a system.
 
@@ -45,6 +47,7 @@ def to_control(system: LinearSystem) -> Any:
     return control.ss(a, unit, unit.T, np.zeros((n, n)), True if system.dt is None else system.dt)
 
 
+@check_arguments
 def from_control(system: Any) -> SampledSystem:
     """Return the autonomous recurrence x[n+1] = A x[n] of a discrete python-control StateSpace.
 

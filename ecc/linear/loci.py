@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
@@ -75,6 +76,7 @@ class Cut:
             return np.asarray(np.matmul((high - low)[:, self.rows], back))
 
 
+@check_arguments
 def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
     """Return the return ratio Q of a loop at complex points: det(I + Q) = det Delta / det Delta_open.
 
@@ -98,6 +100,7 @@ def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
     return cut.at(at.ravel()).reshape(*points.shape, k, k)
 
 
+@check_arguments
 def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) -> Loci:
     """Return the eigenvalues of the return ratio on the boundary of stability, as continuous branches.
 
@@ -116,7 +119,7 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     cut = Cut(system)
     asked = None if omega is None else np.asarray(omega, dtype=np.float64)
     if asked is not None and (asked.ndim != 1 or not np.all(np.diff(asked, prepend=0.0) > 0.0)):
-        raise ValueError(f"omega must be one-dimensional and increasing from above 0, got {omega!r}")
+        raise ValueError(f"omega must be one-dimensional and increasing from above 0, got {shown(omega)}")
     mesh = nyquist(system).omega
     if asked is not None:
         mesh = np.union1d(mesh, asked)
@@ -138,8 +141,8 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     opened = count_right(cut.open, 0.5 * radius).number  # those within the indentation left out
     if not np.isfinite(turns) or abs(turns - round(turns)) > 0.05 or opened is None:
         raise ConvergenceError("the loci cannot be followed: a root lies on the boundary", turns)
-    shown = np.isin(t, asked) if asked is not None else t >= lowest
-    return Loci(t[shown], values[shown], round(turns), opened)
+    asked_for = np.isin(t, asked) if asked is not None else t >= lowest
+    return Loci(t[asked_for], values[asked_for], round(turns), opened)
 
 
 def _path(t: Real, radius: float) -> Complex:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 
@@ -28,6 +29,7 @@ class Oscillation(Displayed):
         return "Oscillation of a relay"
 
 
+@check_arguments
 def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: ArrayLike) -> Oscillation:
     """Return the sinusoidal oscillation of a relay that says +1 below its threshold and -1 above it.
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from sys import float_info
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.linear.characteristic import Complex, Rational, Real, Terms
 from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["SampledSystem"]
 
 
+@check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class SampledSystem(LinearSystem):
     """x[n+1] = sum_k A_k x[n - m_k].
@@ -50,9 +54,11 @@ class SampledSystem(LinearSystem):
         m = read_delays(delays, len(a), "delays of a SampledSystem", "steps")
         if np.any(m != np.floor(m)):
             at = int(np.argmax(m != np.floor(m)))
-            raise ValueError(f"delays of a SampledSystem must be whole steps, got {float(m[at])!r} (number {at})")
-        if dt is not None and not 0.0 < dt < np.inf:
-            raise ValueError(f"dt must be > 0 s and finite, got {dt!r}")
+            raise ValueError(f"delays of a SampledSystem must be whole steps, got {shown(float(m[at]))} (number {at})")
+        if dt is not None and (
+            isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not 0.0 < dt <= float_info.max
+        ):
+            raise ValueError(f"dt must be > 0 s and finite, got {shown(dt)}")
         *sums, exact = merge(a, m)
         for name, value in zip(("matrices", "delays"), sums, strict=True):
             object.__setattr__(self, name, value)

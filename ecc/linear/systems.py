@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
 from ecc.linear.certificate import decide
@@ -27,9 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
 
 
+def _items(value: Any, what: str) -> Any:
+    """An array as it is, and else the items of a sequence."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value
+    if isinstance(value, str | bytes | np.ndarray) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be a sequence, got {shown(value)}")
+    return list(value)
+
+
 def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
     """A sequence of equal square real matrices (numbers are 1 x 1) as shape (K, n, n), refused in one line."""
-    value = value if isinstance(value, np.ndarray) else list(value)
+    value = _items(value, what)
     try:
         whole = np.asarray(value)
     except ValueError:  # of different shapes: the loop says which
@@ -61,7 +71,10 @@ def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
 
 def read_delays(value: Any, count: int, what: str, unit: str) -> Real:
     """Finite delays >= 0, one a matrix."""
-    delays = np.asarray(value if isinstance(value, np.ndarray) else list(value))
+    try:
+        delays = np.asarray(_items(value, what))
+    except ValueError:
+        raise ValueError(f"{what} must be one number each, got {shown(value)}") from None
     if delays.size and delays.dtype.kind not in "biuf":
         raise TypeError(f"{what} must be real numbers, got {delays.dtype}")
     delays = delays.astype(np.float64)
@@ -70,19 +83,19 @@ def read_delays(value: Any, count: int, what: str, unit: str) -> Real:
     wrong = ~(np.isfinite(delays) & (delays >= 0.0))
     if wrong.any():
         at = int(np.argmax(wrong))
-        raise ValueError(f"{what} must be finite and >= 0 {unit}, got {float(delays[at])!r} (number {at})")
+        raise ValueError(f"{what} must be finite and >= 0 {unit}, got {shown(float(delays[at]))} (number {at})")
     return delays
 
 
 def read_notes(value: Iterable[str]) -> tuple[str, ...]:
     """Notes as a tuple of lines, each once."""
-    notes = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
+    notes = (value,) if isinstance(value, str) else tuple(_items(value, "notes"))
     for note in notes:
         if not isinstance(note, str):
             raise TypeError(f"notes must be strings, got {type(note).__name__}")
         if "\n" in note:
-            raise ValueError(f"notes must have one line each, got {note!r}")
-    return notes
+            raise ValueError(f"notes must have one line each, got {shown(note)}")
+    return tuple(dict.fromkeys(notes))
 
 
 def merge(matrices: Real, delays: Real) -> tuple[Real, Real, bool]:
@@ -138,6 +151,7 @@ def components(reach: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(both[i]) for i in np.unique(first)]
 
 
+@check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class LinearSystem(ABC):
     """A linear system with delays: matrices A_k, one delay each, and the same system with its loop cut, if known.
@@ -314,8 +328,6 @@ class LinearSystem(ABC):
         """Real part of s down to which roots are searched."""
 
     def _rightmost(self, k: int) -> Complex:
-        if not isinstance(k, int | np.integer) or isinstance(k, bool):
-            raise TypeError(f"k must be a whole number, got {type(k).__name__}")
         if k < 1:
             raise ValueError(f"k must be >= 1, got {k}")
         found: list[Complex] = []

@@ -1,5 +1,6 @@
 """The protocols, one file each. `all_protocols()` lists them; everything that covers every protocol starts there."""
 
+from ecc.arguments import check_arguments
 from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
@@ -27,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@check_arguments
 def all_protocols() -> dict[str, type[Protocol]]:
     """Return the protocols by class name."""
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)

@@ -67,11 +67,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, value_text
 from ecc.network import Network
-from ecc.quantity import as_number
+from ecc.quantity import as_delay, as_number
 
-__all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "check_number"]
+__all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "check_number", "interval_of"]
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
@@ -171,6 +172,12 @@ class Protocol(ABC):
     """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
     reductions: ClassVar[Mapping[str, str]] = {}
     """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("equilibrium", "published_bounds", "relay_loop", "mean_rate"):  # what people ask
+            if name in vars(cls):
+                setattr(cls, name, check_arguments(vars(cls)[name]))
 
     @property
     def transport(self) -> str | None:
@@ -285,22 +292,24 @@ class Protocol(ABC):
 
     def link_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a link, by name."""
-        raise self._no_hooks()
+        raise self._lacks("packet runs", "link_hooks", "flow_hooks")
 
     def flow_hooks(self) -> dict[str, Hook]:
         """Return the hooks of a flow, by name."""
-        raise self._no_hooks()
+        raise self._lacks("packet runs", "link_hooks", "flow_hooks")
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         """Return the `LinkState` of a router that has long announced R [bit/s], with arrivals y and these RTTs [s]."""
-        raise self._no_hooks()
+        raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
         """Return the `FlowState` of a flow that has sent at x [bit/s] for long, hearing R from `link`."""
-        raise self._no_hooks()
+        raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
-    def _no_hooks(self) -> ValueError:
-        return ValueError(f"{type(self).__name__} has no packet hooks yet")
+    def _lacks(self, what: str, *names: str) -> ValueError:
+        """What a protocol has to define for something, and does not."""
+        missing = [name for name in names if getattr(type(self), name) is getattr(Protocol, name)]
+        return ValueError(f"{type(self).__name__} has no {what}: it does not define {' and '.join(missing)}")
 
     def link_record(self) -> Any:
         """Return the `LinkState` with which a router begins."""
@@ -332,18 +341,39 @@ class Protocol(ABC):
         return None
 
 
-def check_number(protocol: Any, **allowed: float | None) -> None:
+def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) -> None:
     """Check parameters on construction: a lower limit means >= it, None means > 0; floats are stored back.
 
     Parameters
-        protocol : frozen dataclass instance. allowed : parameter name -> minimum, or None for > 0.
+        protocol : frozen dataclass instance.
+        allowed : parameter name -> minimum, or None for > 0; or `as_delay`, `as_rate` for one > 0 that may have a unit.
     Raises
         ValueError, TypeError: one line naming the parameter, the value and what is allowed.
     """
     for name, minimum in allowed.items():
         value = getattr(protocol, name)
-        number = as_number(value, name, positive=minimum is None, minimum=minimum)
+        if callable(minimum):
+            number = minimum(value, name, positive=True)
+        else:
+            number = as_number(value, name, positive=minimum is None, minimum=minimum)
         object.__setattr__(protocol, name, number)
+
+
+def interval_of(protocol: Protocol) -> float:
+    """Return the time between updates of a protocol's routers [s].
+
+    Parameters
+        protocol : Protocol.
+    Raises
+        ValueError: its `params()` do not hold it.
+    """
+    params = protocol.params()
+    if "interval" not in params:
+        raise ValueError(
+            f"interval must be among the params() of {type(protocol).__name__}: the time between updates [s], got "
+            f"{', '.join(params) or 'none'}"
+        )
+    return as_delay(params["interval"], "interval", positive=True)
 
 
 def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
@@ -353,9 +383,9 @@ def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
         protocol : dataclass instance. name : parameter. choices : allowed values.
     """
     value = getattr(protocol, name)
-    if value not in choices:
-        shown = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {shown}, got {value!r}")
+    if not (isinstance(value, str | bool | np.bool_ | None) and value in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {listed}, got {shown(value)}")
 
 
 def settings(protocol: Protocol) -> dict[str, Any]:

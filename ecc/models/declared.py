@@ -15,7 +15,8 @@ from inspect import signature
 from types import FunctionType
 from typing import Any
 
-from ecc.models.base import Protocol
+from ecc.arguments import shown
+from ecc.models.base import Protocol, interval_of
 
 __all__ = ["ENTRIES", "LAWS", "Taken", "law_arguments"]
 
@@ -46,8 +47,10 @@ def law_arguments(law: Any) -> tuple[str, ...]:
     """Return the names of a law's arguments: what the engine has to supply.
 
     Parameters
-        law : router or source law.
+        law : router or source law; None has none.
     """
+    if law is None:
+        return ()
     return _names(law) if isinstance(law, FunctionType) else tuple(signature(law).parameters)
 
 
@@ -87,13 +90,16 @@ class Taken:
         """
         name = type(protocol).__name__
         notes: list[str] = []
-        if getattr(protocol, "router_law", None) is None:
-            raise ValueError(f"{name} has no {self.model}: it has no router_law and no source_law")
+        missing = [law for law in ("router_law", "source_law") if getattr(protocol, law, None) is None]
+        if missing:
+            raise ValueError(f"{name} has no {self.model}: it has no {' and no '.join(missing)}")
         if protocol.announce_law is not None and "R" not in law_arguments(protocol.router_law):
             raise ValueError(
                 f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
             )
         asked = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
+        if "w" not in asked[1]:
+            interval_of(protocol)
         for entry in ENTRIES:
             value, usual = _declared(protocol, entry)
             allowed = self.values.get(entry, (usual,))
@@ -107,8 +113,8 @@ class Taken:
             elif not self.heeded.get(entry, _always)(*asked) or (allowed == (usual,) and callable(value)):
                 raise ValueError(f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not heed")
             elif allowed is not None and value not in allowed:
-                shown = " or ".join(map(repr, allowed))
-                raise ValueError(f"{entry} must be {shown} for {self.engine} of {name}, got {value!r}")
+                listed = " or ".join(map(repr, allowed))
+                raise ValueError(f"{entry} must be {listed} for {self.engine} of {name}, got {shown(value)}")
         return tuple(note for note in dict.fromkeys(notes) if note)
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:

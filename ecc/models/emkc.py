@@ -26,7 +26,7 @@ from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.equilibria import shared_rate
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.network import Network
-from ecc.quantity import as_rate
+from ecc.quantity import as_delay, as_rate
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class EMKC(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, interval=None, floor=0.0)
+        check_number(self, beta=None, interval=as_delay, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from ecc.models.base import Equilibrium, Hook, Protocol, check_number
 from ecc.models.equilibria import followers, shared_fair_rate
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.network import Network
-from ecc.quantity import as_rate
+from ecc.quantity import as_delay, as_rate
 
 
 @dataclass
@@ -74,7 +74,7 @@ class EMKCAVQ(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, tau=None, interval=None, gamma=None, rtt_gain=None, floor=0.0)
+        check_number(self, beta=None, tau=None, interval=as_delay, gamma=None, rtt_gain=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 

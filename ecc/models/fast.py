@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import shown
 from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
 from ecc.network import Network
@@ -58,7 +59,7 @@ class FAST(books.WindowProtocol):
     def __post_init__(self) -> None:
         check_number(self, alpha=None, gamma=None)
         if self.gamma > 1.0:
-            raise ValueError(f"gamma must be <= 1, got {self.gamma!r}")
+            raise ValueError(f"gamma must be <= 1, got {shown(self.gamma)}")
         super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, Stepping, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_rate, as_size
+from ecc.quantity import as_delay, as_rate, as_size
 
 NO_ROUTER = 0  # hops are counted from 1
 NO_LINK = -1
@@ -147,7 +147,7 @@ class JetMax(Protocol):
     header_bytes = (32, 32)  # EVAL sec. 3
 
     def __post_init__(self) -> None:
-        check_number(self, tau=None, interval=None, gamma=None, tolerance=0.0, floor=None)
+        check_number(self, tau=None, interval=as_delay, gamma=None, tolerance=0.0, floor=None)
         check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "switching", ("naive", "managed"))
         check_choice(self, "proposed_rate", (True, False))

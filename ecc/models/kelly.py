@@ -30,7 +30,7 @@ from ecc.models import books, price_books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.mkc import on_interval, power_price
 from ecc.network import Network
-from ecc.quantity import as_rate
+from ecc.quantity import as_delay, as_rate
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Kelly(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "omega", as_rate(self.omega, "omega"))
-        check_number(self, kappa=None, interval=None, steepness=None, floor=0.0)
+        check_number(self, kappa=None, interval=as_delay, steepness=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 

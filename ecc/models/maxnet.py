@@ -53,7 +53,7 @@ from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, chec
 from ecc.models.elementary import exp, log
 from ecc.models.equilibria import followers, shared_fair_rate
 from ecc.network import Network
-from ecc.quantity import as_size
+from ecc.quantity import as_delay, as_size
 
 
 def integral_law(eta: Any, W: Any, P: Any, D: Any, T: Any, p: Any) -> Any:
@@ -141,8 +141,8 @@ class MaxNet(Protocol):
     main_parameter = "p4"
 
     def __post_init__(self) -> None:
-        positive = ("p1", "p2", "p3", "p4", "mu", "interval", "max_increment", "max_decrement", "min_rto")
-        check_number(self, **dict.fromkeys(positive))
+        positive = ("p1", "p2", "p3", "p4", "mu", "max_increment", "max_decrement")
+        check_number(self, **dict.fromkeys(positive), interval=as_delay, min_rto=as_delay)
         check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "form", ("maxnet", "thesis"))
         if self.price_scale is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ecc.arguments import shown
 from ecc.models.base import Protocol
 from ecc.network import Flow, Network
 
@@ -40,17 +41,17 @@ class Mix:
         for name in ("flows", "links"):
             given = getattr(self, name)
             if not isinstance(given, Mapping):
-                raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {given!r}")
+                raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {shown(given)}")
             table: dict[str, Any] = {}
             for key, value in given.items():
                 several = name == "links" and not isinstance(value, Protocol) and isinstance(value, Iterable)
                 single = tuple(value) if several else (value,)
                 for protocol in single:
                     if not isinstance(protocol, Protocol):
-                        raise TypeError(f"protocol of {name} {key!r} must be a Protocol, got {protocol!r}")
+                        raise TypeError(f"protocol of {name} {key!r} must be a Protocol, got {shown(protocol)}")
                 for part in _parts(key, name):
                     if part in table:
-                        raise ValueError(f"protocol {name} must name each once, got {part!r} twice")
+                        raise ValueError(f"protocol {name} must name each once, got {shown(part)} twice")
                     table[part] = value if name == "flows" else single
             object.__setattr__(self, name, table)
         if not self.flows:
@@ -102,9 +103,10 @@ class Mix:
             protocols = through if given is None else list(given)
             kinds = [type(protocol) for protocol in protocols]
             if len(set(kinds)) < len(kinds):
+                twice = next(kind for kind in kinds if kinds.count(kind) > 1).__name__
                 raise ValueError(
                     f"protocol links must name one router of each protocol for link {link}, got "
-                    f"{', '.join(map(repr, protocols))}"
+                    f"{', '.join(map(repr, protocols))}: {{'links': {{{link}: {twice}(...)}}}} says which"
                 )
             found.append(protocols)
         return found
@@ -138,7 +140,7 @@ def _parts(key: Any, name: str) -> list[str]:
     text = str(key)
     limits = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if isinstance(key, bool) or not (text == OTHERS or (limits and int(limits[1]) <= int(limits[2] or limits[1]))):
-        raise ValueError(f"protocol {name} must be named by index, range, '2-5' or {OTHERS!r}, got {key!r}")
+        raise ValueError(f"protocol {name} must be named by index, range, '2-5' or {OTHERS!r}, got {shown(key)}")
     return [text]
 
 

@@ -28,7 +28,7 @@ from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.elementary import exp, log
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
-from ecc.quantity import as_rate
+from ecc.quantity import as_delay, as_rate
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class MKC(Protocol):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))
-        check_number(self, beta=None, interval=None, steepness=None, floor=0.0)
+        check_number(self, beta=None, interval=as_delay, steepness=None, floor=0.0)
 
     # ---- laws --------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+from ecc.arguments import shown
 from ecc.models import window_books as books
 from ecc.models.base import Hook
 from ecc.quantity import Quantity, as_number, as_time
@@ -83,7 +84,7 @@ class NewReno(books.WindowProtocol):
         """
         p = as_number(loss, "loss", positive=True)
         if not p < 1.0:
-            raise ValueError(f"loss must be < 1, got {p!r}")
+            raise ValueError(f"loss must be < 1, got {shown(p)}")
         D, T0 = as_time(rtt, "rtt", positive=True), as_time(timeout, "timeout")
         expires = T0 * min(1.0, 3.0 * sqrt(3.0 * p / 8.0)) * p * (1.0 + 32.0 * p * p)
         return 8.0 * packet_size / (D * sqrt(2.0 * p / 3.0) + expires)

@@ -23,11 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import shown
 from ecc.models import books
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.models.qi_rcp import integral_bounds
 from ecc.network import Network
+from ecc.quantity import as_delay
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ class PIQIRCP(Protocol):
 
     def __post_init__(self) -> None:
         check_number(
-            self, alpha=None, tau1=None, tau2=0.0, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None
+            self, alpha=None, tau1=None, tau2=0.0, interval=as_delay, gamma=None, initial=None, floor=0.0, rtt_gain=None
         )
         if not self.tau1 < 2.0:
-            raise ValueError(f"tau1 must be > 0 and < 2, got {self.tau1!r}")
+            raise ValueError(f"tau1 must be > 0 and < 2, got {shown(self.tau1)}")
         for name in ("alpha1", "alpha2"):
             if getattr(self, name) is not None:
                 check_number(self, **{name: None})
@@ -159,7 +161,7 @@ class PIQIRCP(Protocol):
     def linear_refusal(self) -> str | None:
         if self.update == "interval":
             return None
-        return f"update must be 'interval' for a linear model, got {self.update!r}"
+        return f"update must be 'interval' for a linear model, got {shown(self.update)}"
 
 
 router_law = PIQIRCP.router_law

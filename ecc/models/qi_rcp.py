@@ -26,6 +26,7 @@ from ecc.models import books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
+from ecc.quantity import as_delay
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class QIRCP(Protocol):
     main_parameter = "alpha"
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, interval=None, gamma=None, initial=None, floor=0.0, rtt_gain=None)
+        check_number(self, alpha=None, interval=as_delay, gamma=None, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "loss", ("keep", "halve"))
         check_choice(self, "stamping", ("departure", "arrival"))
 

@@ -25,6 +25,7 @@ from ecc.models import books
 from ecc.models.base import TRANSPORTS, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import shared_fair_rate
 from ecc.network import Network
+from ecc.quantity import as_delay
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class RCP(Protocol):
     main_parameter = "alpha"
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, beta=0.0, interval=None, initial=None, floor=0.0, rtt_gain=None)
+        check_number(self, alpha=None, beta=0.0, interval=as_delay, initial=None, floor=0.0, rtt_gain=None)
         check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "queue_term", (True, False))
         check_choice(self, "rtt", ("mean", "max"))

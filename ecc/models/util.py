@@ -22,6 +22,7 @@ from ecc.models import vcp
 from ecc.models import window_books as books
 from ecc.models.base import Hook, check_number
 from ecc.models.newreno import flow_on_loss
+from ecc.quantity import as_delay
 
 
 @dataclass
@@ -54,7 +55,7 @@ class UTIL(books.WindowProtocol):
     restless = "any load of 0.8 to 1 of the target stays"
 
     def __post_init__(self) -> None:
-        check_number(self, gamma=None, kappa_q=0.0, interval=None, sampling=None)
+        check_number(self, gamma=None, kappa_q=0.0, interval=as_delay, sampling=as_delay)
         super().__post_init__()
 
     # ---- laws --------------------------------------------------------------------------------------------

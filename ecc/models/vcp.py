@@ -32,6 +32,7 @@ from ecc.models import window_books as books
 from ecc.models.base import Hook, check_choice, check_number
 from ecc.models.elementary import exp, log
 from ecc.models.newreno import flow_on_loss
+from ecc.quantity import as_delay
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
 BEGINS_HIGH, BEGINS_OVERLOAD = 0.8, 1.0
@@ -94,7 +95,9 @@ class VCP(books.WindowProtocol):
     restless = "its windows swing between AI and MD"
 
     def __post_init__(self) -> None:
-        check_number(self, xi=None, alpha=None, beta=None, gamma=None, kappa_q=0.0, interval=None, sampling=None)
+        check_number(
+            self, xi=None, alpha=None, beta=None, gamma=None, kappa_q=0.0, interval=as_delay, sampling=as_delay
+        )
         if not self.beta < 1.0:
             raise ValueError(f"beta must be < 1, got {self.beta:g}")
         check_choice(self, "opening", ("mi", "slow_start"))

@@ -56,6 +56,7 @@ from ecc.models import books
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.equilibria import followers, shared_rate
 from ecc.network import Network
+from ecc.quantity import as_delay
 
 HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
 LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
@@ -141,10 +142,10 @@ class XCP(Protocol):
     rtt_weights = "flows"
 
     def __post_init__(self) -> None:
-        check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=None, least_interval=None, initial=None)
+        check_number(self, alpha=None, beta=0.0, gamma=0.0, interval=as_delay, least_interval=as_delay, initial=None)
         for name in ("rtt_limit", "largest_interval"):
             if getattr(self, name) is not None:
-                check_number(self, **{name: None})
+                check_number(self, **{name: as_delay})
         if self.largest_interval is not None and self.largest_interval < self.least_interval:
             raise ValueError(
                 f"largest_interval must be >= least_interval ({self.least_interval:g} s), got "

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments
 from ecc.errors import NativeError
 from ecc.native.guard import Guard, advancing, guarded
 
@@ -80,6 +81,7 @@ LINK_HOOKS = _hooks("ecc_link_t")
 FLOW_HOOKS = _hooks("ecc_flow_t")
 
 
+@check_arguments
 def picoseconds(seconds: ArrayLike) -> Any:
     """Return times on the engine's clock, int64 picoseconds, to the nearest; ECC_NEVER where that is too far.
 
@@ -92,6 +94,7 @@ def picoseconds(seconds: ArrayLike) -> Any:
     return np.minimum(ps, float(lib.ECC_NEVER)).astype(np.int64)
 
 
+@check_arguments
 def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the address of each element of a one-dimensional, contiguous array, for `state` and `params`.
 
@@ -107,6 +110,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
     return np.uint64(records.ctypes.data) + np.arange(len(records), dtype=np.uint64) * np.uint64(records.itemsize)
 
 
+@check_arguments
 def new_links(n: int) -> NDArray[np.void]:
     """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start says.
 
@@ -121,6 +125,7 @@ def new_links(n: int) -> NDArray[np.void]:
     return links
 
 
+@check_arguments
 def new_flows(n: int) -> NDArray[np.void]:
     """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on,
     no transport (its RTO would be at least 1 s).
@@ -139,6 +144,7 @@ def new_flows(n: int) -> NDArray[np.void]:
     return flows
 
 
+@check_arguments
 def bin_edges() -> NDArray[np.int64]:
     """Return where the bins of a histogram begin, and the last one ends.
 
@@ -151,6 +157,7 @@ def bin_edges() -> NDArray[np.int64]:
     return edges
 
 
+@check_arguments
 def new_transfers(n: int) -> NDArray[np.void]:
     """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
 
@@ -186,6 +193,7 @@ class Stats:
     cpu_seconds: float  # spent in the engine and the hooks
 
 
+@check_arguments
 class Engine:
     """One run of the packet engine. One thread at a time is let in: see `ecc.native.guard`.
 
@@ -218,6 +226,7 @@ class Engine:
         TypeError: an array of another dtype.
     """
 
+    @check_arguments
     def __init__(
         self,
         links: NDArray[np.void],
@@ -505,6 +514,7 @@ _inside: dict[int, tuple[Engine, float]] = {}
 """Threads that are in a call of `advance` -> whose, and when it began, `time.monotonic()`."""
 
 
+@check_arguments
 def inside(thread: int) -> tuple[Engine | None, float]:
     """Return the engine in whose `advance` a thread is, or None, and for how long this call has taken [s].
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import headers
+from ecc.arguments import shown
 from ecc.errors import EccError
 from ecc.native import new_links
 from ecc.packet.prepare import Part, Setup
@@ -86,12 +87,12 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
     paths: dict[int, Path] = {}
     for link, path in given.items():
         if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link < setup.n_links:
-            raise ValueError(f"capture must name links from 0 to {setup.n_links - 1}, got {link!r}")
+            raise ValueError(f"capture must name links from 0 to {setup.n_links - 1}, got {shown(link)}")
         if not isinstance(path, str | Path):
-            raise TypeError(f"capture must be paths, got {path!r} (link {link})")
+            raise TypeError(f"capture must be paths, got {shown(path)} (link {link})")
         paths[link] = Path(path)
         if paths[link].suffix not in SUFFIXES:
-            raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {str(path)!r} (link {link})")
+            raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {shown(str(path))} (link {link})")
     n_words = setup.header_size // 8
     noted: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
     noted += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]

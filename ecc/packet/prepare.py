@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import TRANSPORTS, Hook, Protocol, check_choice
 from ecc.models.mix import Mix
@@ -36,7 +37,7 @@ def record_dtype(record: Any) -> np.dtype[np.void]:
     for f in fields(record):
         if f.type not in kinds:
             name = getattr(record, "__name__", type(record).__name__)
-            raise TypeError(f"{name}.{f.name} must be float or int, or a tuple of either, got {f.type!r}")
+            raise TypeError(f"{name}.{f.name} must be float or int, or a tuple of either, got {shown(f.type)}")
     return np.dtype([(f.name, kinds[f.type], np.shape(getattr(record, f.name))) for f in fields(record)])  # type: ignore[index]
 
 
@@ -125,9 +126,9 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
             fixed assignment for a protocol whose flows cannot hold one.
     """
     if start not in STARTS:
-        raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {start!r}")
+        raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {shown(start)}")
     if not np.isfinite(perturb) or perturb <= -1.0 or (perturb != 0.0 and start != "equilibrium"):
-        raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {perturb!r}")
+        raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {shown(perturb)}")
     network, mix = scenario.network, Mix.of(scenario.protocol)
     if start == "equilibrium" and len(mix.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")

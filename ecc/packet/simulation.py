@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import __version__
+from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError
 from ecc.models.base import Hook
 from ecc.models.mix import Mix
@@ -67,9 +68,10 @@ Progress = Callable[[float], None]
 Cancel = Callable[[], bool]
 
 
+@check_arguments
 def simulate(
     scenario: Scenario,
-    sample: Quantity = 0.1,
+    sample: Quantity = None,
     start: str = "empty",
     perturb: float = 0.0,
     progress: Progress | None = None,
@@ -80,7 +82,7 @@ def simulate(
 
     Parameters
         scenario : Scenario.
-        sample : float, s, > 0. Period of the samples.
+        sample : float, s, > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
         start : "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturb.
         perturb : float. See start; control begins at `stats["held_until"]` [s], when the pipes are full.
         progress : called with the share of the horizon that is done, now and then.
@@ -103,6 +105,7 @@ def simulate(
     return run.trajectory()
 
 
+@check_arguments
 class Run:
     """A packet-level run that goes on when asked, and can be looked at whenever it pauses.
 
@@ -137,10 +140,11 @@ class Run:
         (20, 'completed')
     """
 
+    @check_arguments
     def __init__(
         self,
         scenario: Scenario,
-        sample: Quantity = 0.1,
+        sample: Quantity = None,
         start: str = "empty",
         perturb: float = 0.0,
         *,
@@ -152,9 +156,7 @@ class Run:
         histogram_from: Quantity = None,
         memory_limit: Quantity = None,
     ) -> None:
-        period = as_time(sample, "sample", positive=True)
-        if period > scenario.duration:
-            raise ValueError(f"sample must be <= the duration ({scenario.duration:g} s), got {period:g} s")
+        period = scenario.sample_period(sample)
         self.scenario, self._period = scenario, period
         self.stopped = "paused"
         file = None if flows_to is None else _path(flows_to, "flows_to")
@@ -266,7 +268,7 @@ class Run:
             taken = time.perf_counter() - begin
             self._take_all()
             if reason == "max_events":  # hooks may take their time
-                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / max(taken, 1e-9))))
+                self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
             if reason == "transfers":
                 self._hand_over()
             elif progress is not None:
@@ -456,6 +458,7 @@ class Run:
         )
 
 
+@check_arguments
 def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
     """Return the run of a checkpoint, which goes on (`advance`) as it would have: the digest is the same.
 
@@ -528,7 +531,7 @@ def _width(scenario: Scenario, period: float) -> float:
 
 def _path(given: object, name: str) -> Path:
     if not isinstance(given, str | Path):
-        raise TypeError(f"{name} must be a path, got {given!r}")
+        raise TypeError(f"{name} must be a path, got {shown(given)}")
     return Path(given)
 
 
@@ -563,7 +566,7 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
             names = _SIDES[side][0]
             for name in hooks:
                 if name not in names:
-                    raise ValueError(f"hooks must be among {', '.join(names)}, got {name!r}")
+                    raise ValueError(f"hooks must be among {', '.join(names)}, got {shown(name)}")
             if not hooks:
                 continue
             compiled = _compiled(side, states, part, params, hooks)

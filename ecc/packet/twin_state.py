@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ecc.arguments import shown
 from ecc.models.base import Hook
 from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Segment
 
@@ -95,7 +96,7 @@ class Record:
         if kind is None:
             raise AttributeError(f"there is no field {name!r}")
         if kind is int and not isinstance(value, int):
-            raise TypeError(f"field {name} is an int, got {value!r}")
+            raise TypeError(f"field {name} is an int, got {shown(value)}")
         self.__dict__[name] = kind(value)
 
     def values(self) -> tuple[Any, ...]:

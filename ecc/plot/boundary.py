@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from ecc.arguments import check_arguments, shown
 from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, thinned
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
@@ -17,6 +18,7 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
+@check_arguments(gaps=True)
 def boundary_figure(
     x: ArrayLike,
     curves: Mapping[str, ArrayLike],
@@ -77,6 +79,7 @@ def _bars(error: Any) -> dict[str, Any] | None:
     return bars | {"array": np.atleast_1d(np.asarray(error, dtype=float))}
 
 
+@check_arguments(gaps=True)
 def envelope_figure(
     runs: Mapping[str, tuple[ArrayLike, ArrayLike]],
     fits: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
@@ -100,7 +103,7 @@ def envelope_figure(
     fits = fits or {}
     for name in fits:
         if name not in runs:
-            raise ValueError(f"fits must have the names of runs ({', '.join(runs)}), got {name!r}")
+            raise ValueError(f"fits must have the names of runs ({', '.join(runs)}), got {shown(name)}")
     made = figure(title=title, height=420)
     drawn: list[np.ndarray] = []
     for (name, (time, deviation)), color in zip(runs.items(), colors(len(runs)), strict=True):
@@ -136,6 +139,7 @@ def _log_range(drawn: list[np.ndarray], decades: float) -> list[float] | None:
     return [max(top - decades, float(np.log10(values.min()))) - 0.1, top + 0.2]
 
 
+@check_arguments(gaps=True)
 def stability_map_figure(
     x: ArrayLike,
     y: ArrayLike,

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
+from ecc.arguments import check_arguments
 from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, thinned
 
 __all__ = ["bode_figure", "nyquist_figure", "root_figure"]
@@ -37,6 +38,7 @@ class Response(Protocol):
 Curves: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike] | Response]
 
 
+@check_arguments(gaps=True)
 def nyquist_figure(
     curves: Curves,
     title: str = "",
@@ -158,6 +160,7 @@ def _arrow(value: NDArray[np.complex128]) -> dict[str, NDArray[np.float32]]:
     return {"x": lean(pair.real), "y": lean(pair.imag)}
 
 
+@check_arguments(gaps=True)
 def bode_figure(
     curves: Curves,
     title: str = "",
@@ -241,6 +244,7 @@ def _nearest_phase(
     return best
 
 
+@check_arguments(gaps=True)
 def root_figure(
     roots: Mapping[str, ArrayLike],
     sampled: bool = False,

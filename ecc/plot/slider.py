@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from ecc.arguments import check_arguments
 from ecc.plot.look import RATE, SIZE, Units, decoded, lean, unit_for
 
 __all__ = ["slider_figure"]
 
 
+@check_arguments(gaps=True)
 def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int = 0) -> go.Figure:
     """Return one figure that shows one of several, as a slider says; it moves without a kernel, in a saved page too.
 

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
 
+from ecc.arguments import check_arguments
 from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, thinned, unit_for
 
 __all__ = ["comparison_figure", "trajectory_figure"]
@@ -16,6 +17,7 @@ __all__ = ["comparison_figure", "trajectory_figure"]
 _NAMED = 12  # more flows than this share one entry of the legend
 
 
+@check_arguments(gaps=True)
 def trajectory_figure(
     time: ArrayLike,
     rates: ArrayLike,
@@ -82,6 +84,7 @@ def trajectory_figure(
     return made
 
 
+@check_arguments(gaps=True)
 def comparison_figure(
     time: ArrayLike,
     rates: ArrayLike,

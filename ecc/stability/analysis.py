@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments
 from ecc.closed_loop import linearize
 from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
@@ -86,6 +87,7 @@ class StableInterval(Displayed):
         return f"{self.lower:.7g} to {self.upper:.7g}"
 
 
+@check_arguments
 def stable_interval(
     protocol: Protocol,
     network: Network,
@@ -357,6 +359,7 @@ class Analysis(Displayed):
         return row | {"notes": list(model.notes)}
 
 
+@check_arguments
 def analyze(
     protocol: Protocol,
     network: Network,

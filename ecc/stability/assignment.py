@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.allocation import water_filling
+from ecc.arguments import check_arguments
 from ecc.display import Displayed, Rows, value_text
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, Protocol, interval_of
 from ecc.models.equilibria import check_assignment
 from ecc.models.jet import gradient
 from ecc.network import Network
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BottleneckAssignment", "bottleneck_assignment", "water_filled"]
 
 
+@check_arguments
 @dataclass(frozen=True, eq=False, repr=False)
 class BottleneckAssignment(Displayed):
     """A network with the link that each flow follows: `links`, shape (n_flows,)."""
@@ -109,7 +111,7 @@ class BottleneckAssignment(Displayed):
         network, links, crosses = self.network, self.links, self.network.incidence
         point = _anywhere(network, links) if protocol.affine else protocol.equilibrium(network, links)
         p = protocol.namespace()
-        interval = protocol.params()["interval"]
+        interval = interval_of(protocol)
         jacobian = np.zeros((network.n_flows, network.n_flows))
         for b in np.unique(links):
             follows = links == b
@@ -142,6 +144,7 @@ class BottleneckAssignment(Displayed):
         return float(np.abs(np.linalg.eigvals(self.jacobian(protocol))).max())
 
 
+@check_arguments
 def bottleneck_assignment(network: Network, assignment: ArrayLike) -> BottleneckAssignment:
     """Return a bottleneck assignment with its dependency graph, its consistency and its Jacobians.
 
@@ -161,6 +164,7 @@ def bottleneck_assignment(network: Network, assignment: ArrayLike) -> Bottleneck
     return BottleneckAssignment(network, check_assignment(network, np.asarray(assignment)))
 
 
+@check_arguments
 def water_filled(network: Network, capacities: ArrayLike | None = None) -> BottleneckAssignment:
     """Return the consistent assignment of max-min fairness, found by water-filling.
 

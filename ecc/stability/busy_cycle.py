@@ -26,6 +26,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.empty_queue import empty_queue_boundary
@@ -83,7 +84,9 @@ class _StepResponse:
         sizes: list[float] = []
         while len(sizes) < 2 or max(sizes[-2:]) > 1e-14:
             if len(sizes) > 1000:
-                raise ConvergenceError(f"alpha must be well below pi/2 for the step response to die out, got {alpha!r}")
+                raise ConvergenceError(
+                    f"alpha must be well below pi/2 for the step response to die out, got {shown(alpha)}"
+                )
             coefficients = piece.coeffs()
             rest = sum((abs(c) for c in coefficients[_DEGREE:]), arb(0))
             coefficients = coefficients[:_DEGREE]
@@ -153,6 +156,7 @@ def _bounds(response: _StepResponse, P: float, span: float) -> dict[str, float]:
     return out
 
 
+@check_arguments
 def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
     """Return a proven periodic motion of RCP's loop at its empty queue: where motions cease to die out, equal RTTs.
 
@@ -184,7 +188,7 @@ def _observed(alpha: float, steps: int = 200) -> tuple[Real, float, float, float
     """A start for Newton: arrivals over the last busy period of a run at the boundary, its period and length."""
     beta, h = float(empty_queue_boundary([alpha], steps=steps // 10)[0]), 1.0 / steps
     if not 0.0 < beta < np.inf:
-        raise ConvergenceError(f"alpha must have a critical beta, got {alpha!r}, where it is {beta:g}")
+        raise ConvergenceError(f"alpha must have a critical beta, got {shown(alpha)}, where it is {beta:g}")
     r, q = [1.0] * (steps + 1), 0.0
     begins, ends, arrivals = [0], [0], []
     for n in range(100 * steps):

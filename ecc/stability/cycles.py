@@ -7,6 +7,7 @@ from math import pi
 
 import numpy as np
 
+from ecc.arguments import check_arguments
 from ecc.display import Displayed
 from ecc.linear.relay import relay_oscillation
 from ecc.models.base import Protocol
@@ -31,6 +32,7 @@ class RelayCycle(Displayed):
         return "Limit cycle of a queue, by describing function"
 
 
+@check_arguments
 def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     """Return the limit cycle of a relay protocol on one link, estimated by describing function.
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, minimize
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
@@ -92,6 +93,7 @@ def _estimate(system: DelaySystem | SampledSystem) -> float:
     return -rightmost / _step(system)
 
 
+@check_arguments
 def decay_rate(system: DelaySystem | SampledSystem) -> float:
     """Return the rate at which a linear system decays [1/s]: minus its abscissa, or the logarithm of its radius a step.
 
@@ -111,6 +113,7 @@ def decay_rate(system: DelaySystem | SampledSystem) -> float:
     return -log(radius) / _step(system) if radius > 0.0 else inf
 
 
+@check_arguments
 def design(
     protocol: Protocol,
     networks: Network | Sequence[Network],
@@ -151,14 +154,14 @@ def design(
     known = gain_names(protocol)
     for name, (low, high) in parameters.items():
         if name not in known:
-            raise ValueError(f"parameter must be one of {', '.join(known)}, got {name!r}")
+            raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
         if not 0.0 < low < high < inf:
-            raise ValueError(f"range of {name} must be 0 < lowest < highest, got {(low, high)!r}")
+            raise ValueError(f"range of {name} must be 0 < lowest < highest, got {shown((low, high))}")
     if not gain_margin >= 1.0:
-        raise ValueError(f"gain_margin must be >= 1, got {gain_margin!r}")
+        raise ValueError(f"gain_margin must be >= 1, got {shown(gain_margin)}")
     for name, margin in (("phase_margin", phase_margin), ("delay_margin", delay_margin)):
         if not margin >= 0.0:
-            raise ValueError(f"{name} must be >= 0, got {margin!r}")
+            raise ValueError(f"{name} must be >= 0, got {shown(margin)}")
     wanted = gain_margin > 1.0 or phase_margin > 0.0 or delay_margin > 0.0
     unit = max(float(network.rtts.max()) for network in nets) or 1.0
     box = [(log(low), log(high)) for low, high in parameters.values()]
@@ -222,6 +225,7 @@ def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tupl
     return best
 
 
+@check_arguments
 def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: int = 1) -> LeastDecay:
     """Return the least decay of a protocol's continuous loop over all RTT mixes in a range on one link.
 

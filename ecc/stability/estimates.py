@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ecc.arguments import check_arguments
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem, first_loss
@@ -33,6 +34,7 @@ class RttMargin(Displayed):
     certified: tuple[float, float] | None
 
 
+@check_arguments
 def rtt_margin(
     protocol: Protocol, network: Network, time: str = "continuous", certify: bool = False, **options: Any
 ) -> RttMargin:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, Loss, SampledSystem, first_loss
 from ecc.models.base import Protocol
@@ -23,6 +24,7 @@ def gain_names(protocol: Protocol) -> list[str]:
     return [f.name for f in fields(protocol) if "float" in str(f.type)]
 
 
+@check_arguments
 def critical_gain(
     protocol: Protocol,
     network: Network,
@@ -59,7 +61,7 @@ def critical_gain(
     """
     names = gain_names(protocol)
     if parameter not in names:
-        raise ValueError(f"parameter must be one of {', '.join(names)}, got {parameter!r}")
+        raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(parameter)}")
 
     notes: dict[float, tuple[str, ...]] = {}
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize, steps_of
 from ecc.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
@@ -42,6 +43,7 @@ Mode = tuple[Complex, complex]  # a motion v exp(s t): v, s
 _STEP = 1e-5  # relative, of the difference by which roots are differentiated
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class Hopf(Displayed):
     """How an oscillation begins at a critical gain.
@@ -108,6 +110,7 @@ class Hopf(Displayed):
         return 2.0 * pi / (self.frequency + self.turn * (gain - self.value) + self.detuning * self.amplitude(gain) ** 2)
 
 
+@check_arguments
 def hopf(
     protocol: Protocol, network: Network, parameter: str = "alpha", time: str = "continuous", maximum: float = inf
 ) -> Hopf:
@@ -134,7 +137,7 @@ def hopf(
     if network.n_links != 1:
         raise ValueError(f"network must have one link, got {network.n_links}")
     if time not in ("continuous", "discrete"):
-        raise ValueError(f"time must be 'continuous' or 'discrete', got {time!r}")
+        raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     name = type(protocol).__name__
     if protocol.affine:
         raise ValueError(f"laws must be curved, those of {name} are affine: its limits alone stop what grows")

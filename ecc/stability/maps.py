@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
@@ -31,6 +32,7 @@ _CHECKED = 48  # points at which the separated form is compared with the system 
 _AGREES = 1e-12
 
 
+@check_arguments
 def stability_map(
     protocol: Protocol,
     network: Network,
@@ -73,15 +75,15 @@ def stability_map(
     axes = []
     for name in names:
         if name not in known:
-            raise ValueError(f"parameter must be one of {', '.join(known)}, got {name!r}")
+            raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
         values = np.asarray(grid[name])
         if values.dtype.kind not in "iuf" or values.ndim != 1 or not len(values):
-            raise ValueError(f"grid of {name} must be one-dimensional numbers, at least one, got {grid[name]!r}")
+            raise ValueError(f"grid of {name} must be one-dimensional numbers, at least one, got {shown(grid[name])}")
         if not np.all(np.isfinite(values)):
-            raise ValueError(f"grid of {name} must be finite, got {float(values[~np.isfinite(values)][0])!r}")
+            raise ValueError(f"grid of {name} must be finite, got {shown(float(values[~np.isfinite(values)][0]))}")
         axes.append(values.astype(float))
     if workers is not None and workers < 1:
-        raise ValueError(f"workers must be >= 1, got {workers!r}")
+        raise ValueError(f"workers must be >= 1, got {shown(workers)}")
     first, second = axes[0], axes[1] if len(axes) > 1 else np.zeros(1)
     made: dict[tuple[int, int], System] = {}
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ecc.arguments import shown
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.models.piqi_rcp import PIQIRCP
@@ -51,9 +52,9 @@ def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
     from flint import arb
 
     if not scale > 0.0:
-        raise ValueError(f"scale must be > 0, got {scale!r}")
+        raise ValueError(f"scale must be > 0, got {shown(scale)}")
     if not 0.0 < low < high < 1.5707:
-        raise ValueError(f"low and high must be increasing, > 0 and < pi/2, got {low!r} and {high!r}")
+        raise ValueError(f"low and high must be increasing, > 0 and < pi/2, got {shown(low)} and {high!r}")
     factor = arb(float(scale))
     if not factor < 1:  # inside the region of equal RTTs, which is 0 < scale < 1
         return False
@@ -182,10 +183,10 @@ def averaging_bears_all_mixes(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
     from flint import acb, arb
 
     if not least_mean_rtt > 0.0:
-        raise ValueError(f"least_mean_rtt must be > 0 s, got {least_mean_rtt!r}")
+        raise ValueError(f"least_mean_rtt must be > 0 s, got {shown(least_mean_rtt)}")
     gains = protocol.params()
     if gains["alpha1"] != gains["alpha2"]:
-        raise ValueError(f"alpha1 and alpha2 must be equal, got {gains['alpha1']!r} and {gains['alpha2']!r}")
+        raise ValueError(f"alpha1 and alpha2 must be equal, got {shown(gains['alpha1'])} and {gains['alpha2']!r}")
     alpha, tau1, tau2, T = (arb(gains[name]) for name in ("alpha1", "tau1", "tau2", "interval"))
     least = arb(float(least_mean_rtt))
 

@@ -44,10 +44,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.linear import Loss
-from ecc.models.base import Protocol
+from ecc.models.base import Protocol, interval_of
 from ecc.models.rcp import RCP
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
@@ -134,6 +135,7 @@ def slack_of_mixes(
     return float(near[best]), float(fine[best])
 
 
+@check_arguments
 def worst_mix(
     protocol: Protocol,
     mean_rtt: float,
@@ -194,7 +196,7 @@ def _at_equal(
 ) -> tuple[Network, Loss, float, float, float]:
     """Equal RTTs, where they are lost, the mean and the least delay in the loop's unit of time, and that unit [s]."""
     if time not in ("continuous", "discrete"):
-        raise ValueError(f"time must be 'continuous' or 'discrete', got {time!r}")
+        raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     if not 0.0 <= least_rtt < mean_rtt:
         raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
     if protocol.scaling_rtt != "mean":
@@ -204,7 +206,7 @@ def _at_equal(
     if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
         raise ValueError(f"gamma must be 0 for a worst mix of {type(protocol).__name__}: see critical_rtt_ratio")
     network = Network.dumbbell(_CAPACITY, [mean_rtt])
-    step = protocol.params()["interval"] if time == "discrete" else 1.0
+    step = interval_of(protocol) if time == "discrete" else 1.0
     mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
     least = max(1.0, least_rtt / step) if time == "discrete" else least_rtt
     equal = critical_gain(protocol, network, parameter, time)
@@ -213,6 +215,7 @@ def _at_equal(
     return network, equal, mean, least, step
 
 
+@check_arguments
 def local_margin(
     protocol: Protocol,
     mean_rtt: float,
@@ -250,6 +253,7 @@ def local_margin(
     return float(-falls * slope.imag - k * abs(slope.real))
 
 
+@check_arguments
 def bears_all_mixes(alpha: float, beta: float) -> bool:
     """Return whether RCP with an unconstrained queue is proven stable for every RTT mix, whatever its mean.
 
@@ -276,7 +280,7 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
 
     for name, gain in (("alpha", alpha), ("beta", beta)):
         if not gain > 0.0:
-            raise ValueError(f"{name} must be > 0, got {gain!r}")
+            raise ValueError(f"{name} must be > 0, got {shown(gain)}")
     a, b = arb(float(alpha)), arb(float(beta))
     equal = linearize(RCP(alpha=float(alpha), beta=float(beta)), Network.dumbbell(_CAPACITY, [1.0]))
     if equal.certify().stable is not True:

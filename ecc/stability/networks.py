@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem
@@ -38,6 +39,7 @@ __all__ = ["LinkAlone", "links_alone", "mean_rtts"]
 _GAINS = ("alpha", "alpha1", "alpha2", "beta")
 
 
+@check_arguments
 @dataclass(frozen=True, repr=False)
 class LinkAlone(Displayed):
     """A bottleneck of a network with its followers: the loop of `protocol` on `network`, a dumbbell.
@@ -75,6 +77,7 @@ def _scaled(protocol: Protocol) -> list[str]:
     return [name for name in _GAINS if name in present and getattr(protocol, name) is not None]
 
 
+@check_arguments
 def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | None = None) -> NDArray[np.float64]:
     """Return the mean RTT over the packets of each link at the equilibrium, without queues.
 
@@ -92,6 +95,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     return mean
 
 
+@check_arguments
 def links_alone(
     protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
 ) -> list[LinkAlone]:

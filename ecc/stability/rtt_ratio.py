@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog, root
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
 from ecc.models.xcp import XCP
@@ -80,7 +81,7 @@ def _gains(protocol: XCP) -> tuple[float, float, float]:
         raise ValueError(f"rtt_limit must be None for a ratio to the mean RTT, got {protocol.rtt_limit:g} s")
     for name in ("beta", "gamma"):
         if not getattr(protocol, name) > 0.0:
-            raise ValueError(f"{name} must be > 0, got {getattr(protocol, name)!r}")
+            raise ValueError(f"{name} must be > 0, got {shown(getattr(protocol, name))}")
     return protocol.alpha, protocol.beta, protocol.gamma
 
 
@@ -95,6 +96,7 @@ def _two(w: Any, m: Any, alpha: float, beta: float, gamma: float) -> Any:
     return (m - 1.0) * here + (s * s + (alpha * s + beta) * e) / (s + gamma * e)
 
 
+@check_arguments
 def critical_rtt_ratio(protocol: XCP) -> RttRatio:
     """Return the least D_max/d at which XCP, over one link, is lost with some flows of RTT D_max and others of RTT 0.
 
@@ -158,6 +160,7 @@ def _top(alpha: float, beta: float, gamma: float) -> float:
     return 1.000001 * 0.5 * (both + sqrt(both * both + 4.0 * beta))
 
 
+@check_arguments
 def is_stable_up_to_ratio(protocol: XCP, ratio: float) -> bool:
     """Return whether XCP, over one link, is proven stable for every distribution of RTTs with D_max/d up to a ratio.
 
@@ -179,7 +182,7 @@ def is_stable_up_to_ratio(protocol: XCP, ratio: float) -> bool:
 
     gains = _gains(protocol)
     if not ratio >= 1.0:
-        raise ValueError(f"ratio must be >= 1, got {ratio!r}")
+        raise ValueError(f"ratio must be >= 1, got {shown(ratio)}")
     alpha, beta, gamma = map(arb, gains)
     m = float(ratio)
     if not gamma * arb(m) < arb.pi() / 2 or not _equal_are_stable(protocol):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet
+from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
@@ -33,6 +34,7 @@ class PushedRun(Displayed):
     trajectory: Trajectory
 
 
+@check_arguments
 def pushed_run(
     protocol: Protocol,
     network: Network,
@@ -61,7 +63,7 @@ def pushed_run(
         ValueError: an unknown engine. EccError: the run ended before its second sample. KeyboardInterrupt: Ctrl-C.
     """
     if engine not in _ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {engine!r}")
+        raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
     run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturb=push, **options)
     if run.stopped == "interrupted":
@@ -92,6 +94,7 @@ class MeasuredBoundary(Displayed):
     _units = {"growth_rates": "1/s", "errors": "1/s"}
 
 
+@check_arguments
 def measured_boundary(
     protocol: Protocol,
     network: Network,

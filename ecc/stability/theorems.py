@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import differential_evolution
 from scipy.special import lambertw
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
 from ecc.linear import Loss, first_loss
@@ -35,6 +36,7 @@ EXACT, SUFFICIENT = "necessary and sufficient", "sufficient"
 TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are said to be equal
 
 
+@check_arguments
 @dataclass(frozen=True)
 class Theorem:
     """A published or derived stability theorem.
@@ -90,7 +92,7 @@ class Theorem:
         """
         bound = self.bound(protocol, network)
         if bound is None:
-            raise ValueError(f"hypotheses of {self.id} must hold ({self.hypotheses}), got {protocol!r}")
+            raise ValueError(f"hypotheses of {self.id} must hold ({self.hypotheses}), got {shown(protocol)}")
         found = self.critical(protocol, network, certify)
         proof: tuple[float, bool | None] | None = None
         if certify:
@@ -140,6 +142,7 @@ class Search(Displayed):
         return not self.least.contradicts and sharp
 
 
+@check_arguments
 def search(theorem: Theorem, loops: int = 12, seed: int = 1) -> Search:
     """Look for the worst loops that a theorem covers: differential evolution over its space, then certificates.
 

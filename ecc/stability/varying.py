@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.display import Displayed
 from ecc.errors import LinearizationError
@@ -77,6 +78,7 @@ class Growth(Displayed):
 # ---- flows that step from their own rate -------------------------------------------------------------------
 
 
+@check_arguments
 def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> float:
     """Return the spectral radius of |A|: below 1 no bounded delays, however they vary, make the loop unstable.
 
@@ -98,6 +100,7 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
     return float(np.abs(np.linalg.eigvals(np.abs(assignment.jacobian(protocol)))).max())
 
 
+@check_arguments
 def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return delays under which a link with A = a I - k 11', a > k > 0, does what |A| does, up to alternating signs.
 
@@ -111,7 +114,7 @@ def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         ValueError: fewer than 2 flows.
     """
     if flows < 2:
-        raise ValueError(f"flows must be >= 2, got {flows!r}")
+        raise ValueError(f"flows must be >= 2, got {shown(flows)}")
     period = 2 * flows
     time = np.arange(period)
     own = np.where(flows % 2, 0, time // flows % 2)  # forward delay of the flow to which a time is dedicated
@@ -126,6 +129,7 @@ def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return forward, backward
 
 
+@check_arguments
 def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return delays in order: 4 steps forward; feedback in batches of 3 steps, a third of the flows after the other.
 
@@ -140,6 +144,7 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.full((6, flows), 4), (time - flow - 1) % 3 + 1
 
 
+@check_arguments
 def growth_of_rates(jacobian: ArrayLike, forward: ArrayLike, backward: ArrayLike, prove: bool = False) -> Growth:
     """Return the growth of a deviation of rates on one link under delays that repeat.
 
@@ -249,6 +254,7 @@ def _loop(protocol: Protocol, mean_rtt: float) -> _Loop:
     )  # fmt: skip
 
 
+@check_arguments
 def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[int], prove: bool = False) -> Growth:
     """Return the growth of a deviation on one link under RTTs that repeat, their backward part varying.
 
@@ -261,11 +267,12 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
         ValueError: another kind of protocol, or a delay below 1. ImportError: as growth_of_rates.
     """
     if min(delays) < 1:
-        raise ValueError(f"delays must be >= 1 step, got {min(delays)!r}")
+        raise ValueError(f"delays must be >= 1 step, got {shown(min(delays))}")
     loop, longest = _loop(protocol, mean_rtt), max(2, *delays)
     return _growth([loop.step(delay, longest) for delay in delays], prove)
 
 
+@check_arguments
 def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
     """Return delays that hold one step for as long as they may, then stay at the longest for two thirds as long.
 
@@ -276,6 +283,7 @@ def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
     return tuple(range(least, longest + 1)) + (longest,) * round(2.0 * width / 3.0)
 
 
+@check_arguments
 def worst_sequence(
     protocol: Protocol, mean_rtt: float, least: int, longest: int, periods: int = 40
 ) -> tuple[float, tuple[int, ...]]:
@@ -293,7 +301,7 @@ def worst_sequence(
         while R falls and the smallest while it rises, cut where R turns.
     """
     if not 1 <= least <= longest:
-        raise ValueError(f"delays must be >= 1 step and least <= longest, got {least!r} and {longest!r}")
+        raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")
     loop, memory = _loop(protocol, mean_rtt), max(2, longest)
     steps = {delay: loop.step(delay, memory) for delay in range(least, longest + 1)}
     rising = tuple(range(least, longest + 1))
@@ -325,6 +333,7 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
     return [tuple(played[a:b]) for k, a in enumerate(last) for b in last[k + 1 :]]
 
 
+@check_arguments
 def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
     """Return whether one link with any flows is proven stable under RTTs that vary within a range in any way.
 
@@ -343,7 +352,7 @@ def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) 
         (True, False)
     """
     if not 1 <= least <= longest:
-        raise ValueError(f"delays must be >= 1 step and least <= longest, got {least!r} and {longest!r}")
+        raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")
     loop = _loop(protocol, mean_rtt)
     if loop.first_order and 0 < -Fraction(loop.y) * Fraction(loop.h) * longest < Fraction(3, 2):
         return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ecc.arguments import check_arguments
 from ecc.display import Displayed
 
 __all__ = ["RunVerdict", "judge"]
@@ -31,6 +32,7 @@ class RunVerdict(Displayed):
         return f"Verdict on a run: {self.status}"
 
 
+@check_arguments
 def judge(
     time: ArrayLike,
     deviation: ArrayLike,

@@ -1,6 +1,7 @@
 """What holds for every protocol: equilibria, linear models and refusals, all from the laws."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,11 +134,54 @@ def test_without_hooks_packets_are_refused(start):
         link_at, flow_at = Protocol.link_at, Protocol.flow_at
 
     sc = ecc.Scenario(NETWORKS["dumbbell"], LawsOnly(), duration=1.0)
-    with pytest.raises(ValueError, match="^LawsOnly has no packet hooks yet$"):
+    with pytest.raises(
+        ValueError, match="^LawsOnly has no packet runs.*: it does not define link_hooks and flow_hooks"
+    ):
         ecc.packet.simulate(sc, start=start)
     for hooks in (LawsOnly().link_hooks, LawsOnly().flow_hooks):
-        with pytest.raises(ValueError, match="has no packet hooks yet"):
+        with pytest.raises(ValueError, match="LawsOnly has no packet runs: it does not define link_hooks and flow_hoo"):
             hooks()
+
+
+def test_hooks_that_begin_at_rest_are_named_where_they_are_missing():
+    class Begins(QIRCP):
+        flow_at = Protocol.flow_at
+
+    sc = ecc.Scenario(NETWORKS["dumbbell"], Begins(), duration=1.0)
+    with pytest.raises(
+        ValueError, match="^Begins has no packet runs from the equilibrium: it does not define flow_at$"
+    ):
+        ecc.packet.simulate(sc, start="equilibrium")
+
+
+class WithoutLaws(QIRCP):
+    source_law = None
+
+
+class WithoutInterval(QIRCP):
+    def params(self):
+        return {name: value for name, value in super().params().items() if name != "interval"}
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete", "hybrid"])
+def test_what_a_linear_model_needs_is_named_where_it_is_missing(time):
+    network = NETWORKS["dumbbell"]
+    with pytest.raises(ValueError, match="^WithoutLaws has no linear model: it has no source_law$"):
+        ecc.linearize(WithoutLaws(), network, time=time)
+    with pytest.raises(
+        ValueError, match=r"^interval must be among the params\(\) of WithoutInterval.*got alpha, gamma"
+    ):
+        ecc.linearize(WithoutInterval(), network, time=time)
+
+
+@every_protocol
+def test_times_may_have_units(protocol):
+    for name in ("interval", "sampling", "min_rto", "rtt_limit", "least_interval"):
+        if name in type(protocol).__dataclass_fields__:
+            assert getattr(replace(protocol, **{name: "20 ms"}), name) == 0.02
+            for wrong in ("20 parsecs", "0 s", float("nan"), 10**400, "x" * 10_000):
+                with pytest.raises(ValueError, match=f"^{name} must"):
+                    replace(protocol, **{name: wrong})
 
 
 @every_protocol

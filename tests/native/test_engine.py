@@ -224,7 +224,7 @@ def test_bad_calls_are_refused():
         Engine(links, flows, routes, n_samples=3)
     with pytest.raises(NativeError, match="the time to advance to must be from 0 to 4e18 ps, got -1e"):
         Engine(links, flows, routes).advance(-1.0)
-    with pytest.raises(TypeError, match=r"flows must come from new_flows\(n\), got dtype float64"):
+    with pytest.raises(TypeError, match="flows must be an array of records, got array"):
         Engine(links, np.zeros(2), routes)
     with pytest.raises(ValueError, match=r"records must be one-dimensional and contiguous, got shape \(2,\)"):
         addresses(np.zeros(4, STATE)[::2])

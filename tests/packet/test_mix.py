@@ -148,7 +148,9 @@ def test_only_packets_run_several_protocols():
         ValueError, match="protocol flows must name the transfers of the workload or 'default', got 0, 1"
     ):
         scenario.with_(workload=load)
-    with pytest.raises(ValueError, match="protocol links must name one router of each protocol for link 0, got RCP"):
+    with pytest.raises(
+        ValueError, match="protocol links must name one router of each protocol for link 0, got RCP.*says which"
+    ):
         scenario.with_(protocol={"flows": {"0-1": RCP(), "default": RCP(alpha=0.1)}}, workload=load)
 
 

@@ -113,7 +113,7 @@ def test_rows_stream_to_a_file(tmp_path, monkeypatch):
     assert len(run.flows) == 2 and run.stopped == "completed"
     table = pd.read_parquet(path).set_index("transfer").sort_index()
     pd.testing.assert_frame_equal(table, kept.flows[2:])
-    with pytest.raises(TypeError, match=r"^flows_to must be a path, got 3$"):
+    with pytest.raises(TypeError, match=r"^flows_to must be a path or None, got 3$"):
         Run(SCENARIO, flows_to=3)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(

@@ -1,0 +1,329 @@
+"""Arguments are checked where they are given: against the annotations of public functions, once, in one line.
+
+`@check_arguments` on a function, or on a class for its public methods (and, with `constructor=True`, the one that a
+dataclass has), reads the annotations on the first call and refuses what they do not allow: TypeError for a wrong
+kind, ValueError for numbers that are none (NaN, infinity where it is not the default, beyond what a float or 64 bits
+hold). What values mean is for the function to check.
+
+    float                   a finite number; infinity where the default is infinite
+    int, bool, str          just these, of Python or NumPy; whole numbers fit in 64 bits
+    ArrayLike               numbers that make an array; finite, or with gaps where `@check_arguments(gaps=True)`
+    NDArray[...]            an array of numbers, as ArrayLike; of records, an array of records
+    Sequence, Iterable, Mapping, tuple, list, Callable, and classes of ours or of others
+    X | Y                   one of them
+    Any, Quantity           not checked here
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from functools import cache, partial, wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, overload
+
+import numpy as np
+
+__all__ = ["check_arguments", "shown"]
+
+C = TypeVar("C", bound=Callable[..., Any])
+Refusal = type[ValueError] | type[TypeError] | None
+_LONGEST = 80
+_FUNCTION: Any = Callable
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: in one line of moderate length, whatever it is.
+
+    Parameters
+        value : anything.
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of very many digits, or an object that has no text
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}...{text[-17:]}"
+
+
+@overload
+def check_arguments(call: C) -> C: ...
+@overload
+def check_arguments(*, gaps: bool = False, constructor: bool = False) -> Callable[[C], C]: ...
+def check_arguments(call: Any = None, *, gaps: bool = False, constructor: bool = False) -> Any:
+    """Let a function, or the public methods of a class, check arguments by their annotations.
+
+    Parameters
+        call : function or class. gaps : arrays may hold NaN and infinity.
+        constructor : that of a class is checked too.
+    """
+    if call is None:
+        return partial(_decorated, gaps=gaps, constructor=constructor)
+    return _decorated(call, gaps, constructor)
+
+
+def _decorated(call: Any, gaps: bool, constructor: bool) -> Any:
+    if not isinstance(call, type):
+        return _wrapped(call, gaps)
+    for name, member in list(vars(call).items()):
+        if (name == "__init__" and constructor) or not (name.startswith("_") or name.endswith("_law")):
+            if isinstance(member, classmethod | staticmethod):
+                setattr(call, name, type(member)(_wrapped(member.__func__, gaps)))
+            elif inspect.isfunction(member):
+                setattr(call, name, _wrapped(member, gaps))
+    return call
+
+
+def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
+    @wraps(call)
+    def inner(*arguments: Any, **named: Any) -> Any:
+        places, kinds = _kinds(call, gaps)
+        for (name, kind), value in zip(places, arguments, strict=False):
+            if kind is not None and (refusal := kind.refuses(value)):
+                raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
+        for name, value in named.items():
+            if name not in kinds:
+                if None not in kinds:
+                    raise TypeError(
+                        f"{call.__qualname__} must have arguments among {_listed(kinds)}, got {shown(name)}"
+                    )
+            elif (kind := kinds[name]) is not None and (refusal := kind.refuses(value)):
+                raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
+        return call(*arguments, **named)
+
+    return inner
+
+
+def _listed(kinds: Mapping[Any, Any]) -> str:
+    return ", ".join(name for name in kinds if name not in ("self", "cls"))
+
+
+@cache
+def _kinds(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[str, Kind | None]], dict[str | None, Kind | None]]:
+    """What each parameter may be: by place, and by name; the name None stands for those that `**` takes."""
+    names = _Names(getattr(inspect.unwrap(call), "__globals__", {}))
+    places: list[tuple[str, Kind | None]] = []
+    kinds: dict[str | None, Kind | None] = {}
+    for name, one in inspect.signature(call).parameters.items():
+        annotation = one.annotation
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, {}, names)
+            except Exception:  # of a protocol that is not ours, for one: then it is not checked
+                annotation = one.empty
+        kind = None if annotation is one.empty else _kind(annotation, gaps, one.default)
+        if one.kind is one.VAR_KEYWORD:
+            kinds[None] = None
+        elif one.kind is one.VAR_POSITIONAL:
+            places += [(name, kind)] * 100
+        else:
+            if one.kind is not one.KEYWORD_ONLY:
+                places.append((name, kind))
+            kinds[name] = kind
+    return places, kinds
+
+
+class _Unseen(type):
+    """Stands for a class that is imported for type checkers only, and is known by its name."""
+
+    def __getattr__(cls, name: str) -> _Unseen:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Unseen(name, (), {})
+
+
+class _Numbers:
+    """Stands for ArrayLike, which is a union itself and would be lost in another."""
+
+
+class _Names(dict[str, Any]):
+    """The names that annotations of a module may use."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__(names, ArrayLike=_Numbers)
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name) if hasattr(builtins, name) else _Unseen(name, (), {})
+
+
+# ---- kinds of arguments -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an argument may be, in words, and with what exception a value is refused."""
+
+    text: str
+    refuses: Callable[[Any], Refusal]
+
+
+def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
+    """What an annotation allows; None: all."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Union or origin is UnionType:
+        return _union([_kind(one, gaps, default) for one in inside])
+    if annotation is _Numbers:
+        return _array_like(gaps)
+    if annotation in (None, NoneType):
+        return Kind("None", lambda value: None if value is None else TypeError)
+    if annotation is float:
+        return _FLOAT_OR_INFINITE if default in (math.inf, -math.inf) else _FLOAT
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    origin = origin or annotation
+    if not isinstance(origin, type) or origin in (Any, object) or getattr(origin, "_is_protocol", False):
+        return None
+    if origin is np.ndarray and "Any" in str(inside[-1]):
+        return _class(origin)
+    if origin is np.ndarray:
+        records = "void" in str(annotation)
+        return _RECORDS if records else _array(gaps)
+    if origin is tuple:
+        return _tuple(inside, gaps)
+    if origin in (Sequence, Iterable, Iterator, list):
+        return _sequence(origin, _kind(inside[0], gaps) if inside else None)
+    if origin in (Mapping, dict):
+        return _mapping([_kind(one, gaps) for one in inside])
+    if origin is _FUNCTION:
+        return Kind("a function", lambda value: None if callable(value) else TypeError)
+    return _class(origin)
+
+
+def _number(value: Any, infinite: bool) -> Refusal:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return TypeError
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return ValueError
+    return None if math.isfinite(number) or (infinite and math.isinf(number)) else ValueError
+
+
+_FLOAT = Kind("a finite number", lambda value: _number(value, False))
+_FLOAT_OR_INFINITE = Kind("a number", lambda value: _number(value, True))
+
+
+def _integer(value: Any) -> Refusal:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        return TypeError
+    return None if -(2**63) <= int(value) < 2**64 else ValueError
+
+
+def _of(*kinds: type) -> Callable[[Any], Refusal]:
+    return lambda value: None if isinstance(value, kinds) else TypeError
+
+
+_PLAIN: dict[Any, Kind] = {
+    int: Kind("a whole number of 64 bits", _integer),
+    bool: Kind("True or False", _of(bool, np.bool_)),
+    str: Kind("a string", _of(str)),
+    bytes: Kind("bytes", _of(bytes, bytearray, memoryview)),
+    Path: Kind("a path", _of(os.PathLike)),
+}
+_RECORDS = Kind(
+    "an array of records",
+    lambda value: None if isinstance(value, np.ndarray) and value.dtype.kind == "V" else TypeError,
+)
+
+
+def _numbers(value: Any, gaps: bool) -> Refusal:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return TypeError
+    if array.dtype.kind not in "biufc" and array.size:
+        return TypeError
+    if array.dtype.kind in "fc" and not gaps and not np.isfinite(array).all():
+        return ValueError
+    return None
+
+
+@cache
+def _array_like(gaps: bool) -> Kind:
+    return Kind(f"an array of {'' if gaps else 'finite '}numbers", lambda value: _numbers(value, gaps))
+
+
+@cache
+def _array(gaps: bool) -> Kind:
+    def refuses(value: Any) -> Refusal:
+        return _numbers(value, gaps) if isinstance(value, np.ndarray) else TypeError
+
+    return Kind(f"an array of {'' if gaps else 'finite '}numbers", refuses)
+
+
+def _union(kinds: list[Kind | None]) -> Kind | None:
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < len(kinds):
+        return None
+
+    def refuses(value: Any) -> Refusal:
+        refusals = [kind.refuses(value) for kind in known]
+        return None if None in refusals else ValueError if ValueError in refusals else TypeError
+
+    texts = dict.fromkeys(kind.text for kind in known)
+    if _PLAIN[Path].text in texts:
+        texts.pop(_PLAIN[str].text, None)  # which is a path too
+    return Kind(" or ".join(texts), refuses)
+
+
+def _inside(values: Iterable[Any], kind: Kind | None) -> Refusal:
+    """The first refusal of what is in a container."""
+    return None if kind is None else next((found for value in values if (found := kind.refuses(value))), None)
+
+
+def _sequence(origin: type, kind: Kind | None) -> Kind:
+    once = origin in (Iterable, Iterator)
+
+    def refuses(value: Any) -> Refusal:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+            return TypeError
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            return TypeError
+        if isinstance(value, Iterator) or not isinstance(value, Sized):
+            return None if once else TypeError
+        return _inside(value, kind)
+
+    return Kind(f"a sequence{f', each of it {kind.text}' if kind else ''}", refuses)
+
+
+def _mapping(kinds: list[Kind | None]) -> Kind:
+    keys, values = kinds if len(kinds) == 2 else (None, None)
+
+    def refuses(value: Any) -> Refusal:
+        if not isinstance(value, Mapping):
+            return TypeError
+        return _inside(value.keys(), keys) or _inside(value.values(), values)
+
+    of = " to ".join(kind.text if kind else "anything" for kind in (keys, values)) if keys or values else ""
+    return Kind(f"a mapping{f' of {of}' if of else ''}", refuses)
+
+
+def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:
+    if len(inside) == 2 and inside[1] is ...:
+        return _sequence(list, _kind(inside[0], gaps))
+    kinds = [_kind(one, gaps) for one in inside]
+
+    def refuses(value: Any) -> Refusal:
+        if not isinstance(value, tuple | list | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            return TypeError
+        if len(value) != len(kinds):
+            return ValueError
+        return next((found for one, kind in zip(value, kinds, strict=True) if (found := _inside([one], kind))), None)
+
+    return Kind(f"({', '.join(kind.text if kind else 'anything' for kind in kinds)})", refuses)
+
+
+def _class(kind: type) -> Kind:
+    name = kind.__name__
+    article = "an" if name[0] in "AEIOU" else "a"
+    if isinstance(kind, _Unseen):
+        return Kind(
+            f"{article} {name}",
+            lambda value: None if any(one.__name__ == name for one in type(value).__mro__) else TypeError,
+        )
+    return Kind(f"{article} {name}", _of(kind))

@@ -1,0 +1,499 @@
+"""Bad and extreme inputs for every public callable, and counts of what becomes of them.
+
+    python tests/inputs.py [--examples N] [--seconds S] [NAME ...]
+
+The callables are found by walking the public modules: functions, constructors, and the public methods of what these
+make. Each is called with good arguments of which Hypothesis replaces one to three. A call is
+
+    a result     it returned;
+    refused      ValueError, TypeError, EccError, or OSError of a file, raised by a `raise` of ours, in one line;
+    long         it was still at work after S seconds, and ended when it was interrupted: an input that asks for much;
+    bad          all else: any other exception, one from inside Python or a dependency, a warning, an empty message.
+
+Left out: laws (`*_law`), which Numba compiles and nothing checks on their way; hooks and records, which engines call;
+and constructors of results, which hold what they are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import linecache
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import ecc
+import ecc.fluid.compiled  # here: an import must not be interrupted
+
+ROOT = str(Path(ecc.__file__).parent)
+RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
+Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
+LinearizationError LinkAlone Loci Loss Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PushedRun
+RelayCycle RttMargin RttRatio ModelAnalysis RunVerdict Search StableInterval Stats Switched SwitchedLoop Theorem
+UndecidedError WorstMix""".split()
+"""Classes that hold what the library has found."""
+CALLED = (
+    "streams",
+    "blocks",
+    "layout",
+    "link_at",
+    "flow_at",
+    "opening_rate",
+    "params",
+    "rate_range",
+    "with_switched",
+    "first_ticks",
+    "draw_vectors",
+    "build",
+)
+"""Methods that engines and analyses call on what they have made, with what they have made."""
+
+
+# ---- good arguments ---------------------------------------------------------------------------------------
+
+
+def _decaying(t, y, z):
+    return -z
+
+
+def _varied(t, y, z, k):
+    return -k * z
+
+
+def _loop(s):
+    return 1.0 / (np.asarray(s) + 1.0)
+
+
+def _family(gain):
+    return ecc.DelaySystem([-gain], [1.0])
+
+
+@cache
+def good() -> dict[str, Any]:
+    """Arguments by name, and by `callable.name` where a name means different things."""
+    network = ecc.Network.dumbbell("10 Mb/s", rtts=["100 ms", "200 ms"])
+    protocol = ecc.models.PIQIRCP()
+    scenario = ecc.Scenario(network, protocol, duration=1.0)
+    seconds = np.arange(0.0, 20.0, 0.05)
+    wave = np.exp(-0.3 * seconds) * np.cos(9.0 * seconds)
+    x, y = np.arange(1.0, 6.0), np.arange(1.0, 4.0)
+    vectors = [ecc.tmix.ConnectionVector(0.0, 0.1, [ecc.tmix.Unit(0, 500)])]
+    values = {
+        "network": network, "networks": network, "protocol": protocol, "scenario": scenario, "vectors": vectors,
+        "system": ecc.DelaySystem([-1.0], [0.5]), "flow": network.flows[0], "flows": network.flows,
+        "links": network.links, "route": [0], "reverse": [1], "capacity": "10 Mb/s", "rtts": ["100 ms"], "name": "a",
+        "capacities": ["10 Mb/s", "20 Mb/s"], "mean_interarrival": "10 ms", "mean_size": "10 kB", "mean_on": 1.0,
+        "mean_off": 1.0, "duration": 1.0, "load": 0.5, "matrices": [-1.0], "delays": [0.5], "s": [1j], "z": [1j],
+        "k": 2, "period": 0.7, "seed": 1, "rate": "1 Mb/s", "data": b"\0" * 64, "link": 0, "times": [0.0, 1.0],
+        "delay": (0.01, 0.02), "probability": 0.1, "impairments": [], "where": "here", "time": seconds,
+        "deviation": wave, "signal": wave, "final": 1.0, "f": _decaying, "t_span": (0.0, 1.0), "history": 1.0,
+        "function": float, "grid": {"x": [1.0, 2.0]}, "family": _family, "loop": _loop, "frequencies": x,
+        "assignment": [0, 0], "parameter": "alpha", "parameters": {"alpha": (0.1, 0.5)}, "alpha": 0.4, "beta": 0.2,
+        "mean_rtt": 0.1, "least": 1, "longest": 4, "least_rtt": 0.05, "largest_rtt": 0.2, "low": 0.1, "high": 0.5,
+        "ratio": 2.0, "n": 2, "until": 0.5, "theorem": next(iter(ecc.stability.THEOREMS.values())), "units":
+        vectors[0].units, "sender": 0, "size": 500, "start": 0.0, "rtt": 0.1, "share": 0.5, "path": "out.nc",
+        "jacobian": -np.eye(2), "forward": [[0.0, 0.1], [0.1, 0.0]], "backward": [[0.1, 0.1], [0.1, 0.1]], "x": x,
+        "curves": {"a": x}, "rates": np.ones((5, 2)), "queues": np.ones((5, 1)), "series": "rate", "certify": False,
+        "omega": x, "quantiles": [0.5], "other_rates": np.ones((5, 2)), "other_queues": np.ones((5, 1)),
+        "apart_rates": np.zeros((5, 2), bool), "apart_queues": np.zeros((5, 1), bool), "seconds": 1.0, "gain": 0.3,
+        "records": ecc.native.new_links(1), "until ": 1.0, "args": {"k": [1.0]}, "t_eval": [0.0, 0.5, 1.0],
+        "Scenario.workload": None,
+        "impairment": ecc.impairments.RandomLoss(0.1, link=0), "table": {"kind": "RandomLoss"}, "longest ": 4,
+        "decay.deviation": wave, "y": y, "roots": {"a": np.array([-1.0 + 1j])}, "runs": {"a": (x, x)}, "vectors ": 1,
+        "Tmix.vectors": vectors, "Network.from_dict.data": network.to_dict(), "guess": lambda t: np.array([np.sin(t)]),
+        "Scenario.from_dict.data": scenario.to_dict(), "source": scenario.to_toml(), "read_vectors.source": "nowhere",
+        "from_control.system": ecc.SampledSystem([0.5], [1], dt=0.1).to_control(), "critical_rtt_ratio.protocol":
+        ecc.models.XCP(), "is_stable_up_to_ratio.protocol": ecc.models.XCP(), "relay_cycle.protocol": ecc.models.EDN(),
+        "absolute_radius.protocol": ecc.models.JetMax(), "absolute_radius.assignment":
+        ecc.stability.bottleneck_assignment(network, [0, 0]), "jacobian.protocol": ecc.models.JetMax(),
+        "spectral_radius.protocol": ecc.models.JetMax(), "stability_map.grid": {"alpha": [0.1, 0.5]}, "ensemble.over":
+        {"alpha": [0.1, 0.5]}, "critical.protocol": protocol, "stability_map_figure.values": np.ones((3, 5)),
+        "bode_figure.curves": {"a": (x, x + 1j)}, "nyquist_figure.curves": {"a": (x, x + 1j)}, "slider_figure.figures":
+        {"a": ecc.plot.root_figure({"a": [1j]})}, "pushed_run.time": None, "flow_count": 2, "Unit.size": 500,
+        "SampledSystem.delays": [1], "SampledSystem.matrices": [0.5], "growth_under_delays.delays": [1, 2],
+        "growth_of_rates.forward": [[1], [1]], "growth_of_rates.backward": [[1], [1]], "bears_delays.protocol":
+        ecc.models.JetMax(), "growth_under_delays.protocol": ecc.models.JetMax(), "worst_sequence.protocol":
+        ecc.models.JetMax(), "solve_ensemble.f": _varied,
+        "solve_ensemble.history": [1.0], "solve_ensemble.delays": [0.5], "flows ": 2,
+        "batched_delays.flows": 2, "worst_delays.flows": 2, "Engine.links": ecc.native.new_links(1), "Engine.flows":
+        ecc.native.new_flows(1), "Engine.routes": [0], "transfers": ecc.native.new_transfers(1), "more": False,
+        "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
+        10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,
+    }  # fmt: skip
+    values["run"] = values["response.run"] = a_run()
+    return values
+
+
+def a_run() -> ecc.Trajectory:
+    """What an engine would return, without a run."""
+    time = np.arange(0.1, 2.01, 0.1)
+    rates, queue = 5e6 * (1.0 - np.exp(-np.outer(time, [3.0, 4.0]))), np.zeros((len(time), 1))
+    series = {"rate": rates, "goodput": rates, "bottleneck": np.zeros((len(time), 2), int), "queue": queue}
+    series |= {"queue_max": queue, "arrival": rates.sum(axis=1, keepdims=True), "drops": queue.astype(int)}
+    flows = {name: np.array([0.0, 0.0]) for name in ("start", "finish", "size", "completion_time")}
+    return ecc.Trajectory.build(time, series, flows, {"stop": "completed", "notes": ()}, {"engine": "none"})
+
+
+@cache
+def makers() -> dict[str, Callable[[], Any]]:
+    """For classes that good arguments do not make by themselves: what makes one whose methods are called."""
+    from ecc.stability import THEOREMS
+
+    network, protocol = good()["network"], good()["protocol"]
+    return {
+        "Trajectory": lambda: good()["run"],
+        "Comparison": lambda: ecc.compare(good()["scenario"]),
+        "Theorem": lambda: next(iter(THEOREMS.values())),
+        "BottleneckAssignment": lambda: ecc.stability.bottleneck_assignment(network, [0, 0]),
+        "LinkAlone": lambda: ecc.stability.links_alone(protocol, network)[0],
+        "Hopf": lambda: ecc.stability.hopf(ecc.models.RCP(queue_term=False), network),
+        "Tmix": lambda: ecc.Tmix(good()["vectors"], [0], [1]),
+        "Run": lambda: ecc.packet.Run(good()["scenario"]),
+        "Engine": lambda: ecc.packet.simulation.build_engine(ecc.packet.Run(good()["scenario"])._setup, 0.0, 0),
+    }
+
+
+# ---- what is called ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public callable: what to call, under what name, with which parameters, on what object."""
+
+    name: str
+    call: Callable[..., Any]
+    parameters: tuple[inspect.Parameter, ...]
+    owner: type | None = None
+
+    def good_value(self, name: str) -> Any:
+        values, last = good(), self.name.split(".")[-1]
+        for key in (f"{self.name.removeprefix(self.module + '.')}.{name}", f"{last}.{name}", name):
+            if key in values:
+                return values[key]
+        raise KeyError(f"tests/inputs.py has no good value for {name} of {self.name}")
+
+    @property
+    def module(self) -> str:
+        return self.name.rsplit(".", 2 if self.owner else 1)[0]
+
+
+def modules() -> list[Any]:
+    """The public modules: `ecc` and those that it names."""
+    named = [getattr(ecc, name) for name in ecc.__all__]
+    return [ecc, *(one for one in named if inspect.ismodule(one))]
+
+
+def entries() -> Iterator[Entry]:
+    """Every public callable once."""
+    seen = set()
+    for module in modules():
+        for name in module.__all__:
+            given = getattr(module, name)
+            if inspect.ismodule(given) or not callable(given) or id(given) in seen:
+                continue
+            seen.add(id(given))
+            full = f"{module.__name__}.{name}"
+            if not inspect.isclass(given):
+                yield Entry(full, given, _parameters(given))
+                continue
+            if name not in (*RESULTS, "CongestionHeader") and not inspect.isabstract(given):
+                yield Entry(full, given, _parameters(given))
+            yield from _methods(full, given)
+
+
+def _methods(full: str, owner: type) -> Iterator[Entry]:
+    for name in dir(owner):
+        if (
+            owner is ecc.headers.CongestionHeader
+            or name.startswith("_")
+            or name.endswith("_law")
+            or name in CALLED
+            or issubclass(owner, BaseException)
+        ):
+            continue
+        static = inspect.getattr_static(owner, name)
+        bound = isinstance(static, classmethod | staticmethod)
+        if isinstance(static, staticmethod) and issubclass(owner, ecc.models.Protocol):
+            continue  # laws under other names
+        if not (bound or inspect.isfunction(static)) or inspect.isabstract(owner):
+            continue
+        call = getattr(owner, name)
+        if getattr(call, "__module__", "").startswith("ecc."):
+            parameters = _parameters(call)
+            parameters = parameters if bound else parameters[1:]
+            if parameters:
+                yield Entry(f"{full}.{name}", call, parameters, None if bound else owner)
+
+
+def _parameters(call: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    try:
+        found = inspect.signature(call).parameters.values()
+    except ValueError:
+        return ()
+    return tuple(one for one in found if one.kind not in kinds and not one.name.startswith("_"))
+
+
+@cache
+def instance(owner: type) -> Any:
+    """Something to call the methods of a class on."""
+    made = makers().get(owner.__name__)
+    return (
+        made() if made else owner(**required(Entry(f"{owner.__module__}.{owner.__name__}", owner, _parameters(owner))))
+    )
+
+
+def required(entry: Entry) -> dict[str, Any]:
+    """Good values for the parameters without defaults."""
+    return {one.name: entry.good_value(one.name) for one in entry.parameters if one.default is inspect.Parameter.empty}
+
+
+# ---- bad arguments ----------------------------------------------------------------------------------------
+
+
+class Odd:
+    """An object of no use."""
+
+
+@cache
+def pool() -> list[Any]:
+    """What is put where it does not belong."""
+    loop: list[Any] = []
+    loop.append(loop)
+    numbers = [
+        True, False, 0, -1, 1, 2, 7, 2**31, 2**63, 2**64, 10**400, -(10**400), 10**5000, 0.0, -0.0, 0.5, -0.5, 1.5,
+        5e-324, 1e-300, 1e300, -1e300, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf"), 1j,
+        complex("nan"), Fraction(1, 3), Fraction(10**400), Decimal("NaN"), Decimal("1e400"), np.int64(-(2**63)),
+        np.float32("nan"), np.float64("inf"), np.datetime64("NaT"), np.bool_(True),
+    ]  # fmt: skip
+    texts = ["", "x", "x" * 100_000, "10 ms", "-1 s", "nan s", "inf", "1e400 s", "10 parsecs", "10 Mb/s", "\0",
+             "\ud800", "alpha", "discrete", b"", b"\xff" * 10]  # fmt: skip
+    arrays = [
+        np.zeros(0), np.zeros((0, 3)), np.zeros((2, 2, 2)), np.array(float("nan")), np.full(400, np.nan),
+        np.array([1.0, np.inf]), np.array(["a"]), np.array([None, 1]), np.arange(3), np.ones((3, 2)), -np.ones(2),
+        np.array([1e308, -1e308]), np.array([10**400], dtype=object), np.zeros(2, dtype=[("a", "f8")]),
+    ]  # fmt: skip
+    others = [None, Ellipsis, object(), Odd(), Odd, int, len, lambda: None, lambda *a: None, lambda *a: float("nan"),
+              [], {}, (), set(), [None], [[]], [[1], [2, 3]], [-1], [0], [0, 0], [1, 2], (1, 2), (2, 1), [float("nan")],
+              [10**400], ["a"], {"a": 1}, {"alpha": None}, {None: None}, {"alpha": []}, {"x": [1.0]}, loop, range(3),
+              (i for i in ()), Path("nowhere"), Path("."), Path("/dev/null"), Path("/"), sys]  # fmt: skip
+    ours = [good()[name] for name in ("network", "protocol", "scenario", "system", "flow", "run", "vectors")]
+    return [*numbers, *texts, *arrays, *others, *ours]
+
+
+def anything() -> st.SearchStrategy[Any]:
+    """Mostly from the pool; else numbers, texts, and lists and tables of what is in the pool."""
+    one = st.sampled_from(range(len(pool()))).map(lambda k: pool()[k])
+    drawn = st.one_of(st.integers(), st.floats(), st.text(max_size=20))
+    nested = st.lists(st.one_of(one, drawn), max_size=3)
+    tables = st.dictionaries(st.text(max_size=5), one, max_size=2)
+    return st.one_of(one, one, one, drawn, nested, nested.map(tuple), tables)
+
+
+# ---- what becomes of a call -------------------------------------------------------------------------------
+
+
+class Interrupted(BaseException):
+    """The time for a call is over."""
+
+
+@dataclass
+class Tally:
+    """How many calls ended how, and the bad ones."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    bad: dict[str, str] = field(default_factory=dict)
+    unnamed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        self.counts += other.counts
+        self.bad |= other.bad
+        self.unnamed |= other.unnamed
+
+
+def shown(value: Any) -> str:
+    """A short form of a value, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception as error:  # an integer of too many digits, for one
+        text = f"<{type(value).__name__}: {error}>"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def ours(error: BaseException) -> bool:
+    """Whether an exception was raised by a `raise` in the package."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    line = linecache.getline(frame.filename, frame.lineno or 0)
+    return frame.filename.startswith(ROOT) and "raise" in line
+
+
+def judge(call: Callable[[], Any], seconds: float) -> tuple[str, str]:
+    """Make a call and say how it ended: "result", "refused", "long" or "bad", with the message."""
+
+    def ring(number: int, frame: Any) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            call()
+        return "result", ""
+    except Interrupted:
+        return "long", ""
+    except (ValueError, TypeError, ecc.EccError) as error:
+        message = str(error)
+        if not message or "\n" in message:
+            return "bad", f"{type(error).__name__} whose message has not one line: {message[:200]!r}"
+        if not ours(error):
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            return "bad", f"{type(error).__name__} from {frame.filename}:{frame.lineno}: {message[:200]}"
+        return "refused", message
+    except OSError as error:
+        return ("refused", str(error)) if error.filename is not None else ("bad", f"OSError of no file: {error}")
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = next((f for f in reversed(frames) if f.filename.startswith(ROOT)), frames[-1])
+        return "bad", f"{type(error).__name__} at {place.filename}:{place.lineno}: {str(error)[:200]}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def attempt(entry: Entry, changes: dict[str, Any], seconds: float, tally: Tally) -> None:
+    """Call with some arguments replaced, and count."""
+    arguments = required(entry) | changes
+
+    def call() -> Any:
+        on = () if entry.owner is None else (instance(entry.owner),)
+        plain = [arguments.pop(p.name) for p in entry.parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+        return entry.call(*on, *plain, **arguments)
+
+    verdict, message = judge(call, seconds)
+    tally.counts[verdict] += 1
+    said = f"{entry.name}({', '.join(f'{k}={shown(v)}' for k, v in changes.items())})"
+    if verdict == "bad":
+        tally.bad[said] = message
+    elif verdict == "refused" and len(changes) == 1 and next(iter(changes)) not in message:
+        tally.unnamed[said] = message
+
+
+def trial(entry: Entry, examples: int, seconds: float) -> Tally:
+    """Call one callable so many times, always the same times."""
+    tally = Tally()
+    parameters = [one.name for one in entry.parameters]
+    for one in parameters:  # None everywhere, whatever Hypothesis draws
+        attempt(entry, {one: None}, seconds, tally)
+
+    @seed(crc32(entry.name.encode()))
+    @settings(
+        max_examples=examples * max(1, len(parameters)),
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def draw(data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(parameters), min_size=1, max_size=3, unique=True))
+        chosen = chosen[:1] if data.draw(st.booleans()) else chosen
+        attempt(entry, {name: data.draw(anything()) for name in chosen}, seconds, tally)
+
+    if parameters:
+        draw()
+    return tally
+
+
+def isolated(entry: Entry, examples: int, seconds: float, limit: float) -> Tally:
+    """The same in a process of its own, so that a crash or a hang is counted too."""
+    import pickle
+
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        code = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+            tally = trial(entry, examples, seconds)
+            with os.fdopen(writer, "wb") as out:
+                pickle.dump(tally, out)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(writer)
+    done = b""
+    import select
+
+    until = time.monotonic() + limit
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(0.0, until - time.monotonic()))
+        chunk = os.read(reader, 1 << 20) if ready else None
+        if not chunk:
+            break
+        done += chunk
+    os.close(reader)
+    if chunk is None:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if status or chunk is None:
+        how = "hang" if chunk is None else f"crash, status {status}"
+        return Tally(Counter({"bad": 1}), {entry.name: how})
+    tally = pickle.loads(done)
+    assert isinstance(tally, Tally)
+    return tally
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=12, help="calls for each parameter")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for a call")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for a callable")
+    parser.add_argument("names", nargs="*", help="parts of names; all if none")
+    chosen = parser.parse_args()
+    total = Tally()
+    callables = 0
+    os.chdir(tempfile.mkdtemp())
+    good()
+    for entry in entries():
+        if chosen.names and not any(part in entry.name for part in chosen.names):
+            continue
+        begun = time.monotonic()
+        tally = isolated(entry, chosen.examples, chosen.seconds, chosen.limit)
+        total.add(tally)
+        callables += 1
+        counts = ", ".join(f"{n} {kind}" for kind, n in sorted(tally.counts.items()))
+        print(f"{entry.name}: {counts} ({time.monotonic() - begun:.1f} s)", flush=True)
+        for said, why in tally.bad.items():
+            print(f"    BAD {said}\n        {why}", flush=True)
+    print(f"\n{sum(total.counts.values())} calls of {callables} callables: {dict(total.counts)}")
+    print(f"{len(total.unnamed)} refusals do not name the only argument that was changed:")
+    for said, why in total.unnamed.items():
+        print(f"    {said}: {why}")
+    return 1 if total.bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

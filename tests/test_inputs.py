@@ -1,0 +1,129 @@
+"""Bad and extreme inputs: every public callable refuses them in one line of its own, or takes them."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.arguments import check_arguments, shown
+
+sys.path.insert(0, str(Path(__file__).parent))
+import inputs  # noqa: E402
+
+ENTRIES = {entry.name: entry for entry in inputs.entries()}
+HEAVY = ("Run.", "Engine.", "Comparison.", "Hopf.")  # whose methods need a run or a search first
+
+
+def explained(tally):
+    return "\n".join(f"{said}: {why}" for said, why in tally.bad.items())
+
+
+def test_the_walk_finds_what_is_public():
+    assert len(ENTRIES) > 150
+    for name in ("ecc.linearize", "ecc.packet.Run.advance", "ecc.Network.dumbbell", "ecc.DelaySystem.margins"):
+        assert (name in ENTRIES) == (name != "ecc.DelaySystem.margins")  # that takes nothing
+
+
+def test_none_and_a_number_that_is_too_large_are_refused_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tally = inputs.Tally()
+    for entry in ENTRIES.values():
+        if any(part in entry.name for part in HEAVY):
+            continue
+        for one in entry.parameters:
+            for value in (None, 10**400):
+                if value is None and one.default is None:
+                    continue
+                inputs.attempt(entry, {one.name: value}, 5.0, tally)
+    assert not tally.bad, explained(tally)
+    assert not tally.counts["long"]
+    assert tally.counts["refused"] > 600
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@pytest.mark.parametrize("module", [one.__name__ for one in inputs.modules()])
+def test_bad_and_extreme_inputs(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inputs.good()
+    tally = inputs.Tally()
+    for entry in ENTRIES.values():
+        if entry.module == module or (module != "ecc" and entry.module.startswith(module)):
+            tally.add(inputs.isolated(entry, 2, 1.0, 120.0))
+    assert not tally.bad, explained(tally)
+    assert tally.counts.total() > 20 or module in ("ecc.allocation", "ecc.models")
+
+
+# ---- the checker ------------------------------------------------------------------------------------------
+
+
+@check_arguments
+def sample(n: int, x: float = 0.0, limit: float = float("inf"), name: str | None = None, *, flag: bool = False):
+    return n, x, limit, name, flag
+
+
+def test_what_annotations_allow_is_passed_on():
+    assert sample(np.int64(3), np.float32(0.5), float("inf"), name="a", flag=np.bool_(True)) == (
+        3,
+        0.5,
+        np.inf,
+        "a",
+        True,
+    )
+    assert sample.__name__ == "sample" and sample.__wrapped__ is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "kind", "message"),
+    [
+        ((None,), {}, TypeError, "^n must be a whole number of 64 bits, got None$"),
+        ((1.0,), {}, TypeError, "^n must be a whole number of 64 bits, got 1.0$"),
+        ((True,), {}, TypeError, "^n must be a whole number of 64 bits, got True$"),
+        ((2**64,), {}, ValueError, "^n must be a whole number of 64 bits, got 18446744073709551616$"),
+        ((1, float("nan")), {}, ValueError, "^x must be a finite number, got nan$"),
+        ((1, float("inf")), {}, ValueError, "^x must be a finite number, got inf$"),
+        ((1, 10**400), {}, ValueError, r"^x must be a finite number, got 1000\d+\.\.\.0+$"),
+        ((1, 10**5000), {}, ValueError, "^x must be a finite number, got <int>$"),
+        ((1, "1"), {}, TypeError, "^x must be a finite number, got '1'$"),
+        ((1, 0.0, float("nan")), {}, ValueError, "^limit must be a number, got nan$"),
+        ((1,), {"name": 3}, TypeError, "^name must be a string or None, got 3$"),
+        ((1,), {"flag": 1}, TypeError, "^flag must be True or False, got 1$"),
+        ((1,), {"other": 1}, TypeError, "^sample must have arguments among n, x, limit, name, flag, got 'other'$"),
+    ],
+)
+def test_what_they_do_not_allow_is_refused_in_one_line(arguments, named, kind, message):
+    with pytest.raises(kind, match=message):
+        sample(*arguments, **named)
+
+
+def test_values_are_shown_in_one_line_of_moderate_length():
+    for value in (np.full(400, np.nan), "x" * 10**5, 10**400, 10**5000, {"a": "b\n" * 50}, inputs.Odd()):
+        assert len(shown(value)) <= 80 and "\n" not in shown(value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ecc.linearize(ecc.models.RCP(), None), "^network must be a Network, got None$"),
+        (lambda: ecc.linearize("RCP", inputs.good()["network"]), "^protocol must be a Protocol, got 'RCP'$"),
+        (lambda: ecc.linear.certify(None), "^system must be a LinearSystem, got None$"),
+        (lambda: ecc.packet.simulate(None), "^scenario must be a Scenario, got None$"),
+        (lambda: ecc.models.RCP().equilibrium(None), "^network must be a Network, got None$"),
+        (lambda: ecc.stability.judge([0.0, 1.0], [0.0, float("nan")], 1.0), "^deviation must be an array of finite"),
+        (lambda: ecc.DelaySystem(None, [1.0]), "^matrices of a DelaySystem must be a sequence, got None$"),
+        (lambda: ecc.stability.critical_gain(ecc.models.RCP(), inputs.good()["network"], "alpha", maximum=np.nan),
+         "^maximum must be a number, got nan$"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_files_are_named(tmp_path):
+    for bad in (os.fspath(tmp_path), os.fspath(tmp_path / "none")):
+        with pytest.raises(OSError, match="none|is a directory|Is a directory"):
+            ecc.Scenario.from_toml(Path(bad))
