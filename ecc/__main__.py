@@ -21,9 +21,10 @@ def main() -> int:
     from ecc.cli import main as run
 
     code = run()
-    exec(
-        ""
-    )  # Ctrl-C in an import that executed a text is forgotten: else Python would end by the signal, not with the code
+    for number in (signal.SIGINT, signal.SIGTERM):  # all is said and done
+        signal.signal(number, signal.SIG_IGN)
+    # An interruption in a text that an import executed is remembered, and Python would end by the signal: forgotten.
+    exec("")
     return code
 
 
