@@ -251,7 +251,9 @@ def test_simulate_keeps_the_run_in_three_formats(scenario, tmp_path):
     assert (data.sizes["time"], len(table)) == (40, 40)
     assert data.attrs["engine"] == "packet"
     assert table["rate 1"].to_numpy() == pytest.approx(data["rate"][:, 1].to_numpy())
-    assert "plotly.js v" in (tmp_path / "run.html").read_text()
+    page = (tmp_path / "run.html").read_text()
+    assert "plotly.js v" in page
+    assert '"modebar":{"remove":["sendChartToCloud"' in page  # the button that uploads what is drawn
 
 
 def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):

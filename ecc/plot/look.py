@@ -43,6 +43,7 @@ _TEMPLATE = go.layout.Template(
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"},
         "hoverlabel": {"bgcolor": "white", "font": {"color": INK, "size": 12}},
         "margin": {"l": 64, "r": 16, "t": 28, "b": 52},
+        "modebar": {"remove": ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"]},  # nothing leaves the page
     }
 )
 

@@ -146,6 +146,11 @@ def test_figures_have_numbers_and_captions_and_no_title_of_their_own(page):
         write_report(Report([finding(pictures=[Picture("A", " ", {"data": [], "layout": {}})])]), "unused")
 
 
+def test_no_figure_of_a_page_offers_to_upload_it(page):
+    for figure in figures(page[0]):
+        assert "sendChartToCloud" in figure["layout"]["template"]["layout"]["modebar"]["remove"]
+
+
 def test_json_has_the_findings_and_only_standard_numbers(page):
     data = page[1]
     assert (data["partial"], data["command"]) == (True, "ecc crosscheck 'a<b'")
@@ -245,6 +250,8 @@ addEventListener("load", async () => {
     drawn: Array.from(document.querySelectorAll(".plot")).filter(plot => plot.querySelector(".scatterlayer path")).length,
     broken: links.filter(link => !document.getElementById(link.getAttribute("href").slice(1))).length, links: links.length,
     wide: document.documentElement.scrollWidth - innerWidth,
+    buttons: document.querySelectorAll(".modebar-btn").length,
+    uploads: document.querySelectorAll('.modebar-btn[data-title^="Share"], .modebar-btn[data-title^="Edit"]').length,
   }));
 });
 </script>
@@ -300,3 +307,4 @@ def test_figures_are_drawn_links_work_and_the_console_is_silent(tmp_path, width)
     assert found["broken"] == 0 and found["links"] >= 2 * len(findings)
     assert found["refuted"] == sum(f.verdict is Verdict.REFUTED for f in findings) < found["all"] == len(findings)
     assert found["wide"] <= 0
+    assert found["buttons"] > 0 and found["uploads"] == 0

@@ -8,13 +8,16 @@ import json
 import numpy as np
 import pytest
 
+from ecc import plot
 from ecc.linear import SampledSystem
 from ecc.plot import (
     bode_figure,
     boundary_figure,
+    comparison_figure,
     envelope_figure,
     nyquist_figure,
     root_figure,
+    slider_figure,
     stability_map_figure,
     trajectory_figure,
 )
@@ -61,6 +64,29 @@ def test_unit_fits_the_largest_value(values, units, unit):
 def test_colors_are_distinct_for_few_and_many():
     assert colors(3) == list(PALETTE[:3])
     assert len(set(colors(40))) == 40
+
+
+LOOP = {"loop": ([0.5, 1.0, 2.0], [-2j, -1.0 - 1j, -0.5 + 0j])}
+FIGURES = {
+    "bode_figure": lambda: bode_figure(LOOP),
+    "boundary_figure": lambda: boundary_figure([0.1, 1.0], {"a": [1.0, 2.0]}),
+    "comparison_figure": lambda: comparison_figure(
+        [1.0, 2.0], [[1.0], [1.0]], [[2.0], [1.0]], [[0.0], [0.0]], [[1.0], [0.0]], [True, False], [False, False]
+    ),
+    "envelope_figure": lambda: envelope_figure({"a": ([0.0, 1.0], [1.0, 0.5])}),
+    "nyquist_figure": lambda: nyquist_figure(LOOP),
+    "root_figure": lambda: root_figure({"a": [-1.0 + 1j]}),
+    "slider_figure": lambda: slider_figure({"1": root_figure({"a": [-1.0]}), "2": root_figure({"a": [-2.0]})}),
+    "stability_map_figure": lambda: stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]),
+    "trajectory_figure": lambda: trajectory_figure([1.0, 2.0], [[1e6], [1e6]]),
+}
+
+
+def test_no_figure_has_a_button_that_uploads_it():
+    assert set(FIGURES) == set(plot.__all__)
+    for name, drawn in FIGURES.items():
+        removed = drawn().layout.template.layout.modebar.remove
+        assert "sendChartToCloud" in removed, name
 
 
 # ---- trajectories ----------------------------------------------------------------------------------------
