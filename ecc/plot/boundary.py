@@ -10,11 +10,10 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from ecc.arguments import check_arguments, shown
-from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, thinned
+from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, line_mode, marker, thinned
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
@@ -29,43 +28,54 @@ def boundary_figure(
     log_x: bool = True,
     log_y: bool = False,
     title: str = "",
+    errors: Mapping[str, ArrayLike] | None = None,
 ) -> go.Figure:
     """Return stability boundaries as lines, published bounds dashed, measured boundaries as markers.
 
     Parameters
         x : shape (n,), in the unit that `x_title` names.
-        curves : name -> shape (n,), computed boundaries; infinite and NaN values leave gaps.
+        curves : name -> shape (n,), computed boundaries; infinite and NaN values leave gaps, few values get markers.
         published : name -> shape (n,) or one number, bounds of the papers.
         points : name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
         x_title, y_title : str, with units.
         log_x, log_y : bool, logarithmic axes.
         title : str.
+        errors : name of a curve -> shape (n,), half-widths of intervals, drawn as bars.
     Returns
         plotly Figure.
+    Raises
+        ValueError: errors whose name is not among the curves.
     """
     at = np.asarray(x, dtype=float)
     made = figure(title=title, height=440)
-    published, points = published or {}, points or {}
+    published, points, errors = published or {}, points or {}, errors or {}
+    for name in errors:
+        if name not in curves and name not in published:
+            raise ValueError(f"errors must have the names of curves ({', '.join(curves)}), got {name!r}")
+    drawn: list[np.ndarray] = [np.zeros(0)]
     palette = colors(len(curves) + len(published) + len(points))
     lines = [(name, y, "solid") for name, y in curves.items()] + [(name, y, "dash") for name, y in published.items()]
     for (name, y, dash), color in zip(lines, palette, strict=False):
         values = np.broadcast_to(np.asarray(y, dtype=float), at.shape)
         values = np.where(np.isfinite(values), values, np.nan)
+        drawn.append(values)
         made.add_scatter(
-            **dict(zip("xy", thinned(at, values, buckets_for(len(lines))), strict=True)),
-            name=name, mode="lines", line={"color": color, "width": 2, "dash": dash},
+            **dict(zip("xy", thinned(at, values, len(at) if name in errors else buckets_for(len(lines))), strict=True)),
+            name=name, mode=line_mode(values), line={"color": color, "width": 2, "dash": dash},
+            error_y=_bars(errors.get(name)),
             hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
         )  # fmt: skip
     markers = zip(points.items(), palette[len(lines) :], strict=True)
     for k, ((name, (px, py, error)), color) in enumerate(markers):
         made.add_scatter(
             x=np.asarray(px, dtype=float), y=np.asarray(py, dtype=float), error_y=_bars(error), name=name,
-            mode="markers", marker={"color": color, "size": 9, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
-                                    "line": {"color": "white", "width": 1}},
+            mode="markers", marker=marker(color, k, hollow=True),
             hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
         )  # fmt: skip
-    made.update_xaxes(**axis(x_title, log_x))
-    made.update_yaxes(**axis(y_title, log_y))
+        at = np.append(at, np.asarray(px, dtype=float))
+        drawn.append(np.atleast_1d(np.asarray(py, dtype=float)))
+    made.update_xaxes(**axis(x_title, log_x, at))
+    made.update_yaxes(**axis(y_title, log_y, np.concatenate(drawn)))
     return made
 
 
@@ -113,7 +123,7 @@ def envelope_figure(
         raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
         made.add_scatter(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
-            mode="lines", line={"color": raw, "width": 1.4}, showlegend=name not in fits,
+            mode=line_mode(size), line={"color": raw, "width": 1.4}, showlegend=name not in fits,
             hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
         if name in fits:
@@ -187,6 +197,6 @@ def stability_map_figure(
         contours={"start": threshold, "end": threshold, "size": 1.0, "coloring": "none"},
         line={"color": INK, "width": 2, "smoothing": 0},
     )  # fmt: skip
-    made.update_xaxes(**axis(x_title, log_x), showgrid=False)
-    made.update_yaxes(**axis(y_title, log_y), showgrid=False)
+    made.update_xaxes(**axis(x_title, log_x, xs), showgrid=False)
+    made.update_yaxes(**axis(y_title, log_y, ys), showgrid=False)
     return made

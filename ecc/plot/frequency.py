@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from ecc.arguments import check_arguments
-from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, thinned
+from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, marker, thinned
 
 __all__ = ["bode_figure", "nyquist_figure", "root_figure"]
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 Marks = Mapping[str, tuple[float, complex]]
 
 
@@ -65,47 +64,82 @@ def nyquist_figure(
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     made = figure(title=title, height=480)
-    turn = np.linspace(0.0, 2.0 * np.pi, 181)
-    made.add_scatter(
-        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name="unit circle", hoverinfo="skip",
-        line={"color": GREY, "width": 1, "dash": "dash"},
-    )  # fmt: skip
-    for (name, (frequency, gain)), color in zip(pairs.items(), colors(len(pairs)), strict=True):
-        w, value = _shown(name, frequency, gain, window)
-        if not w.size:
-            continue
-        line = {"color": color, "width": 2}
-        made.add_scatter(
-            x=lean(value.real), y=lean(value.imag), customdata=lean(w), mode="lines", name=name, legendgroup=name,
-            line=line,
-            hovertemplate=f"{name}<br>ω = %{{customdata:.4g}} {frequency_unit}<br>"
-            "L = %{x:.4f} %{y:+.4f} j<extra></extra>",
-        )  # fmt: skip
-        made.add_scatter(
-            x=lean(value.real), y=lean(-value.imag), mode="lines", legendgroup=name, showlegend=False,
-            hoverinfo="skip", line={"color": color, "width": 1, "dash": "dot"},
-        )  # fmt: skip
-        made.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
-                         marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous",
-                                 "opacity": 1})  # fmt: skip
-    for k, (name, (at, point)) in enumerate((marks or {}).items()):
-        made.add_scatter(
-            x=[point.real], y=[point.imag], name=name, mode="markers",
-            marker={"color": "white", "size": 10, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
-                    "line": {"width": 2, "color": INK}},
-            hovertemplate=f"{name}<br>ω = {at:.6g} {frequency_unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
-        )  # fmt: skip
     critical = "critical point −1"
     if encirclements is not None:
         critical += f", encircled {_times(encirclements)}"
-    made.add_scatter(
-        x=[-1], y=[0], mode="markers", name=critical, hovertemplate=f"{critical}<extra></extra>",
-        marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}},
-    )  # fmt: skip
+    shown = {name: _shown(name, *pair, 0.0, window) for name, pair in pairs.items()}
+    _draw_plane(made, shown, frequency_unit, marks or {}, critical)
     axis_line = {"zeroline": True, "zerolinecolor": "#bbbbbb", "zerolinewidth": 1}
     made.update_xaxes(title_text="Re L", range=[-window, 0.6 * window], constrain="domain", **axis_line)
     made.update_yaxes(title_text="Im L", range=[-0.8 * window, 0.8 * window], scaleanchor="x", **axis_line)
+    passing = [float(np.nanmin(np.abs(value + 1.0))) for _, value in shown.values() if np.isfinite(value).any()]
+    close = [distance for distance in passing if distance < window / 10.0]
+    if close:
+        _enlarge(made, pairs, frequency_unit, marks or {}, critical, max(3.0 * max(close), window / 50.0))
     return made
+
+
+def _draw_plane(
+    made: go.Figure,
+    shown: Mapping[str, tuple[NDArray[np.float64], NDArray[np.complex128]]],
+    unit: str,
+    marks: Marks,
+    critical: str,
+    inset: bool = False,
+) -> None:
+    """The unit circle, the curves, the marks and -1, in the main axes or in those of the inset, which has no legend."""
+    axes = {"xaxis": "x2", "yaxis": "y2"} if inset else {}
+    where = " (enlarged)" if inset else ""
+    turn = np.linspace(0.0, 2.0 * np.pi, 3601 if inset else 181)
+    made.add_scatter(
+        x=lean(np.cos(turn)), y=lean(np.sin(turn)), mode="lines", name=f"unit circle{where}", hoverinfo="skip",
+        line={"color": GREY, "width": 1, "dash": "dash"}, showlegend=not inset, **axes,
+    )  # fmt: skip
+    for (name, (w, value)), color in zip(shown.items(), colors(len(shown)), strict=True):
+        if not w.size:
+            continue
+        made.add_scatter(
+            x=lean(value.real), y=lean(value.imag), customdata=lean(w), mode="lines", name=name + where,
+            legendgroup=name, line={"color": color, "width": 2}, showlegend=not inset, **axes,
+            hovertemplate=f"{name}<br>ω = %{{customdata:.4g}} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
+        )  # fmt: skip
+        made.add_scatter(
+            x=lean(value.real), y=lean(-value.imag), mode="lines", legendgroup=name, showlegend=False,
+            hoverinfo="skip", line={"color": color, "width": 1, "dash": "dot"}, **axes,
+        )  # fmt: skip
+        if not inset:
+            made.add_scatter(**_arrow(value), mode="markers", legendgroup=name, showlegend=False, hoverinfo="skip",
+                             marker={"color": color, "symbol": "arrow", "size": [0, 11], "angleref": "previous",
+                                     "opacity": 1})  # fmt: skip
+    for k, (name, (at, point)) in enumerate(marks.items()):
+        made.add_scatter(
+            x=[point.real], y=[point.imag], name=name + where, mode="markers", showlegend=not inset, **axes,
+            marker=marker(INK, k, hollow=True),
+            hovertemplate=f"{name}<br>ω = {at:.6g} {unit}<br>L = %{{x:.4f}} %{{y:+.4f}} j<extra></extra>",
+        )  # fmt: skip
+    made.add_scatter(
+        x=[-1], y=[0], mode="markers", name=critical + where, hovertemplate=f"{critical}<extra></extra>",
+        marker={"symbol": "x-thin", "size": 11, "line": {"width": 2.5, "color": INK}}, showlegend=not inset, **axes,
+    )  # fmt: skip
+
+
+def _enlarge(
+    made: go.Figure,
+    pairs: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    unit: str,
+    marks: Marks,
+    critical: str,
+    reach: float,
+) -> None:
+    """Draw the surroundings of -1 once more in the upper right corner: there it is decided, too small to be seen."""
+    shown = {name: _shown(name, *pair, -1.0, reach) for name, pair in pairs.items()}
+    near = {name: mark for name, mark in marks.items() if abs(mark[1] + 1.0) < reach}
+    _draw_plane(made, shown, unit, near, critical, inset=True)
+    frame = {"mirror": True, "nticks": 5, "tickfont": {"size": 11}, "constrain": "domain"}
+    made.update_layout(
+        xaxis2={**frame, "domain": [0.7, 1.0], "anchor": "y2", "range": [-1.0 - reach, -1.0 + reach]},
+        yaxis2={**frame, "domain": [0.5, 1.0], "anchor": "x2", "range": [-reach, reach], "scaleanchor": "x2"},
+    )  # fmt: skip
 
 
 def _times(number: int) -> str:
@@ -115,16 +149,16 @@ def _times(number: int) -> str:
 
 
 def _shown(
-    name: str, frequency: ArrayLike, gain: ArrayLike, window: float
+    name: str, frequency: ArrayLike, gain: ArrayLike, center: float, reach: float
 ) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
-    """The points to draw: NaN where the curve leaves the surroundings of the window, no steps below a pixel."""
+    """The points to draw: NaN where the curve leaves the surroundings of the center, no steps below a pixel."""
     w, value = _curve(name, frequency, gain)
-    near = (np.abs(value.real) < 2.0 * window) & (np.abs(value.imag) < 2.0 * window)
+    near = (np.abs(value.real - center) < 2.0 * reach) & (np.abs(value.imag) < 2.0 * reach)
     value = np.where(near, value, complex(np.nan, np.nan))
     keep: list[int] = []
     last = complex(np.nan, np.nan)
     for k, point in enumerate(value.tolist()):
-        if not abs(point - last) < window / 800.0:  # NaN, too, is kept once it follows a point
+        if not abs(point - last) < reach / 800.0:  # NaN, too, is kept once it follows a point
             if point == point or last == last:
                 keep.append(k)
             last = point
@@ -207,11 +241,10 @@ def bode_figure(
             )  # fmt: skip
     for k, (name, (at, point)) in enumerate((marks or {}).items()):
         degrees = _nearest_phase(at, point, phases)
-        marker = {"color": "white", "size": 10, "symbol": _SYMBOLS[k % len(_SYMBOLS)],
-                  "line": {"width": 2, "color": INK}}  # fmt: skip
         for row, level in ((1, abs(point)), (2, degrees)):
             made.add_scatter(
-                x=[at], y=[level], name=name, legendgroup=name, mode="markers", marker=marker, showlegend=row == 1,
+                x=[at], y=[level], name=name, legendgroup=name, mode="markers",
+                marker=marker(INK, k, hollow=True), showlegend=row == 1,
                 hovertemplate=f"{name}<br>ω = {at:.6g} {frequency_unit}<br>%{{y:.4g}}<extra></extra>", row=row, col=1,
             )  # fmt: skip
     dashed = {"color": GREY, "width": 1.2, "dash": "dash"}
@@ -273,12 +306,10 @@ def root_figure(
     letter = "z" if sampled else "s"
     for k, ((name, values, open_), color) in enumerate(zip(sets, colors(len(sets)), strict=True)):
         at = np.atleast_1d(np.asarray(values, dtype=complex))
-        symbol = _SYMBOLS[k % len(_SYMBOLS)]
         extra = "|z| = %{customdata:.8f}<br>" if sampled else ""
         made.add_scatter(
             x=lean(at.real), y=lean(at.imag), customdata=lean(np.abs(at)), name=name, mode="markers",
-            marker={"color": color, "size": 9, "symbol": symbol + ("-open" if open_ else ""),
-                    "line": {"width": 1.6 if open_ else 1, "color": color if open_ else "white"}},
+            marker=marker(color, k, hollow=open_),
             hovertemplate=f"{name}<br>{extra}{letter} = %{{x:.6g}} %{{y:+.6g}} j<extra></extra>",
         )  # fmt: skip
     unit = "" if sampled else " [rad/s]"

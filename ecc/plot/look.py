@@ -13,7 +13,7 @@ from plotly.colors import sample_colorscale
 
 __all__ = [
     "GREY", "INK", "PALETTE", "RATE", "SIZE", "axis", "buckets_for", "colors", "decoded", "faded", "figure", "lean",
-    "thinned", "unit_for",
+    "line_mode", "marker", "thinned", "unit_for",
 ]  # fmt: skip
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -25,6 +25,8 @@ Units = Sequence[tuple[float, str]]
 RATE: Units = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "bit/s"))
 SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
+_FEW = 20  # values of a series: so many and fewer are samples, which the eye can count
 _POINTS = 9_000  # of a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
     "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
@@ -82,14 +84,48 @@ def faded(color: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-def axis(title: str, log: bool = False) -> dict[str, Any]:
+def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any]:
     """Return the settings of an axis, linear or logarithmic with plain numbers at 1, 2, 5.
 
     Parameters
-        title : str, with unit. log : bool.
+        title : str, with unit. log : bool. values : array, drawn along it: a few whole numbers get no ticks between.
     """
     settings: dict[str, Any] = {"title": {"text": title}}
-    return settings | ({"type": "log", "dtick": "D2", "tickformat": "~g"} if log else {})
+    if log:
+        return settings | {"type": "log", "dtick": "D2", "tickformat": "~g"}
+    drawn = np.asarray(values, dtype=float)
+    drawn = drawn[np.isfinite(drawn)]
+    counts = drawn.size > 1 and bool(np.all(drawn == np.round(drawn))) and 0.0 < np.ptp(drawn) <= 12.0
+    return settings | ({"dtick": 1} if counts else {})
+
+
+def line_mode(values: ArrayLike) -> str:
+    """Return the mode of a line: with markers where few values are there, which it joins but does not say.
+
+    A line through one value shows nothing, one through five looks like a curve with corners; a level needs no markers.
+
+    Parameters
+        values : shape (n,); NaN where the line has gaps.
+    """
+    there = np.isfinite(np.asarray(values, dtype=float))
+    drawn = np.asarray(values, dtype=float)[there]
+    if not 0 < drawn.size <= _FEW:
+        return "lines"
+    beside = np.concatenate([[False], there, [False]])
+    alone = bool(np.any(there & ~beside[:-2] & ~beside[2:]))
+    return "lines+markers" if alone or np.ptp(drawn) > 0.0 else "lines"
+
+
+def marker(color: str, index: int, hollow: bool = False) -> dict[str, Any]:
+    """Return a marker that tells one of several series from the others; hollow ones hide nothing that they lie on.
+
+    Parameters
+        color : str. index : int, of the series. hollow : bool.
+    """
+    symbol = _SYMBOLS[index % len(_SYMBOLS)]
+    if hollow:
+        return {"color": color, "size": 9, "symbol": f"{symbol}-open", "line": {"width": 2, "color": color}}
+    return {"color": color, "size": 8, "symbol": symbol}
 
 
 def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:

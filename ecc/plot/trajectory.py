@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
 
 from ecc.arguments import check_arguments
-from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, thinned, unit_for
+from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, line_mode, thinned, unit_for
 
 __all__ = ["comparison_figure", "trajectory_figure"]
 
@@ -56,7 +56,7 @@ def trajectory_figure(
         made.add_scatter(
             **dict(zip("xy", thinned(t, x[:, k] / factor, buckets), strict=True)),
             name=name if few else f"{x.shape[1]} flows", legendgroup=name if few else "flows",
-            showlegend=few or k == 0, mode="lines", line={"color": color, "width": 1.8 if few else 0.8},
+            showlegend=few or k == 0, mode=line_mode(x[:, k]), line={"color": color, "width": 1.8 if few else 0.8},
             meta=[factor, unit], row=1, col=1,
             hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
@@ -75,7 +75,7 @@ def trajectory_figure(
         for k, (name, color) in enumerate(zip(link_names, q_colors, strict=True)):
             made.add_scatter(
                 **dict(zip("xy", thinned(t, q[:, k] / q_factor, buckets_for(2 * q.shape[1])), strict=True)),
-                name=f"queue, {name}", mode="lines", line={"color": color, "width": 1.3},
+                name=f"queue, {name}", mode=line_mode(q[:, k]), line={"color": color, "width": 1.3},
                 showlegend=q.shape[1] <= _NAMED, meta=[q_factor, q_unit], row=2, col=1,
                 hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
             )  # fmt: skip
@@ -124,7 +124,7 @@ def comparison_figure(
             for run, (name, values) in enumerate(zip(names, pair, strict=True)):
                 made.add_scatter(
                     **dict(zip("xy", thinned(t, values[:, k] / factor, buckets_for(4 * count)), strict=True)),
-                    name=f"{what} {k}, {name}" if few else f"{count} {what}s, {name}", mode="lines",
+                    name=f"{what} {k}, {name}" if few else f"{count} {what}s, {name}", mode=line_mode(values[:, k]),
                     showlegend=few or k == 0, legendgroup=None if few else f"{what}s, {name}",
                     line={"color": color, "width": 1.2 if run == 0 else 2.0, "dash": "solid" if run == 0 else "dash"},
                     opacity=0.75 if run == 0 else 1.0, meta=[factor, unit], row=row, col=1,

@@ -21,7 +21,7 @@ from ecc.plot import (
     stability_map_figure,
     trajectory_figure,
 )
-from ecc.plot.look import PALETTE, RATE, SIZE, buckets_for, colors, thinned, unit_for
+from ecc.plot.look import PALETTE, RATE, SIZE, buckets_for, colors, line_mode, thinned, unit_for
 
 
 def named(figure, name):
@@ -87,6 +87,40 @@ def test_no_figure_has_a_button_that_uploads_it():
     for name, drawn in FIGURES.items():
         removed = drawn().layout.template.layout.modebar.remove
         assert "sendChartToCloud" in removed, name
+
+
+def test_few_values_are_marked_and_many_are_a_line():
+    assert line_mode([2.0]) == line_mode([np.nan, 2.0, np.nan]) == line_mode([1.0, 3.0, 2.0]) == "lines+markers"
+    assert line_mode(np.arange(100.0)) == line_mode([3.0, 3.0, 3.0]) == line_mode([np.nan]) == "lines"
+    few, many = np.array([1.0, 2.0, 4.0]), np.linspace(1.0, 4.0, 99)
+    figure = boundary_figure(few, {"few": few}, {"bound": 2.0})
+    assert [trace.mode for trace in figure.data] == ["lines+markers", "lines"]
+    assert boundary_figure(many, {"many": many}).data[0].mode == "lines"
+    runs = envelope_figure({"one window": ([1.0], [0.1]), "many": (many, many)})
+    assert [trace.mode for trace in runs.data] == ["lines+markers", "lines"]
+    run = trajectory_figure([0.1], [[1e6]], [[1e3]])
+    assert [trace.mode for trace in run.data] == ["lines+markers"] * 2
+
+
+def test_no_marker_hides_another():
+    where = ([1.0], [2.0], None)
+    points = boundary_figure([1.0, 2.0], {}, points={"a": where, "b": where}).data
+    assert [trace.marker.symbol for trace in points] == ["circle-open", "square-open"]
+    for trace in (*points, *root_figure({"a": [-1.0], "b": [-1.0]}).data):
+        assert trace.marker.line.color != "white" and trace.marker.color != "white"
+
+
+def test_a_few_whole_numbers_get_no_ticks_between():
+    figure = boundary_figure([1, 2, 4], {"loss": [0.1, 0.25, 0.3]}, x_title="bottlenecks", log_x=False)
+    assert figure.layout.xaxis.dtick == 1 and figure.layout.yaxis.dtick is None
+    assert boundary_figure([0, 500], {"loss": [0.1, 0.2]}, log_x=False).layout.xaxis.dtick is None
+
+
+def test_intervals_of_curves_are_bars():
+    figure = boundary_figure([1.0, 2.0], {"a": [3.0, 4.0], "b": [1.0, 2.0]}, errors={"a": [0.5, 0.25]})
+    assert named(figure, "a").error_y.array.tolist() == [0.5, 0.25] and named(figure, "b").error_y.array is None
+    with pytest.raises(ValueError, match=r"errors must have the names of curves \(a\), got 'c'"):
+        boundary_figure([1.0], {"a": [1.0]}, errors={"c": [1.0]})
 
 
 # ---- trajectories ----------------------------------------------------------------------------------------
@@ -164,6 +198,22 @@ def test_nyquist_marks_margins_and_says_encirclements(number, said):
     assert (list(point.x), list(point.y)) == ([-2 / np.pi], [0.0])
     assert "1.5708 rad/s" in point.hovertemplate
     assert named(figure, f"critical point −1, encircled {said}").x == (-1,)
+
+
+def test_nyquist_enlarges_the_surroundings_of_a_curve_that_passes_close():
+    w = np.logspace(-2, 2, 5000)
+
+    def loop(gain):
+        return {"loop": (w, gain * np.exp(-1j * w) / (1j * w))}
+
+    figure = nyquist_figure(loop(0.98 * np.pi / 2), marks={"margin": (np.pi / 2, -0.98 + 0j)})
+    low, high = figure.layout.xaxis2.range
+    assert low < -1.0 < high and 0.04 < high - low < 0.25 and figure.layout.yaxis2.scaleanchor == "x2"
+    near = named(figure, "loop (enlarged)")
+    inside = np.abs(np.asarray(near.x) + 1.0) < 0.05
+    assert near.xaxis == "x2" and inside.sum() > 5 and not near.showlegend
+    assert named(figure, "margin (enlarged)").x == (-0.98,)
+    assert "xaxis2" not in nyquist_figure(loop(0.5)).layout.to_plotly_json()
 
 
 # ---- Bode and roots --------------------------------------------------------------------------------------
