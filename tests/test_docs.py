@@ -22,6 +22,15 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
         exec(compile(block, page.name, "exec"), scope)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_code_fits_its_column(page):
+    """Wider code has a scroll bar; commands that are indented join a list before them, and stand on one line."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```[^\n{]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 88] == []
+    assert re.findall(r"^ {4,}(?:ecc|python) .*$", text, re.MULTILINE) == []
+
+
 def test_a_protocol_fits_in_sixty_lines():
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
 
