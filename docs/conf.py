@@ -4,9 +4,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element, fromstring, tostring
 
 import plotly
 from docutils.nodes import SkipNode
@@ -25,6 +27,7 @@ html_theme = "furo"
 html_math_renderer = "mathml"  # browsers show it with no script
 html_title = f"ecc {release}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_js_files = [("plotly.min.js", {"priority": 100})]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 myst_enable_extensions = ["dollarmath"]
@@ -145,9 +148,42 @@ def escaped(text: str) -> str:
 # ---- formulas --------------------------------------------------------------------------------------------
 
 
+PRIME, BAR = "\u2032", "|"
+FUNCTIONS = {"sin", "cos", "tan", "exp", "ln", "arg", "mean", "Re", "Im", "E", "var", "atan", "deg"}
+
+
+def named(element: Element) -> bool:
+    """Whether an element is the name of a function, with or without an exponent."""
+    return element.text in FUNCTIONS or (element.tag == "msup" and element[0].text in FUNCTIONS)
+
+
+def tidied(row: Element, bars: Iterator[str]) -> None:
+    """What the converter leaves to browsers: upright names and what follows them, bars in pairs, primes, slashes."""
+    for at, child in reversed(list(enumerate(row))):
+        after = row[at + 1] if at + 1 < len(row) else None
+        if child.tag == "msup" and len(child[1]) and all(sign.text == PRIME for sign in child[1]):
+            child.tag = "mrow"  # primes stand high as they are
+            for sign in child[1]:
+                sign.tag = "mo"
+                sign.attrib.update(form="postfix", lspace="0", rspace="0")
+        elif row.tag == "mrow" and named(child) and after is not None and after.text not in ("(", ")", "[", "/"):
+            row.insert(at + 1, Element("mspace", width="0.167em"))
+    for child in row:
+        if child.text in FUNCTIONS:
+            child.tag = "mi"
+            child.set("mathvariant", "normal")
+        elif child.tag == "mo" and child.text == BAR:
+            child.attrib.update(form=next(bars), stretchy="false")
+        elif child.tag == "mo" and child.text == "/":
+            child.attrib.update(lspace="0.06em", rspace="0.06em")
+        tidied(child, bars)
+
+
 def mathml(display: str) -> Callable[[Any, Any], None]:
     def visit(writer: Any, node: Any) -> None:
-        writer.body.append(convert(node.astext(), display=display))
+        formula = fromstring(convert(node.astext(), xmlns="", display=display))
+        tidied(formula, cycle(("prefix", "postfix")))
+        writer.body.append(tostring(formula, encoding="unicode"))
         raise SkipNode
 
     return visit

@@ -31,6 +31,18 @@ def test_code_fits_its_column(page):
     assert re.findall(r"^ {4,}(?:ecc|python) .*$", text, re.MULTILINE) == []
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_formulas_are_typeset(page):
+    """What the converter does not know it prints as it is written."""
+    converter = pytest.importorskip("latex2mathml.converter")
+    text = re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    formulas = re.findall(r"\$\$(.+?)\$\$|\$(.+?)\$", text, re.DOTALL)
+    for formula in (display or inline for display, inline in formulas):
+        assert not re.search(r">[^<]*[\\{}$_^][^<]*<", converter.convert(formula)), formula
+    rest = re.sub(r"\$\$.+?\$\$|\$.+?\$", "", text, flags=re.DOTALL)
+    assert re.findall(r"\w\^\w|\b(?:sqrt|exp|sin|cos)\(", rest) == []
+
+
 def test_a_protocol_fits_in_sixty_lines():
     assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
 
