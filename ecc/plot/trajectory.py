@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from ecc.arguments import check_arguments
@@ -14,6 +15,7 @@ from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, li
 
 __all__ = ["comparison_figure", "trajectory_figure"]
 
+Level: TypeAlias = tuple[str, float] | tuple[str, float, tuple[float, float]]
 _NAMED = 12  # more flows than this share one entry of the legend
 
 
@@ -26,7 +28,8 @@ def trajectory_figure(
     flows: Sequence[str] | None = None,
     links: Sequence[str] | None = None,
     packet_size: float | None = None,
-    levels: Sequence[tuple[str, float]] = (),
+    levels: Sequence[Level] = (),
+    queue_levels: Sequence[Level] = (),
 ) -> go.Figure:
     """Return the rates of the flows and, below them on the same time axis, the queues of the links.
 
@@ -37,7 +40,9 @@ def trajectory_figure(
         title : str.
         flows, links : names; default "flow 0", "link 0", ...
         packet_size : float, bytes, > 0: draw queues in packets; None: in bytes, kB or MB.
-        levels : (name, rate [bit/s]) of dashed lines to compare with, such as a fair share.
+        levels : (name, rate [bit/s]) of dashed lines to compare with, such as a fair share; (name, rate, (begin, end))
+            for one that is drawn only between two times [s]. Those of one name share an entry of the legend.
+        queue_levels : (name, queue [bytes]), the same for queues.
     Returns
         plotly Figure.
     Raises
@@ -50,7 +55,7 @@ def trajectory_figure(
     made = figure(_panels(q is not None), title=title, height=420 if q is None else 560)
     buckets = buckets_for(x.shape[1])
 
-    factor, unit = unit_for(np.append(x, [level for _, level in levels]), RATE)
+    factor, unit = unit_for(np.append(x, [level[1] for level in levels]), RATE)
     few = x.shape[1] <= _NAMED
     for k, (name, color) in enumerate(zip(flow_names, colors(x.shape[1]), strict=True)):
         made.add_scatter(
@@ -60,16 +65,12 @@ def trajectory_figure(
             meta=[factor, unit], row=1, col=1,
             hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
-    for name, level in levels:
-        made.add_scatter(
-            x=t[[0, -1]] if len(t) else t, y=[level / factor] * min(2, len(t)), name=name, mode="lines",
-            line={"color": GREY, "width": 1.2, "dash": "dash"}, meta=[factor, unit],
-            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=1, col=1,
-        )  # fmt: skip
+    _draw_levels(made, levels, t, factor, unit, row=1)
     made.update_yaxes(title_text=f"sending rate [{unit}]", rangemode="tozero", row=1, col=1)
 
     if q is not None:
-        q_factor, q_unit = unit_for(q, SIZE) if packet_size is None else (packet_size, "packets")
+        highest = np.append(q, [level[1] for level in queue_levels])
+        q_factor, q_unit = unit_for(highest, SIZE) if packet_size is None else (packet_size, "packets")
         q_colors = [INK] if q.shape[1] == 1 else colors(q.shape[1])
         link_names = _names(links, q.shape[1], "link")
         for k, (name, color) in enumerate(zip(link_names, q_colors, strict=True)):
@@ -79,12 +80,27 @@ def trajectory_figure(
                 showlegend=q.shape[1] <= _NAMED, meta=[q_factor, q_unit], row=2, col=1,
                 hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
             )  # fmt: skip
+        _draw_levels(made, queue_levels, t, q_factor, q_unit, row=2)
         made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
     made.update_xaxes(title_text="time [s]", row=1 if q is None else 2, col=1)
     return made
 
 
 @check_arguments(gaps=True)
+def _draw_levels(
+    made: go.Figure, levels: Sequence[Level], time: NDArray[np.float64], factor: float, unit: str, row: int
+) -> None:
+    named: set[str] = set()
+    for name, level, *span in levels:
+        begin, end = span[0] if span else (time[0], time[-1]) if len(time) else (0.0, 0.0)
+        made.add_scatter(
+            x=[begin, end], y=[level / factor] * 2, name=name, legendgroup=name, showlegend=name not in named,
+            mode="lines", line={"color": GREY, "width": 1.2 if not span else 2.5, "dash": "dash"}, meta=[factor, unit],
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=row, col=1,
+        )  # fmt: skip
+        named.add(name)
+
+
 def comparison_figure(
     time: ArrayLike,
     rates: ArrayLike,

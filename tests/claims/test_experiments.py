@@ -18,6 +18,7 @@ from ecc.digests import code_digest, function_digest
 from ecc.models import RCP, JetMax
 from ecc.network import Network
 from ecc.packet.hook_time import nanoseconds
+from ecc.plot.look import decoded
 from ecc.scenario import Scenario
 from ecc.store import Store
 
@@ -323,3 +324,73 @@ def test_a_curve_over_an_argument_is_measured_in_each_run():
 def test_hook_times_of_a_router_with_fewer_hooks():
     taken = nanoseconds(JetMax())
     assert taken["on_arrival"] > 0.0 and taken["on_departure"] == 0.0
+
+
+SERIES = {
+    "time": [3.0, 6.0], "rates": [[4e6, 4e6], [4e6, 4e6]], "queues": [[0.0, 9e3]], "flows": ["x1", "x2"],
+    "links": ["l1"], "packet_size": 1000, "said": "So.",
+}  # fmt: skip
+
+
+def drawn(results, **changes):
+    """The finding on made-up results of packet runs that are drawn."""
+    about = claim(**changes)
+    jobs = experiments.plan(about)
+    rows = []
+    for job in jobs:
+        version, label, _, _, seed = job.role
+        values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
+        rows.append({"values": values, "series": SERIES if job.arguments[0]["series"] else None, "seconds": 0.5})
+    return experiments.judge(about, jobs, rows)
+
+
+def test_runs_that_miss_what_is_expected_come_first_and_say_so():
+    def misses(version, label, seed, measure):
+        return 3.0 if measure == "rate" else holds(version, label, seed, measure)
+
+    found = drawn(misses)
+    assert [picture.title for picture in found.pictures] == ["QI-RCP", "RCP"]
+    assert found.pictures[0].caption.startswith("Not as expected: QI-RCP: sending rate of flow 1, 4 to 6 s is 3 Mb/s")
+    assert [picture.title for picture in drawn(holds).pictures] == ["RCP", "QI-RCP"]
+    assert "Not as expected" not in "".join(picture.caption for picture in drawn(holds).pictures)
+
+
+def test_what_is_reported_is_drawn_into_the_runs():
+    expected = [*ENTRY["expect"], {"measure": "peak_queue", "run": "QI-RCP", "unit": "packets", "reported": 5.5}]
+    figure = {picture.title: picture.figure["data"] for picture in drawn(holds, expect=expected).pictures}["QI-RCP"]
+    rate, queue = ([t for t in figure if t["name"] == name][0] for name in ("x2, reported", "l1, reported"))
+    assert (rate["x"], rate["y"]) == ([4.0, 6.0], [4.75, 4.75])
+    assert (queue["x"], queue["y"]) == ([3.0, 6.0], [5.5, 5.5])
+
+
+def test_intervals_of_a_curve_are_bars_not_a_share_of_a_mean_that_may_be_zero():
+    def of_nothing(version, label, seed, measure):
+        return holds(version, label, seed, measure) if measure == "rate" else seed - 1.5
+
+    found = drawn(of_nothing, sweep={"delay": [0.01, 0.02]}, figures=False, expect=[{**ENTRY["expect"][0], "at": 0.01}],
+                  curve=[{"measure": "peak_queue", "unit": "packets"}])  # fmt: skip
+    assert found.pictures[0].caption == "Packet runs, mean over seeds; bars are its 95 % intervals."
+    bars = found.pictures[0].figure["data"][0]["error_y"]
+    assert decoded(bars["array"]) == pytest.approx([6.3531, 6.3531], rel=1e-4)
+
+
+def test_a_value_that_is_met_by_chance_says_so():
+    def scattered(version, label, seed, measure):
+        return 4.7 + 4.0 * (seed - 1.5) if measure == "rate" else holds(version, label, seed, measure)
+
+    assert "met on average only" in judged(scattered).measures[0].note
+    assert "met on average only" not in judged(holds).measures[0].note
+
+
+def test_a_quick_run_leaves_out_variations_that_take_longer():
+    longer = {"name": "more traffic", "options": {"duration": 60.0}}
+    wider = {"name": "wider", "options": {"rtts": [0.08, 0.08]}}
+    for quick, versions in ((False, {"", "more traffic", "wider"}), (True, {"", "wider"})):
+        assert {job.role[0] for job in experiments.plan(claim(vary=[longer, wider]), quick)} == versions
+    names = [measure.name for measure in judged(holds, quick=True, vary=[longer, wider]).measures]
+    assert "with wider" in names and "with more traffic" not in names
+
+
+def test_the_claim_on_the_queues_of_edn_shows_their_distributions():
+    quantiles = {c["measure"] for c in claims()["ed-f3"].experiment["curve"] if c["argument"] == "quantile"}
+    assert quantiles == {"queue_found"}
