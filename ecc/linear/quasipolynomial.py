@@ -20,13 +20,13 @@ finds is proven by Rouche's theorem on a disk around it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
-from math import isfinite, log2, pi
+from functools import cached_property, reduce
+from math import inf, isfinite, log2, pi
 from typing import Any
 
 import numpy as np
 
-from ecc.linear.characteristic import Characteristic, fraction
+from ecc.linear.characteristic import Characteristic, Complex, fraction
 from ecc.linear.rootfinding import newton
 
 __all__ = ["BITS", "QuasiPolynomial"]
@@ -275,6 +275,48 @@ class QuasiPolynomial:
             if not again:
                 break
         return None, self.beyond(line, hard, bits), bits
+
+    def roots_near(self, center: complex, radius: float) -> Complex | None:
+        """Roots in a disk to rounding, however close to each other, and multiple ones, as often as they are.
+
+        Roots that all p_m share are exact; the others are zeros of Taylor's polynomial, polished by Newton's method on
+        what is left of F. None if these are not told apart. Of pairs the upper half: a disk that meets the real axis is
+        moved onto it, and grows by as much. Whether any is missing a count must show.
+        """
+        from flint import acb, arb, ctx, fmpq_poly
+
+        if self.ch.sampled and abs(center.imag) > pi - radius:
+            return None
+        if abs(center.imag) < radius:
+            center, radius = complex(center.real), radius + abs(center.imag)
+        on_axis = center.imag == 0.0
+        common: Any = reduce(lambda a, b: a.gcd(b), self.terms.values(), fmpq_poly())
+        rest = QuasiPolynomial({theta: p // common for theta, p in self.terms.items()}, self.ch)
+        exact = [s for root, many in common.numer().complex_roots() for s in [complex(root)] * many]
+        shared = [s for s in exact if abs(s - center) < radius and not (on_axis and s.imag < 0.0)]
+        before = ctx.prec
+        try:
+            for ctx.prec in BITS[1:]:
+                zeros = _zeros([c.mid() for c in rest._taylor(acb(center), arb(radius), inf, 2)[0]])
+                if zeros is not None:
+                    break
+            else:
+                return None
+            own = []
+            for zero in zeros:
+                if not abs(zero) < radius or (on_axis and zero.imag < 0):
+                    continue
+                root = acb(center) + zero.mid()
+                for _ in range(3):
+                    value, slope = rest._taylor(root, arb(0), inf, 2)[0][:2]
+                    root = (root - value / slope).mid()
+                if not root.is_finite():
+                    return None
+                real = on_axis and not zero.imag > 0  # isolated, of real coefficients
+                own.append(complex(float(root.real), 0.0 if real else float(root.imag)))
+        finally:
+            ctx.prec = before
+        return np.array(shared + own, complex)
 
     def beyond(self, line: float, near: Iterable[float], bits: int) -> int:
         """1 or 2 if a real root, or a pair, right of the line is proven, from starts near frequencies on it; else 0."""

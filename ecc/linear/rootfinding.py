@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import exp, isfinite, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,16 @@ from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Characteristic, Complex, fraction, inverse, longest_sum
 from ecc.linear.counting import Count, count_right
 
+if TYPE_CHECKING:
+    from ecc.linear.quasipolynomial import QuasiPolynomial
+
 __all__ = ["newton", "newton_steps", "rightmost", "starts"]
 
 NDArrayInt = NDArray[np.int64]
 
 _ROUNDS = 60
 _CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it is drawn
+_NEAR = 1e-3  # of |s| + ch.unit: roots that lie as close may hide each other in floating point
 
 
 _SHORT = 120
@@ -149,6 +154,39 @@ class _Found:
         self.merged = True
         return True
 
+    def resolve(self, sigma: float) -> QuasiPolynomial | None:
+        """Take the roots near the line and right of it apart in balls; the exact determinant, None if that fails.
+
+        Of m roots at distances r floating point shows eps/r^(m - 1), and a line beside them looks singular.
+        """
+        from ecc.linear.quasipolynomial import QuasiPolynomial
+
+        ch = self.ch
+        exact = QuasiPolynomial.of(ch)
+        if exact is None:
+            return None
+        taken = self.roots.real > sigma - _NEAR * ch.unit
+        centers = _distinct(ch, self.roots[taken], _NEAR)
+        radii = 4.0 * _NEAR * (np.abs(centers) + ch.unit)
+        outside = np.all(np.abs(self.roots[:, None] - centers) > radii, axis=1)
+        out, weights = [self.roots[outside]], [self.weights[outside]]
+        for i, (center, radius) in enumerate(zip(centers.tolist(), radii.tolist(), strict=True)):
+            apart = exact.roots_near(center, radius)
+            if apart is None:
+                return None
+            nearest = np.abs(apart[:, None] - centers).argmin(axis=1) == i  # disks may overlap
+            out.append(apart[nearest])
+            weights.append(_weights(ch, apart[nearest]))
+        roots, many = np.concatenate(out), np.concatenate(weights)
+        order = np.lexsort((roots.imag, -roots.real))
+        self.roots, self.weights, self.merged = roots[order], many[order], True
+        return exact
+
+    def kth(self, k: int) -> float | None:
+        """Real part of the k-th root from the right, None if fewer are known."""
+        reached = np.cumsum(self.weights)
+        return float(self.roots[np.searchsorted(reached, k)].real) if len(reached) and reached[-1] >= k else None
+
     def right_of(self, sigma: float) -> int:
         return int(self.weights[self.roots.real > sigma].sum())
 
@@ -167,10 +205,9 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
         k = min(k, ch.size)
     lowest, drop = float("inf"), 0.5 * ch.unit
     for _ in range(200):
-        reached = np.cumsum(found.weights)
-        if len(reached) and reached[-1] >= k:
-            sigma = max(float(found.roots[np.searchsorted(reached, k)].real) + _CLOSE * ch.unit, floor)
-            enough = True
+        kth = found.kth(k)
+        if kth is not None:
+            sigma, enough = max(kth + _CLOSE * ch.unit, floor), True
         else:
             first = next(pending, None)
             if first is not None and found.add(first):
@@ -190,7 +227,13 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
                 break
             if not enough and ch.slope is not None:  # no line can be drawn through the roots of the neutral part
                 break
-            raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
+            exact = found.resolve(sigma)
+            kth = found.kth(k)
+            if exact is not None:
+                sigma = sigma if kth is None else max(kth + _CLOSE * ch.unit, floor)
+                count = replace(count, number=exact.count(sigma)[0], sigma=sigma)
+            if count.number is None:
+                raise ConvergenceError(f"cannot count the roots right of {sigma!r}", found.roots)
         if count.number != found.right_of(sigma):
             _complete(ch, found, count, pending)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -291,3 +292,36 @@ def test_essential_abscissa_is_exact_where_it_is_said_to_be():
     x = system.essential_abscissa
     lead = np.eye(2) + sum(e * np.exp(-tau * x) for e, tau in zip(negative, (1.0, 2.0), strict=True))
     assert abs(np.linalg.det(lead)) < 2e-9
+
+
+def beside_triple_root(alpha, beta):
+    """The largest real part of the three zeros of s^2 exp(s) + alpha s + beta beside sqrt(2) - 2."""
+    with mpmath.workdps(40):
+        a, b, at = mpmath.mpf(alpha), mpmath.mpf(beta), mpmath.sqrt(2) - 2
+        weight = mpmath.exp(at)
+        third = (6 + 6 * at + at * at) * weight / 6  # and the second derivative, (2 + 4 s + s^2) exp(s), is 0 there
+        cubic = [third, 0, (2 * at + at * at) * weight + a, at * at * weight + a * at + b]
+        starts = mpmath.polyroots(cubic, maxsteps=200, extraprec=40)
+        found = [mpmath.findroot(lambda s: s * s * mpmath.exp(s) + a * s + b, at + t) for t in starts]
+        return float(max(s.real for s in found))
+
+
+@pytest.mark.parametrize("cases", [12, pytest.param(300, marks=pytest.mark.slow)])
+def test_roots_beside_the_triple_root_of_a_free_queue_are_exact_to_rounding(cases):
+    """XCP's and RCP's fastest gains: a cluster whose radius is the third root of the change of the gains."""
+    random, root = np.random.default_rng(3), np.sqrt(2.0) - 2.0
+    for _ in range(cases):
+        alpha, beta = (
+            np.array([2.0 * (root + 1.0), 10.0 * root + 6.0])
+            * np.exp(root)
+            * (1.0 + 10.0 ** random.uniform(-17.0, -4.0) * random.standard_normal(2))
+        )
+        system = DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-alpha, -beta], [0.0, 0.0]]], [0.0, 1.0])
+        assert system.spectral_abscissa == pytest.approx(beside_triple_root(alpha, beta), abs=1e-12), (alpha, beta)
+
+
+def test_triple_roots_of_a_polynomial_are_exact():
+    system = DelaySystem([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, -3.0, -3.0]]], [0.0])
+    assert system.roots(3).tolist() == [-1.0] * 3
+    six = DelaySystem([np.eye(6, k=1) - np.outer(np.eye(6)[5], [8.0, 24.0, 36.0, 32.0, 18.0, 6.0])], [0.0])
+    assert system.spectral_abscissa == six.spectral_abscissa == -1.0  # (s^2 + 2 s + 2)^3
