@@ -402,6 +402,7 @@ def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> li
     return list(thinned(vectors, share, seed))
 
 
+@check_arguments
 def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> Iterator[ConnectionVector]:
     """Return what `thin` returns, one vector at a time.
 

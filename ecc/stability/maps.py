@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from ecc.arguments import check_arguments, shown
@@ -36,7 +36,7 @@ _AGREES = 1e-12
 def stability_map(
     protocol: Protocol,
     network: Network,
-    grid: Mapping[str, ArrayLike],
+    grid: Mapping[str, Any],
     time: str = "continuous",
     workers: int | None = None,
     **options: Any,
