@@ -1,12 +1,16 @@
 """Builds the documentation: `sphinx-build -W docs build/docs`. Nothing is fetched, and the notebooks are executed."""
 
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import ismodule, signature
 from itertools import cycle
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring, tostring
 
@@ -16,17 +20,26 @@ from latex2mathml.converter import convert
 
 import ecc
 from ecc.claims.ledger import PAPERS, SECTIONS, claims
-from ecc.claims.wording import typeset
+from ecc.claims.measures import MEASURES
+from ecc.claims.wording import MEANING, typeset
+from ecc.cli import _MEASURED
+from ecc.models import base
 
 HERE = Path(__file__).parent
+REPORT = HERE.parent / "ecc-report"
+"""Where `ecc crosscheck` writes, in the checkout: published with the pages if it is there."""
+STARTS = re.compile(r" *(?:-|\d+ [A-Z]|\w+(?:\([^)]*\))? +=|[A-Z]{2,}\b[:,. ])")
+"""How lines of the engine's specification begin that go on from no other."""
+TYPES = {"double": "float", "int64_t": "int"}
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
 copyright = author
-extensions = ["myst_nb", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 html_theme = "furo"
 html_math_renderer = "mathml"  # browsers show it with no script
 html_title = f"ecc {release}"
 html_static_path = ["_static"]
+html_extra_path = [str(REPORT)] if REPORT.exists() else []
 html_css_files = ["site.css"]
 html_js_files = [("plotly.min.js", {"priority": 100})]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
@@ -34,6 +47,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_preserve_defaults = True
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
@@ -54,28 +68,181 @@ def copied() -> None:
     shutil.copy(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", HERE / "_static")
 
 
+def verdicts() -> dict[str, str]:
+    """The verdict on each claim in the report of this checkout, if there is one."""
+    results = REPORT / "results.json"
+    if not results.exists():
+        return {}
+    found = json.loads(results.read_text(encoding="utf-8"))
+    return {one["claim"]["id"]: one["verdict"] for one in found["findings"]}
+
+
 def ledger() -> str:
-    """The page of claims, from the ledger."""
+    """The page of claims, from the ledger, with the verdicts of a report that links lead to."""
+    found = verdicts()
+    report = "This copy of the page was made without it, and has no verdicts."
+    if found:
+        report = 'Verdicts below lead to <a href="../report.html">that page</a>.'
     lines = [
         "# The ledger of claims", "",
-        "What the papers claim, by section. `ecc crosscheck` and `ecc reproduce` compute the verdicts; the page that "
-        "they write has the evidence.", "",
+        "What the papers claim, by section. `ecc crosscheck` computes the verdicts on theorems, `ecc reproduce` those "
+        f"on simulations too (`ecc reproduce ID` one of them); the page that they write has the evidence. {report}", "",
+        "| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()), "",
         *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
     ]  # fmt: skip
+    heads = ["id", "source", "claim", "reported"] + (["verdict"] if found else [])
     for section, title in SECTIONS.items():
         group = [claim for claim in claims().values() if claim.section == section]
         if not group:
             continue
-        lines += ["", f"## {title}", "", '<table class="docutils"><thead><tr><th>id</th><th>source</th>'
-                  "<th>claim</th><th>reported</th></tr></thead><tbody>"]  # fmt: skip
+        head = "".join(f"<th>{name}</th>" for name in heads)
+        lines += ["", f"## {title}", "", f'<table class="docutils ledger"><thead><tr>{head}</tr></thead><tbody>']
         for claim in group:
-            cells = (claim.id, typeset(claim.source), typeset(claim.statement), typeset(claim.reported))
-            lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+            cells = [f'<a href="#{claim.id}"><code>{claim.id}</code></a>']
+            cells += [typeset(claim.source), typeset(claim.statement), typeset(claim.reported)]
+            if claim.id in found:
+                cells.append(f'<a href="../report.html#{claim.id}">{found[claim.id]}</a>')
+            elif found:
+                cells.append("not in the report")
+            lines.append(f'<tr id="{claim.id}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
         lines.append("</tbody></table>")
     return "\n".join(lines) + "\n"
 
 
+def measures() -> str:
+    """The page of what `ecc sweep --measure` knows, from the registry that the ledger shares with it."""
+    lines = [
+        "# What `ecc sweep` measures", "",
+        "`--measure NAME`, as often as wanted; without it these: "
+        f"{', '.join(f'`{name}`' for name in _MEASURED)}. Each is of the time that `--between BEGIN:END` names "
+        "(seconds; the last half of the run if not given), of the flow of `--flow` or the link of `--link` (0 if not "
+        "given).", "",
+        "| name | unit | of | meaning |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for name, one in MEASURES.items():
+        given = {
+            key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
+        }
+        needed = {key for key, value in given.items() if value.default is value.empty}
+        if needed <= {"flow", "link", "between"}:
+            of = " and ".join(key for key in ("flow", "link") if key in given) or "all"
+            meaning = " ".join(str(one.function.__doc__).split())
+            for key, value in given.items():
+                if key not in ("flow", "link", "between") and f"`{key}`" in meaning:
+                    meaning += f" `{key}` is {value.default}."
+            lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
+    lines += [
+        "", "Rates, queues and losses are those of the samples (`--sample`), peaks of queues exact in packet runs. "
+        "Those of transfers and connections need a workload. In Python the axes and measures are your own: "
+        "[`ecc.sweep`](ecc.md) takes any function.",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def contract() -> str:
+    """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
+    text = str(base.__doc__)
+    rows = re.findall(r"^   (\S+) +(\S.*?) +((?:all|router|source|announce)(?:, \S+)?) +(\S+)$", text, re.M)
+    lines = [
+        "# The contract of a protocol", "",
+        "What a class derived from `ecc.models.Protocol` may declare, and what each engine takes of it. "
+        "[](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
+        "the packet engine the hooks.", "",
+        "## What laws may ask for", "",
+        "A law is a function of numbers whose arguments say by their names what it needs.", "",
+        "| argument | meaning | of which law | unit |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for name, meaning, law, unit in rows:
+        lines.append(f"| {'' if name == '..' else f'`{name}`'} | {meaning.removeprefix('... ')} | {law} | {unit} |")
+    rest = text[text.index("`router_law` returns") : text.index("2. `Header`")]
+    lines += ["", " ".join(rest.split()), "", "## What a class declares", "", "```{eval-rst}"]
+    lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", ""]
+    lines += [f".. autoclass:: ecc.models.base.{name}\n" for name in ("Equilibrium", "Bound", "Stepping")]
+    return "\n".join([*lines, "```", ""])
+
+
+def indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def engine() -> str:
+    """The specification of the packet engine: the comment at the head of its header, and what hooks see."""
+    text = (HERE.parent / "ecc" / "native" / "engine.h").read_text(encoding="utf-8")
+    comment = [line.removeprefix(" *").removeprefix(" ") for line in text[: text.index("*/")].splitlines()[1:]]
+    logical: list[str] = []
+    for at, line in enumerate(comment):
+        before = comment[at - 1] if at else ""
+        goes_on = (
+            len(before) > 96
+            and bool(line)
+            and indent(line) >= indent(before)
+            and not (before[-1] in ".:)" and STARTS.match(line))
+        )
+        if goes_on:
+            logical[-1] += " " + line.strip()
+        else:
+            logical.append(line)
+    lines = [
+        "# The packet engine, exactly", "",
+        "The text at the head of `ecc/native/engine.h`, from which a second engine can be written: "
+        "`ecc/packet/twin.py` is one, in plain Python, and agrees with it event by event.", "",
+        "## What it is", "", "```text",
+    ]  # fmt: skip
+    for line in logical:
+        head = re.match(r"([A-Z]{4,})\b", line)
+        if head:
+            lines += ["```", "", f"## {head[1].capitalize()}", "", "```text"]
+        lines += wrap(
+            line, 86, subsequent_indent=" " * (indent(line) + 2), break_on_hyphens=False, break_long_words=False
+        ) or [""]
+    lines += ["```", ""]
+    for name, of in (("ecc_link_env_t", "router"), ("ecc_flow_env_t", "flow")):
+        fields = re.findall(
+            r"^    (\w+) (\w+); +/\* (.*) \*/$", text[: text.index(f"}} {name};")].rpartition("{")[2], re.M
+        )
+        lines += ["", f"## `env` of the hooks of a {of}", "", "w: a hook may write it.", "",
+                  "| field | type | meaning |", "|---|---|---|"]  # fmt: skip
+        lines += [f"| `{field}` | {TYPES[kind]} | {meaning} |" for kind, field, meaning in fields]
+    return "\n".join(lines) + "\n"
+
+
+MODULES = {
+    "ecc": "Networks, scenarios, runs",
+    "ecc.models": "Protocols",
+    "ecc.stability": "Stability of protocols",
+    "ecc.linear": "Linear systems with delays",
+    "ecc.fluid": "Fluid runs and delay differential equations",
+    "ecc.packet": "Packet runs",
+    "ecc.measures": "Measures of runs",
+    "ecc.allocation": "Fair allocations",
+    "ecc.impairments": "Impairments",
+    "ecc.tmix": "Connection vectors",
+    "ecc.headers": "Headers as bytes",
+    "ecc.plot": "Figures",
+}
+"""What the reference has a page for."""
+
+
+def module_page(name: str, title: str) -> str:
+    """The page of a module: its own names, those of other pages left out."""
+    module = import_module(name)
+    left_out = [key for key in module.__all__ if ismodule(getattr(module, key))]
+    left_out += {
+        "ecc": ["DelaySystem", "SampledSystem", "Tmix"],
+        "ecc.models": ["Header", "LinkState", "FlowState"],
+    }.get(name, [])
+    return "\n".join([
+        f"# `{name}`: {title[0].lower()}{title[1:]}", "", "```{eval-rst}", f".. automodule:: {name}", "   :members:",
+        *([f"   :exclude-members: {', '.join(left_out)}"] if left_out else []), "```", "",
+    ])  # fmt: skip
+
+
 copied()
+for name, title in MODULES.items():
+    (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
+(HERE / "reference" / "contract.md").write_text(contract(), encoding="utf-8")
+(HERE / "reference" / "measures.md").write_text(measures(), encoding="utf-8")
+(HERE / "reference" / "engine.md").write_text(engine(), encoding="utf-8")
 (HERE / "reference" / "ledger.md").write_text(ledger(), encoding="utf-8")
 
 # Figures of notebooks are HTML that asks for the script of the page.
@@ -100,6 +267,7 @@ os.environ["IPYTHONDIR"] = str(profile)
 
 # ---- docstrings ------------------------------------------------------------------------------------------
 
+NAMED = ("Parameters", "Attributes", "Returns", "Raises")
 PARTS = ("Parameters", "Returns", "Raises", "Notes", "Example", "Attributes")
 
 
@@ -116,22 +284,50 @@ def rendered(app: Any, what: str, name: str, obj: Any, options: Any, lines: list
                 continue
         if part == "Example":
             out.append(line)
+        elif part in NAMED and line.strip():
+            out += listed(line, bool(out and out[-1].startswith(("* ", "  "))))
         elif part and line.strip():
-            indent = len(line) - len(line.lstrip()) - 4
-            out.append(f"| {' ' * max(0, indent)}{escaped(line.strip())}")
+            out.append(escaped(line.strip()))
         else:
             out.append(escaped(line.strip()) if not line.startswith("    ") else f"| {escaped(line.strip())}")
     lines[:] = spaced(out)
+
+
+NAMES = r"[*\w]+(?:, [*\w]+)* : "
+ERROR = r"\w*(?:Error|Warning|Interrupted)\b"
+
+
+def listed(line: str, within: bool) -> list[str]:
+    """A line of a part that names things, as an item for each of them; what goes on is joined to the last.
+
+    Parameters
+        line : as in the docstring. within : whether an item stands before it.
+    """
+    items = []
+    for k, text in enumerate(re.split(rf"(?<=[.)]) (?={NAMES}|{ERROR})", line.strip())):
+        name, mark, rest = text.partition(" : ")
+        if mark and re.match(NAMES, text):
+            items.append(f"* **{escaped(name)}**: {escaped(rest)}")
+        elif k == 0 and within and not re.match(ERROR, text):
+            items.append(f"  {escaped(text)}")
+        else:
+            items.append(f"* {escaped(text)}")
+    return items
 
 
 def spaced(lines: list[str]) -> list[str]:
     """Blank lines around line blocks."""
     out: list[str] = []
     for line in lines:
-        if out and out[-1].strip() and line.strip() and out[-1].startswith("| ") != line.startswith("| "):
+        if out and out[-1].strip() and line.strip() and kind(out[-1]) != kind(line):
             out.append("")
         out.append(line)
     return [*out, ""]
+
+
+def kind(line: str) -> str:
+    """What a line of text belongs to: a line block, a list, or a paragraph."""
+    return "block" if line.startswith("| ") else "list" if line.startswith(("* ", "  ")) else ""
 
 
 def escaped(text: str) -> str:
@@ -166,8 +362,11 @@ def tidied(row: Element, bars: Iterator[str]) -> None:
             for sign in child[1]:
                 sign.tag = "mo"
                 sign.attrib.update(form="postfix", lspace="0", rspace="0")
-        elif row.tag == "mrow" and named(child) and after is not None and after.text not in ("(", ")", "[", "/"):
-            row.insert(at + 1, Element("mspace", width="0.167em"))
+        elif row.tag == "mrow" and named(child):
+            if after is not None and after.text not in ("(", ")", "[", "/"):
+                row.insert(at + 1, Element("mspace", width="0.167em"))
+            if at and row[at - 1].tag in ("mi", "mn", "msub", "msup"):
+                row.insert(at, Element("mspace", width="0.167em"))
     for child in row:
         if child.text in FUNCTIONS:
             child.tag = "mi"

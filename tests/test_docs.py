@@ -43,8 +43,9 @@ def test_formulas_are_typeset(page):
     assert re.findall(r"\w\^\w|\b(?:sqrt|exp|sin|cos)\(", rest) == []
 
 
-def test_a_protocol_fits_in_sixty_lines():
-    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) <= 60
+@pytest.mark.parametrize("name", ["fair_share", "marked_window"])
+def test_a_protocol_fits_in_sixty_lines(name):
+    assert len((EXAMPLE.parent / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
 
 
 def test_every_page_is_in_both_indexes():
