@@ -110,6 +110,7 @@ def run_evidence(
                         f"{engine} run {label}",
                         run.verdict.status,
                         note=f"alpha = {edge * factor:.4f}, {_growth(run.verdict)}",
+                        met=_as_stated(run.verdict.status) if edge == bound.value and factor < 1.0 else None,
                     )
                 )
     measured, reason = None, ""
@@ -123,6 +124,11 @@ def run_evidence(
         note = f"+- {measured.error:.1e}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
         measures.append(Measure("boundary of packet runs", measured.value, note=note))
     return RunEvidence(measured, reason, runs, measures)
+
+
+def _as_stated(status: str) -> bool | None:
+    """Whether a run on the side that a bound calls stable is so; None where the run does not say."""
+    return {"stable": True, "unstable": False}.get(status)
 
 
 def _growth(verdict: RunVerdict) -> str:

@@ -164,15 +164,23 @@ def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, 
 def _tightness_measures(spread: Tightness) -> list[Measure]:
     rtts = ", ".join(f"{1e3 * r:.0f}" for r in sorted(spread.worst))
     lo, hi = spread.worst_exact.certified or (float("nan"), float("nan"))
+    safe = spread.violations == 0
+    case = "" if safe else "counterexample: "
     return [
-        Measure("exact boundary / bound, least over mixes", spread.least, note=f"{spread.count} mixes, 20 ms to 4 s"),
+        Measure(
+            "exact boundary / bound, least over mixes",
+            spread.least,
+            note=f"{spread.count} mixes, 20 ms to 4 s",
+            met=safe,
+        ),
         Measure("exact boundary / bound, largest over mixes", spread.largest),
-        Measure("mixes in which the bound is not safe", float(spread.violations)),
+        Measure("mixes in which the bound is not safe", float(spread.violations), met=safe),
         Measure(
             "exact boundary at the worst mix",
             spread.worst_exact.value,
             reported=spread.worst_bound,
-            note=f"RTTs {rtts} ms; proven stable at {lo:.12g}, unstable at {hi:.12g}",
+            note=f"{case}RTTs {rtts} ms; proven stable at {lo:.12g}, unstable at {hi:.12g}",
+            met=safe,
         ),
     ]
 

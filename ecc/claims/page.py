@@ -16,7 +16,7 @@ from typing import Any
 
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture, Verdict
-from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, count, evidence, number, tally, typeset
+from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, number, tally, typeset
 from ecc.plot.look import decoded, thinned
 
 __all__ = ["Report", "page"]
@@ -153,16 +153,18 @@ def _filter(findings: Sequence[Finding]) -> str:
 
 def _claims(findings: Sequence[Finding]) -> str:
     """The list: a row for each claim, in the sections of the ledger."""
-    parts = []
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Id", "Claim", "Verdict", "Yet"))
+    parts = [f"<thead><tr>{head}</tr></thead>"] if findings else []
     for section, group in _by_section(findings):
         rows = "".join(
             f"<tr {_data(f.claim, f.verdict)}>"
             f'<td class="id"><a href="#{escape(f.claim.id)}">{escape(f.claim.id)}</a></td>'
             f'<td class="said">{typeset(f.claim.statement)} <small>{typeset(f.claim.source)}</small></td>'
-            f'<td class="verdict-cell">{_badge(f.verdict)}</td></tr>\n'
+            f'<td class="verdict-cell">{_badge(f.verdict)}</td>'
+            f'<td class="beside">{typeset(beside(f))}</td></tr>\n'
             for f in group
         )
-        parts.append(f'<tbody><tr class="group"><th colspan="3">{SECTIONS[section]}</th></tr>\n{rows}</tbody>')
+        parts.append(f'<tbody><tr class="group"><th colspan="4">{SECTIONS[section]}</th></tr>\n{rows}</tbody>')
     return "\n".join(parts)
 
 
@@ -256,8 +258,10 @@ def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:
         packed, buckets = _packed([_thinner(trace, buckets) for trace in data], layout), buckets // 2
     height = int(layout.get("height", 420))
     caption = f"<b>Figure {index}. {typeset(picture.title)}.</b> {typeset(picture.caption)}"
+    said = escape(f"Figure {index}. {picture.title}. {picture.caption}")
     return (
-        f'<figure><div class="plot" style="height:{height}px"></div><script type="text/plain">{packed}</script>\n'
+        f'<figure><div class="plot" role="img" aria-label="{said}" style="height:{height}px"></div>'
+        f'<script type="text/plain">{packed}</script>\n'
         f"<figcaption>{caption}</figcaption></figure>"
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measure
 from ecc.claims.page import Report, page
-from ecc.claims.wording import INTRODUCTION, TITLE, again, count, evidence, number, tally
+from ecc.claims.wording import INTRODUCTION, TITLE, again, beside, count, evidence, number, tally
 from ecc.files import WriteError, making, replacing
 
 __all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "report_folder", "write_report"]
@@ -124,8 +124,11 @@ def as_markdown(report: Report) -> str:
         if group:
             lines += ["", f"## {title}", ""]
             lines += _table(
-                ["claim", "source", "verdict", "statement"],
-                [[f"[{f.claim.id}](#{f.claim.id})", f.claim.source, f.verdict, f.claim.statement] for f in group],
+                ["claim", "source", "verdict", "statement", "yet"],
+                [
+                    [f"[{f.claim.id}](#{f.claim.id})", f.claim.source, f.verdict, f.claim.statement, beside(f)]
+                    for f in group
+                ],
             )
             for finding in group:
                 lines += _claim(finding)

@@ -10,7 +10,7 @@ from html import escape
 
 from ecc.claims.ledger import Finding, Measure, Verdict
 
-__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "count", "evidence", "number", "tally", "typeset"]
+__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evidence", "number", "tally", "typeset"]
 
 TITLE = "Published claims on explicit congestion control, checked"
 INTRODUCTION = (
@@ -92,6 +92,20 @@ def evidence(finding: Finding) -> list[Measure]:
         finding : Finding.
     """
     return sorted(finding.measures, key=lambda measure: measure.met is not False)
+
+
+def beside(finding: Finding) -> str:
+    """Return what a confirmed claim does not say though one may read it so: measures that are not as expected.
+
+    A theorem on a model may be right, and packets unstable where it calls the model stable.
+
+    Parameters
+        finding : Finding.
+    """
+    if finding.verdict is not Verdict.CONFIRMED:
+        return ""
+    missed = [measure for measure in finding.measures if measure.met is False]
+    return "; ".join(f"{measure.name}: {number(measure.value)} {measure.unit}".strip() for measure in missed)
 
 
 def typeset(text: str) -> str:

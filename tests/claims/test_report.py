@@ -151,6 +151,33 @@ def test_no_figure_of_a_page_offers_to_upload_it(page):
         assert "sendChartToCloud" in figure["layout"]["template"]["layout"]["modebar"]["remove"]
 
 
+def test_figures_say_in_words_what_they_show(page):
+    assert 'role="img" aria-label="Figure 1. Boundaries. alpha1 &lt;= 2 &lt; pi/2"' in page[0]
+
+
+def test_what_a_confirmed_theorem_does_not_say_of_packets_stands_beside_its_verdict(tmp_path):
+    unstable = Measure("packet run 2 % below Theorem 3", "unstable", met=False)
+    right = finding("qi-3", Verdict.CONFIRMED, measures=[Measure("boundary", 1.57, met=True), unstable])
+    wrong = finding("qi-7", Verdict.REFUTED, measures=[unstable])
+    path, _ = write_report(Report([right, wrong]), tmp_path)
+    rows = re.findall(
+        r'<a href="#(qi-.)">.*?<td class="beside">(.*?)</td>', path.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert rows == [("qi-3", "packet run 2 % below Theorem 3: unstable"), ("qi-7", "")]
+    assert "| packet run 2 % below Theorem 3: unstable |\n" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_no_color_of_the_page_stands_outside_its_two_palettes(page):
+    style = body(page[0]).split("<style>")[1].split("</style>")[0]
+    palettes = re.findall(r":root \{.*?\}", style, re.DOTALL)
+    assert "prefers-color-scheme: dark" in style and len(palettes) == 2
+    light, dark = (set(re.findall(r"--[\w-]+(?=:)", palette)) for palette in palettes)
+    assert light - dark == {"--sans", "--mono"} and dark <= light
+    for palette in palettes:
+        style = style.replace(palette, "")
+    assert not re.findall(r"#[0-9a-f]{3,6}\b|\b(?:white|black)\b(?!-)", re.sub(r"/\*.*?\*/", "", style))
+
+
 def test_json_has_the_findings_and_only_standard_numbers(page):
     data = page[1]
     assert (data["partial"], data["command"]) == (True, "ecc crosscheck 'a<b'")
