@@ -51,7 +51,7 @@ def boundary_figure(
     published, points, errors = published or {}, points or {}, errors or {}
     for name in errors:
         if name not in curves and name not in published:
-            raise ValueError(f"errors must have the names of curves ({', '.join(curves)}), got {name!r}")
+            raise ValueError(f"errors must have the names of curves ({', '.join(curves)}), got {shown(name)}")
     drawn: list[np.ndarray] = [np.zeros(0)]
     palette = colors(len(curves) + len(published) + len(points))
     lines = [(name, y, "solid") for name, y in curves.items()] + [(name, y, "dash") for name, y in published.items()]
@@ -114,16 +114,18 @@ def envelope_figure(
     for name in fits:
         if name not in runs:
             raise ValueError(f"fits must have the names of runs ({', '.join(runs)}), got {shown(name)}")
+    fits = {name: fit for name, fit in fits.items() if np.size(fit[0]) > 1}  # one value has no slope to draw
     made = figure(title=title, height=420)
     drawn: list[np.ndarray] = []
-    for (name, (time, deviation)), color in zip(runs.items(), colors(len(runs)), strict=True):
+    for k, ((name, (time, deviation)), color) in enumerate(zip(runs.items(), colors(len(runs)), strict=True)):
         size = np.abs(np.asarray(deviation, dtype=float))
         size = np.where(size > 0.0, size, np.nan)  # a logarithmic axis has no zero
         drawn.append(size)
         raw = faded(color, 0.45) if name in fits and color.startswith("#") else color
         made.add_scatter(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
-            mode=line_mode(size), line={"color": raw, "width": 1.4}, showlegend=name not in fits,
+            mode=line_mode(size), line={"color": raw, "width": 1.4}, marker=marker(raw, k, hollow=True),
+            showlegend=name not in fits,
             hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
         )  # fmt: skip
         if name in fits:

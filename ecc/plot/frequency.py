@@ -131,13 +131,14 @@ def _enlarge(
     critical: str,
     reach: float,
 ) -> None:
-    """Draw the surroundings of -1 once more in the upper right corner: there it is decided, too small to be seen."""
+    """Draw the surroundings of -1 once more at the right: there it is decided, too small to be seen."""
     shown = {name: _shown(name, *pair, -1.0, reach) for name, pair in pairs.items()}
     near = {name: mark for name, mark in marks.items() if abs(mark[1] + 1.0) < reach}
     _draw_plane(made, shown, unit, near, critical, inset=True)
+    made.update_layout(xaxis_domain=[0.0, 0.66])
     frame = {"mirror": True, "nticks": 5, "tickfont": {"size": 11}, "constrain": "domain"}
     made.update_layout(
-        xaxis2={**frame, "domain": [0.7, 1.0], "anchor": "y2", "range": [-1.0 - reach, -1.0 + reach]},
+        xaxis2={**frame, "domain": [0.74, 1.0], "anchor": "y2", "range": [-1.0 - reach, -1.0 + reach]},
         yaxis2={**frame, "domain": [0.5, 1.0], "anchor": "x2", "range": [-reach, reach], "scaleanchor": "x2"},
     )  # fmt: skip
 

@@ -117,7 +117,7 @@ def line_mode(values: ArrayLike) -> str:
 
 
 def marker(color: str, index: int, hollow: bool = False) -> dict[str, Any]:
-    """Return a marker that tells one of several series from the others; hollow ones hide nothing that they lie on.
+    """Return a marker that tells one of several series from the others; hollow ones hide nothing, smaller ones not all.
 
     Parameters
         color : str. index : int, of the series. hollow : bool.
@@ -125,7 +125,7 @@ def marker(color: str, index: int, hollow: bool = False) -> dict[str, Any]:
     symbol = _SYMBOLS[index % len(_SYMBOLS)]
     if hollow:
         return {"color": color, "size": 9, "symbol": f"{symbol}-open", "line": {"width": 2, "color": color}}
-    return {"color": color, "size": 8, "symbol": symbol}
+    return {"color": color, "size": max(6, 12 - 2 * index), "symbol": symbol}
 
 
 def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:

@@ -98,6 +98,9 @@ def test_few_values_are_marked_and_many_are_a_line():
     assert boundary_figure(many, {"many": many}).data[0].mode == "lines"
     runs = envelope_figure({"one window": ([1.0], [0.1]), "many": (many, many)})
     assert [trace.mode for trace in runs.data] == ["lines+markers", "lines"]
+    one = ([1.0], [0.1])
+    trace = named(envelope_figure({"a": one}, {"a": one}), "a")  # a fit through one value draws nothing
+    assert trace.mode == "lines+markers" and trace.showlegend and trace.marker.color == PALETTE[0]
     run = trajectory_figure([0.1], [[1e6]], [[1e3]])
     assert [trace.mode for trace in run.data] == ["lines+markers"] * 2
 
@@ -108,6 +111,8 @@ def test_no_marker_hides_another():
     assert [trace.marker.symbol for trace in points] == ["circle-open", "square-open"]
     for trace in (*points, *root_figure({"a": [-1.0], "b": [-1.0]}).data):
         assert trace.marker.line.color != "white" and trace.marker.color != "white"
+    below, above = (trace.marker.size for trace in root_figure({"a": [-1.0], "b": [-1.0]}).data[1:])
+    assert below > above
 
 
 def test_a_few_whole_numbers_get_no_ticks_between():
@@ -209,6 +214,7 @@ def test_nyquist_enlarges_the_surroundings_of_a_curve_that_passes_close():
     figure = nyquist_figure(loop(0.98 * np.pi / 2), marks={"margin": (np.pi / 2, -0.98 + 0j)})
     low, high = figure.layout.xaxis2.range
     assert low < -1.0 < high and 0.04 < high - low < 0.25 and figure.layout.yaxis2.scaleanchor == "x2"
+    assert figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0]  # beside the plot, not on it
     near = named(figure, "loop (enlarged)")
     inside = np.abs(np.asarray(near.x) + 1.0) < 0.05
     assert near.xaxis == "x2" and inside.sum() > 5 and not near.showlegend
