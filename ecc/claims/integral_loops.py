@@ -496,7 +496,8 @@ def _figure(
             states.append(state)
             title = f"A flow every 10 s, 100 Mb/s, alpha = {alpha}, {reading}"
             note = f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean"
-            measures.append(Measure(f"joining flows, alpha = {alpha}, {reading}", state, "", reported, note))
+            name = f"joining flows, alpha = {alpha}, {reading}"
+            measures.append(Measure(name, state, "", reported, note, met=state == reported))
             pictures.append(
                 Picture.of(
                     plot.trajectory_figure(

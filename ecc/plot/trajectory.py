@@ -87,20 +87,6 @@ def trajectory_figure(
 
 
 @check_arguments(gaps=True)
-def _draw_levels(
-    made: go.Figure, levels: Sequence[Level], time: NDArray[np.float64], factor: float, unit: str, row: int
-) -> None:
-    named: set[str] = set()
-    for name, level, *span in levels:
-        begin, end = span[0] if span else (time[0], time[-1]) if len(time) else (0.0, 0.0)
-        made.add_scatter(
-            x=[begin, end], y=[level / factor] * 2, name=name, legendgroup=name, showlegend=name not in named,
-            mode="lines", line={"color": GREY, "width": 1.2 if not span else 2.5, "dash": "dash"}, meta=[factor, unit],
-            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=row, col=1,
-        )  # fmt: skip
-        named.add(name)
-
-
 def comparison_figure(
     time: ArrayLike,
     rates: ArrayLike,
@@ -151,6 +137,20 @@ def comparison_figure(
         made.update_yaxes(title_text=f"{axis_name} [{unit}]", rangemode="tozero", row=row, col=1)
     made.update_xaxes(title_text="time [s]", row=2, col=1)
     return made
+
+
+def _draw_levels(
+    made: go.Figure, levels: Sequence[Level], time: NDArray[np.float64], factor: float, unit: str, row: int
+) -> None:
+    named: set[str] = set()
+    for name, level, *span in levels:
+        begin, end = span[0] if span else (time[0], time[-1]) if len(time) else (0.0, 0.0)
+        made.add_scatter(
+            x=[begin, end], y=[level / factor] * 2, name=name, legendgroup=name, showlegend=name not in named,
+            mode="lines", line={"color": GREY, "width": 1.2 if not span else 2.5, "dash": "dash"}, meta=[factor, unit],
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}<extra></extra>", row=row, col=1,
+        )  # fmt: skip
+        named.add(name)
 
 
 def _stretches(time: np.ndarray, where: np.ndarray) -> list[tuple[float, float]]:
