@@ -177,6 +177,7 @@ def engine() -> str:
             and bool(line)
             and indent(line) >= indent(before)
             and not (before[-1] in ".:)" and STARTS.match(line))
+            and not line.lstrip().startswith("- ")
         )
         if goes_on:
             logical[-1] += " " + line.strip()
