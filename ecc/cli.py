@@ -361,7 +361,7 @@ def simulate(
             simulate = import_module("ecc.fluid").simulate
             _work_begins()
             run = simulate(case, progress=show, **options)
-    summary = _summary(run)
+    summary = _summary(run, case)
     if not run.is_complete:
         _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
     if out is not None:
@@ -769,8 +769,10 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
     return _table("", ("claim", "verdict", "published → found", "reason"), rows)
 
 
-def _summary(run: Trajectory) -> dict[str, Any]:
+def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
+    from ecc.claims.measures import mean_queue
+
     data = run.data
     n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
     tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
@@ -781,7 +783,7 @@ def _summary(run: Trajectory) -> dict[str, Any]:
     links = [
         {
             "link": k,
-            "mean_queue": float(data["queue"][:, k].mean()),
+            "mean_queue": mean_queue(run, case, k),
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
             "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
         }

@@ -209,6 +209,17 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
 
 
+def test_mean_queue_of_packets_is_exact_however_long_samples_are(scenario, capsys):
+    found = []
+    for sample in ("20 ms", "100 ms", "1 s"):
+        assert main(["simulate", scenario, "--sample", sample, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["links"][0]["mean_queue"])
+    assert found[0] > 0.0 and found == pytest.approx([found[0]] * 3, rel=1e-9)
+    options = ["--vary", "seed=0", "--measure", "mean_queue", "--between", "0:2", "--jobs", "1", "--json"]
+    assert main(["sweep", scenario, *options]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["mean_queue"] == pytest.approx(found[0], rel=1e-9)
+
+
 def test_simulate_says_what_became_of_transfers(tmp_path, capsys):
     path = tmp_path / "mice.toml"
     path.write_text(SCENARIO + "[[workload.transfers]]\nroute = [0]\nsize = 3000\nstart = 0.5\n")
