@@ -109,12 +109,16 @@ def _explained(error: BaseException) -> tuple[str, int]:
     usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
     place = _in_module_of_user(error)
     if usage:
-        return str(usage()), BAD_INPUT
+        return str(usage()).replace("Value error, ", "", 1), BAD_INPUT  # pydantic's, behind "Invalid value"
     if isinstance(error, OSError) and error.errno in _FULL and error.filename is None and not place:
         _discard_output()
         return f"standard output cannot be written: {error.strerror}", UNWRITTEN
     if isinstance(error, WriteError) or (isinstance(error, OSError) and error.errno in _FULL):
         return str(error), UNWRITTEN
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        from ecc.arguments import shown
+
+        return f"{shown(error.filename)} cannot be opened: {error.strerror}", BAD_INPUT
     if isinstance(error, ValueError | TypeError | EccError | OSError):
         return str(error), BAD_INPUT
     if place:
@@ -572,7 +576,9 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     if not sign or not path or not values:
         raise ValueError(f"--vary must be PATH=VALUES, got {text!r}")
     ends = [_value(part) for part in values.split(":")]
-    if len(ends) == 3 and all(isinstance(end, float) for end in ends):
+    if len(ends) > 1 and isinstance(ends[0], float):
+        if len(ends) != 3 or not all(isinstance(end, float) for end in ends):
+            raise ValueError(f"--vary must have ranges as first:last:count, three numbers, got {text!r}")
         first, last, count = (float(end) for end in ends)
         if not (isfinite(first) and isfinite(last)):
             raise ValueError(f"--vary must have finite ends in first:last:count, got {text!r}")

@@ -536,7 +536,7 @@ def linearize(
         return system
     unconstrained = (
         f"the queue is unconstrained (signed) in this model: its verdict is not that on {name}, whose loop switches at "
-        "the empty queue (see .switched)"
+        "the empty queue"
     )
     return system.with_notes(unconstrained).with_switched(partial(_switched, protocol, network, assignment, mean_rtt))
 

@@ -36,6 +36,7 @@ _LONGEST_TEXT = 100
 _RATE = {"b/s": 1.0, "bit/s": 1.0, "bps": 1.0, "bits/s": 1.0, "B/s": 8.0, "byte/s": 8.0}
 _TIME = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _SIZE = {"B": 1.0, "byte": 1.0, "bytes": 1.0, "b": 0.125, "bit": 0.125, "bits": 0.125}
+_PREFIXED = {"bit/s": "Mb/s", "s": "ms", "bytes": "kB"}
 
 
 def as_number(
@@ -98,7 +99,8 @@ def _parse(text: str, field: str, unit: str, units: dict[str, float]) -> float:
     except quantiphy.QuantiPhyError:
         raise ValueError(f"{field} must be a number with a unit such as {unit}, got {shown(text)}") from None
     if parsed.units not in units:
-        raise ValueError(f"{field} must have one of the units {', '.join(units)}, got {shown(text)}")
+        allowed = f"one of the units {', '.join(units)}, or one with a prefix such as {_PREFIXED[unit]}"
+        raise ValueError(f"{field} must have {allowed}, got {shown(text)}")
     return float(parsed) * units[parsed.units]
 
 

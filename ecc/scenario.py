@@ -232,11 +232,16 @@ class Scenario(Displayed):
         Raises
             ValueError: not TOML, unknown keys or bad values, in one line. OSError: the file cannot be read.
         """
-        text = source if isinstance(source, str) and "\n" in source else Path(source).read_text(encoding="utf-8")
+        given = isinstance(source, str) and "\n" in source
+        name = "scenario" if given else f"scenario {shown(str(source))}"
         try:
-            data = tomllib.loads(text)
+            data = tomllib.loads(str(source) if given else Path(source).read_text(encoding="utf-8"))
         except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"scenario is not valid TOML: {error}") from None
+            raise ValueError(f"{name} is not valid TOML: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name} is not valid TOML: byte {error.start} is not UTF-8") from None
+        except RecursionError:
+            raise ValueError(f"{name} is nested too deeply") from None
         return cls.from_dict(data)
 
     @classmethod

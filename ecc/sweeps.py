@@ -246,8 +246,12 @@ def _entries(place: Any, step: str, path: str) -> list[Any]:
         return [place[step]]
     if isinstance(place, list) and (step == "*" or (step.isdigit() and int(step) < len(place))):
         return place if step == "*" else [place[int(step)]]
-    allowed = list(place) if isinstance(place, dict) else f"* or a number < {len(place)}" if place else "nothing"
-    raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {step!r} is not of {allowed}")
+    wrong = f"there is nothing at {shown(step)}"
+    if isinstance(place, dict) and place:
+        wrong = f"{shown(step)} must be one of {', '.join(place)}"
+    elif isinstance(place, list) and place:
+        wrong = f"{shown(step)} must be a number from 0 to {len(place) - 1}, or * for all"
+    raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {wrong}")
 
 
 def _outcomes(

@@ -85,7 +85,7 @@ def as_json(report: Report) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return plain data as JSON text, with NumPy's numbers as numbers and infinities and NaN as strings.
+    """Return plain data as JSON text, with NumPy's numbers as numbers, NaN as null and infinities as "inf" and "-inf".
 
     Parameters
         value : mapping, list, number, text, ...
@@ -100,7 +100,9 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
         return _plain(value.tolist())
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
 
 
 # ---- Markdown --------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Equilibrium(Displayed):
 class Bound:
     """A published stability bound: stable for 0 < `parameter` < `value` under `hypotheses`.
 
-    `kind` is "necessary and sufficient" or "sufficient"; `time` the model it was proven for.
+    `kind` is "necessary and sufficient" or "sufficient"; `time` the model it was proven for; `verdict` what it is.
     """
 
     theorem: str
@@ -118,6 +118,7 @@ class Bound:
     kind: str
     time: str
     hypotheses: str
+    verdict: str = "stable"
 
 
 class Stepping(NamedTuple):

@@ -248,7 +248,7 @@ class JetMax(Protocol):
         exact, assigned = "necessary and sufficient", "any delays, a consistent assignment that does not change"
         return [
             Bound("JETMAX Theorem 2", "tau", 2.0, exact, "discrete", assigned),
-            Bound("JETMAX sec. 5.4", "tau", 1.0, exact, "discrete", f"monotone convergence; {assigned}"),
+            Bound("JETMAX sec. 5.4", "tau", 1.0, exact, "discrete", assigned, "converges monotonically"),
         ]
 
 

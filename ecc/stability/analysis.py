@@ -295,9 +295,10 @@ class Analysis(Displayed):
                     (f"  proven stable there for {self.parameter}", f"{low:.4g} to {high:.4g}, at all values looked at")
                 )
         if self.cycle is not None:
-            rows += [(f"limit cycle, {name}", text) for name, text in self.cycle._rows()]
+            rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
         for bound in self.bounds:
-            said = f"stable for {bound.parameter} < {bound.value:.7g} ({bound.kind}, {bound.time}; {bound.hypotheses})"
+            holds = f"{bound.verdict} for {bound.parameter} < {bound.value:.7g}"
+            said = f"{holds} ({bound.kind}, {bound.time}; {bound.hypotheses})"
             rows.append((f"published, {bound.theorem}", said))
         return [*rows, *((f"no {time} model", reason) for time, reason in self.refused.items())]
 

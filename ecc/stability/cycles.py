@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 
 from ecc.arguments import check_arguments
-from ecc.display import Displayed
+from ecc.display import Displayed, Rows
 from ecc.linear.relay import relay_oscillation
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -18,7 +18,7 @@ __all__ = ["RelayCycle", "relay_cycle"]
 
 @dataclass(frozen=True, repr=False)
 class RelayCycle(Displayed):
-    """The queue of a link: `mean` and `amplitude` [bytes] of its fundamental, with `period` [s].
+    """The queue of a link: `mean` and `amplitude` (half of peak to peak) [bytes] of its fundamental, with `period` [s].
 
     Where the amplitude is larger than the mean the queue empties, and the estimate has no standing.
     """
@@ -30,6 +30,10 @@ class RelayCycle(Displayed):
 
     def _title(self) -> str:
         return "Limit cycle of a queue, by describing function"
+
+    def _rows(self) -> Rows:
+        names = {"amplitude": "amplitude (half of peak to peak)"}
+        return [(names.get(name, name), text) for name, text in super()._rows()]
 
 
 @check_arguments

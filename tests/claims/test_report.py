@@ -190,7 +190,7 @@ def test_json_has_the_findings_and_only_standard_numbers(page):
 
 def test_json_takes_numpy_scalars():
     text = as_json(Report([finding(measures=[Measure("n", np.int64(3)), Measure("x", np.float64("nan"))])]))
-    assert [measure["value"] for measure in json.loads(text)["findings"][0]["measures"]] == [3, "nan"]
+    assert [measure["value"] for measure in json.loads(text)["findings"][0]["measures"]] == [3, None]
 
 
 def test_a_report_of_nothing_is_a_page(tmp_path):

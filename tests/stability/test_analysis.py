@@ -69,7 +69,9 @@ def test_of_a_relay_the_limit_cycle_is_given(name, capsys):
     found = ecc.stability.relay_cycle(all_protocols()[name](), ONE)
     assert result["cycle"] == {"mean": found.mean, "amplitude": found.amplitude, "period": found.period}
     assert main(["stability", name, "--rtt", "100ms"]) == 0
-    assert f"{name} on a link of 100 Mb/s, a flow, RTT 100 ms\nlimit cycle, mean: " in capsys.readouterr().out
+    assert (
+        f"{name} on a link of 100 Mb/s, a flow, RTT 100 ms\nlimit cycle of the queue, mean: " in capsys.readouterr().out
+    )
 
 
 def test_a_protocol_in_a_file_is_found_from_its_folder_and_by_its_path(tmp_path):
