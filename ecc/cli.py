@@ -441,12 +441,16 @@ def sweep(
     for point in product(*axes.values()):
         runs.at(**dict(zip(axes, point, strict=True)))
     ended: SweepError | SweepInterrupted | None = None
+
+    def tell(done: int, count: int) -> None:
+        print(f"{done} of {count} points are in {store}, {count - done} to run", file=sys.stderr)
+
     _work_begins()
     with _progress() as bar:
         task = bar.add_task(f"{engine} runs", total=1.0)
         try:
             workers = jobs or os.cpu_count() or 1
-            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share))
+            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share), tell)
         except (SweepError, SweepInterrupted) as error:
             ended, found = error, error.dataset
     if ended is not None:

@@ -56,6 +56,7 @@ def sweep(
     executor: Executor | int | None = None,
     store: str | Path | None = None,
     progress: Callable[[float], None] | None = None,
+    resumed: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
     """Return the values of a function on every point of a grid.
 
@@ -67,6 +68,7 @@ def sweep(
         store : path of a file that keeps each finished point, under what the function is (its code, and what that
             reaches) and the point. A later call with the same function goes on where this one ended, whatever ended it.
         progress : called with the share that is done after each point.
+        resumed : called before the first, with how many points are in the store and how many there are, if any is.
     Returns
         Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it.
     Raises
@@ -90,6 +92,8 @@ def sweep(
     done = {k: result for k, result in enumerate(found) if result is not None}
     todo = [k for k in range(len(points)) if k not in done]
     failures: dict[int, str] = {}
+    if done and resumed is not None:
+        resumed(len(done), len(points))
     try:
         with closing(_outcomes(function, [points[k] for k in todo], executor)) as outcomes:
             for index, outcome in outcomes:
@@ -179,7 +183,8 @@ class ScenarioRuns:
         Parameters
             settings : path -> value, a path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
         Raises
-            ValueError: a path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not.
+            ValueError: a path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not, or
+                a time `between` in which no sample ends.
         """
         from ecc.scenario import Scenario
 
@@ -187,11 +192,18 @@ class ScenarioRuns:
         for path, value in settings.items():
             _put(tables, path, value)
         scenario = Scenario.from_dict(tables)
-        scenario.sample_period(self.sample)
+        period = scenario.sample_period(self.sample)
         for name, count in (("link", scenario.network.n_links), ("flow", scenario.network.n_flows)):
             index = (self.arguments or {}).get(name, 0)
             if as_count(index, name) >= count:
                 raise ValueError(f"{name} must be from 0 to {count - 1}, got {shown(index)}")
+        between = (self.arguments or {}).get("between")
+        if between is not None:
+            begin, end = between
+            last = scenario.n_samples(period) * period
+            if not (max(begin, 0.0) + 1e-9) // period * period + period <= min(last, end) + 1e-9:
+                allowed = f"samples of the run, which end every {period:g} s up to {last:g} s"
+                raise ValueError(f"between must hold {allowed}, got {begin:g}:{end:g} s")
         return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:

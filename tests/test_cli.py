@@ -334,7 +334,9 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
         assert row["rate"] == pytest.approx(gamma * capacity / 2, rel=0.01)
     assert xr.load_dataset(tmp_path / "table.nc")["rate"].shape == (2, 2)
     assert main([*arguments, *options, *kept]) == 0
-    assert json.loads(capsys.readouterr().out) == rows
+    again = capsys.readouterr()
+    assert json.loads(again.out) == rows
+    assert again.err.startswith(f"4 of 4 points are in {tmp_path / 'runs.sqlite'}, 0 to run\n")
     assert len(Store(tmp_path / "runs.sqlite")) == 4
     other = (tmp_path / "other.toml").write_text(SCENARIO.replace("25 ms", "35 ms"))
     assert other and main(["sweep", str(tmp_path / "other.toml"), *arguments[2:], *options, *kept]) == 0

@@ -72,9 +72,10 @@ def test_a_store_goes_on_where_it_ended(tmp_path):
     with pytest.raises(SweepError):
         sweep(rest, GRID, store=store)
     assert len(calls) == 4
+    told = []
     with pytest.raises(SweepError):  # a list of its calls makes it no other function
-        sweep(rest, GRID, store=store)
-    assert len(calls) == 4
+        sweep(rest, GRID, store=store, resumed=lambda *counts: told.append(counts))
+    assert len(calls) == 4 and told == [(4, 6)]
 
 
 def test_a_function_that_has_changed_begins_anew(tmp_path):
