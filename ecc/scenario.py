@@ -19,7 +19,7 @@ from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import ConstantRate, Protocol, all_protocols
-from ecc.models.base import label, settings
+from ecc.models.base import Equilibrium, label, settings
 from ecc.models.equilibria import check_assignment
 from ecc.models.mix import Mix
 from ecc.network import Flow, Network, from_table, tables_in, to_table
@@ -416,8 +416,19 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
     Returns
         tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
         impairments, flows that begin or end in the last fifth of the run, an equilibrium that is not static or does not
-        exist; or a run too short to tell.
+        exist; or a run too short to tell. Where the protocol's own code fails the line says so: the run is whole.
     """
+    try:
+        return _ended_elsewhere(scenario, time, rate)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return (
+            f"how the run ended could not be compared with the equilibrium of {_in_short(scenario.protocol)}: {what}",
+        )
+
+
+def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np.float64]) -> tuple[str, ...]:
+    """See `notes_at_end`."""
     network, protocol = scenario.network, scenario.protocol
     n = int(_LAST * len(time))
     if n < _LEAST_SAMPLES or not isinstance(protocol, Protocol) or not protocol.rests:
@@ -429,9 +440,12 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
     if not lives or end - begin < _LEAST_RTTS * float(network.rtts.max()):
         return ()
     try:
-        expected = protocol.equilibrium(network, scenario.assigned).rates
+        point = protocol.equilibrium(network, scenario.assigned)
     except (ValueError, EccError):
         return ()
+    if not isinstance(point, Equilibrium):
+        raise TypeError(f"equilibrium must return an Equilibrium, got {shown(point)}")
+    expected = point.rates
     early, late = rate[-n : -n // 2].mean(axis=0), rate[-n // 2 :].mean(axis=0)
     mean = rate[-n:].mean(axis=0)
     steady = np.abs(early - late) <= _STEADY * np.maximum(early, late)

@@ -1,8 +1,7 @@
 """A window protocol in one file: routers mark packets that find a long queue; a sender's window follows their share."""
 
-from dataclasses import asdict, dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 
-from ecc.errors import ConvergenceError
 from ecc.models import Protocol
 
 
@@ -16,14 +15,6 @@ class MarkedWindow(Protocol):
     FlowState = make_dataclass(
         "FlowState", [("acks", int, 0), ("marks", int, 0), ("until", int, 0), ("share", float, 0.0)]
     )
-
-    params = asdict
-
-    def rate_range(self, capacity):
-        return 1e-4 * capacity, capacity
-
-    def equilibrium(self, network, assignment=None):
-        raise ConvergenceError("marked windows rise and fall for ever: there is no equilibrium")
 
     def link_hooks(self):
         return {"on_arrival": mark}

@@ -39,7 +39,7 @@ class Misjudging(Protocol):
     stamps: float = 0.0
 
     def params(self) -> dict[str, float]:
-        return super().params() | {"scale": self.scale, "tick": self.tick, "stamps": self.stamps}  # type: ignore[safe-super]
+        return super().params() | {"scale": self.scale, "tick": self.tick, "stamps": self.stamps}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return super().flow_hooks() | {"on_send": report}

@@ -52,15 +52,18 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    with it: asked for packets, it says so.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` asks about.
 
+With 2 alone there are packet runs, and nothing else; with 1, fluid runs; with `equilibrium`, linear models. The laws
+and hooks see the fields that are numbers, unless `params` says otherwise; `rate_range` is from 0 to the capacity.
+
 Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing else has to know it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from math import inf
+from numbers import Real
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,6 +72,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, value_text
+from ecc.errors import LinearizationError
 from ecc.network import Network
 from ecc.quantity import as_delay, as_number
 
@@ -140,7 +144,7 @@ class NoRecord:
 
 
 @dataclass(frozen=True)
-class Protocol(ABC):
+class Protocol:
     """Base of all protocols; see the module's text for how to write one."""
 
     combine: ClassVar[str] = "min"
@@ -278,9 +282,10 @@ class Protocol(ABC):
         """
         return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
 
-    @abstractmethod
     def params(self) -> dict[str, float]:
-        """Return the parameters as the laws and hooks see them (`p`): name -> float."""
+        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
 
     def namespace(self) -> SimpleNamespace:
         """Return `params()` with attribute access, for calling a law by hand."""
@@ -316,13 +321,17 @@ class Protocol(ABC):
         """Return the `LinkState` with which a router begins."""
         return self.LinkState()
 
-    @abstractmethod
     def rate_range(self, capacity: float) -> tuple[float, float]:
-        """Return the least and the largest state R of a router of this capacity [bit/s]."""
+        """Return the least and the largest state R of a router of a capacity [bit/s]; by default 0 and the capacity."""
+        return 0.0, capacity
 
-    @abstractmethod
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given."""
+        """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given.
+
+        Raises
+            LinearizationError: there is none, as by default.
+        """
+        raise LinearizationError(f"{type(self).__name__} has no equilibrium: it does not define equilibrium")
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
