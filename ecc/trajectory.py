@@ -297,7 +297,7 @@ class Trajectory:
         )
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure: rates of the flows above, queues of the links below."""
+        """Return a Plotly figure: rates of the flows above, queues of the links and what was recorded below."""
         from ecc.plot import trajectory_figure
 
         title = f"{self.data.attrs.get('protocol', '')} ({self.data.attrs.get('engine', '')})"
@@ -306,6 +306,7 @@ class Trajectory:
             rates=self.data["rate"].to_numpy(),
             queues=self.data["queue"].to_numpy() if "queue" in self.data else None,
             title=title if self.is_complete else f"{title}: {self.stopped}",
+            recorded={name: self.data[name].to_numpy() for name in map(str, self.data) if "." in name},
         )
 
     def __repr__(self) -> str:

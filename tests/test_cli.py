@@ -280,6 +280,17 @@ def test_simulate_keeps_the_run_in_three_formats(scenario, tmp_path):
     assert '"modebar":{"remove":["sendChartToCloud"' in page  # the button that uploads what is drawn
 
 
+def test_a_page_shows_what_was_recorded(scenario, tmp_path):
+    page, table = str(tmp_path / "run.html"), str(tmp_path / "run.csv")
+    options = ["--sample", "0.5 s", "--record", "link.R", "--record", "flow.x"]
+    assert main(["simulate", scenario, *options, "--out", page]) == 0
+    assert main(["simulate", scenario, *options, "--out", table]) == 0
+    text = (tmp_path / "run.html").read_text()
+    assert all(f'"text":"{name}"' in text for name in ("link.R", "flow.x"))  # titles of axes
+    assert all(f'"name":"{name}"' in text for name in ("link.R, link 0", "flow.x, flow 0", "flow.x, flow 1"))
+    assert {"link.R 0", "flow.x 0", "flow.x 1"} <= set(pd.read_csv(table).columns)
+
+
 def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):
     simulate = ecc.packet.simulate
 

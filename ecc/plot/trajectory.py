@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import plotly.graph_objects as go
@@ -30,8 +30,9 @@ def trajectory_figure(
     packet_size: float | None = None,
     levels: Sequence[Level] = (),
     queue_levels: Sequence[Level] = (),
+    recorded: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Return the rates of the flows and, below them on the same time axis, the queues of the links.
+    """Return the rates of the flows and, below them on the same time axis, the queues of the links and other states.
 
     Parameters
         time : shape (n_times,), s.
@@ -43,6 +44,8 @@ def trajectory_figure(
         levels : (name, rate [bit/s]) of dashed lines to compare with, such as a fair share; (name, rate, (begin, end))
             for one that is drawn only between two times [s]. Those of one name share an entry of the legend.
         queue_levels : (name, queue [bytes]), the same for queues.
+        recorded : name, such as "flow.x" or "link.y" -> states of the flows, or of the links, of shape (n_times, n); a
+            panel for each, in the colors of rates and queues.
     Returns
         plotly Figure.
     Raises
@@ -52,7 +55,9 @@ def trajectory_figure(
     x = _matching(rates, t, "rates")
     q = None if queues is None else _matching(queues, t, "queues")
     flow_names = _names(flows, x.shape[1], "flow")
-    made = figure(_panels(q is not None), title=title, height=420 if q is None else 560)
+    states = {name: _matching(values, t, name) for name, values in (recorded or {}).items()}
+    panels = 1 + (q is not None) + len(states)
+    made = figure(_panels(panels), title=title, height=_height(panels))
     buckets = buckets_for(x.shape[1])
 
     factor, unit = unit_for(np.append(x, [level[1] for level in levels]), RATE)
@@ -82,7 +87,19 @@ def trajectory_figure(
             )  # fmt: skip
         _draw_levels(made, queue_levels, t, q_factor, q_unit, row=2)
         made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
-    made.update_xaxes(title_text="time [s]", row=1 if q is None else 2, col=1)
+    for row, (what, values) in enumerate(states.items(), start=panels - len(states) + 1):
+        count, owner = values.shape[1], what.partition(".")[0]
+        tones = [INK] if owner == "link" and count == 1 else colors(count)
+        width = 1.3 if count <= _NAMED else 0.8
+        for k, color in enumerate(tones):
+            name = f"{what}, {'link' if owner == 'link' else 'flow'} {k}"
+            made.add_scatter(
+                **dict(zip("xy", thinned(t, values[:, k], buckets_for(count * panels)), strict=True)),
+                name=name, mode=line_mode(values[:, k]), line={"color": color, "width": width},
+                showlegend=False, row=row, col=1, hovertemplate=f"{name}: %{{y:.4g}} at %{{x:.4g}} s<extra></extra>",
+            )  # fmt: skip
+        made.update_yaxes(title_text=what, row=row, col=1)
+    made.update_xaxes(title_text="time [s]", row=panels, col=1)
     return made
 
 
@@ -111,7 +128,7 @@ def comparison_figure(
         ValueError: arrays whose lengths do not agree.
     """
     t = np.asarray(time, dtype=float)
-    made = figure(_panels(True), title=title, height=560)
+    made = figure(_panels(2), title=title, height=_height(2))
     panels = (
         ("flow", "sending rate", RATE, (rates, other_rates), apart_rates),
         ("link", "queue", SIZE, (queues, other_queues), apart_queues),
@@ -160,10 +177,16 @@ def _stretches(time: np.ndarray, where: np.ndarray) -> list[tuple[float, float]]
     return [(float(before[a]), float(time[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _panels(two: bool) -> go.Figure:
-    if not two:
+def _panels(count: int) -> go.Figure:
+    """So many panels under one another, the first the highest."""
+    if count == 1:
         return make_subplots(rows=1, cols=1)
-    return make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.07, row_heights=[0.62, 0.38])
+    spacing, heights = 0.07 * _height(2) / _height(count), [0.62, *[0.38] * (count - 1)]
+    return make_subplots(rows=count, cols=1, shared_xaxes=True, vertical_spacing=spacing, row_heights=heights)
+
+
+def _height(panels: int) -> int:
+    return 280 + 140 * panels
 
 
 def _matching(values: ArrayLike, time: np.ndarray, name: str) -> np.ndarray:
