@@ -81,6 +81,8 @@ __all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "c
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
 
+_NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
+
 Hook = Callable[[Any, Any, Any, Any], None]
 
 
@@ -183,6 +185,14 @@ class Protocol:
         for name in ("equilibrium", "published_bounds", "relay_loop", "mean_rate"):  # what people ask
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number where a field is declared as one; classes that read units have their own."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            fits = isinstance(value, Real) and not isinstance(value, bool)
+            if f.type in _NUMBERS and not fits and value is not f.default:
+                raise TypeError(f"{f.name} must be a number, got {shown(value)}")
 
     @property
     def transport(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
 
+import numpy as np
 import pytest
 
 import ecc
@@ -88,3 +89,14 @@ def test_what_needs_an_equilibrium_or_laws_says_that_there_are_none():
         ecc.linearize(Constant(), NETWORK)
     with pytest.raises(ValueError, match="^Protocol has no packet runs: it does not define link_hooks and flow_hooks$"):
         ecc.packet.simulate(ecc.Scenario(NETWORK, protocol_class("ecc.models:Protocol")(), 1.0))
+
+
+def test_text_for_a_number_is_refused_by_the_name_of_its_field():
+    table = ecc.Scenario(NETWORK, ecc.models.RCP(), 1.0).to_dict() | {
+        "protocol": {"name": f"{__name__}:Constant", "packets": "60 kB"}
+    }
+    with pytest.raises(TypeError, match=r"^packets must be a number, got '60 kB' \(in protocol\)$"):
+        ecc.Scenario.from_dict(table)
+    with pytest.raises(TypeError, match="^packets must be a number, got True$"):
+        Constant(packets=True)
+    assert Constant(packets=np.int64(4)).params() == {"packets": 4.0} and Constant(words="other").words == "other"
