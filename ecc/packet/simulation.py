@@ -158,6 +158,7 @@ class Run:
     ) -> None:
         period = scenario.sample_period(sample)
         self.scenario, self._period = scenario, period
+        self._scenario_text = scenario.to_toml()  # what cannot be kept with the result is refused before the work
         self.stopped = "paused"
         file = None if flows_to is None else _path(flows_to, "flows_to")
         self._setup = prepare(scenario, start, perturb)
@@ -369,7 +370,7 @@ class Run:
             self._file.close()
             self._file = FlowsFile(next_name(self._file.path), self._columns, is_new=True)
         about = {
-            "scenario": self.scenario.to_toml(), "options": self._options,
+            "scenario": self._scenario_text, "options": self._options,
             "stopped": self.stopped, "handed": self._handed, "hooks": _sources(self._setup),
             "file": None if self._file is None else self._file.path.name, "has_file": self._has_file,
         }  # fmt: skip
@@ -449,7 +450,7 @@ class Run:
             {
                 "engine": "packet",
                 "protocol": str(Mix.of(scenario.protocol)),
-                "scenario": scenario.to_toml(),
+                "scenario": self._scenario_text,
                 "seed": scenario.seed,
                 "version": __version__,
             },

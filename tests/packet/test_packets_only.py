@@ -100,3 +100,8 @@ def test_text_for_a_number_is_refused_by_the_name_of_its_field():
     with pytest.raises(TypeError, match="^packets must be a number, got True$"):
         Constant(packets=True)
     assert Constant(packets=np.int64(4)).params() == {"packets": 4.0} and Constant(words="other").words == "other"
+
+
+def test_a_parameter_that_cannot_be_kept_is_refused_before_the_run():
+    with pytest.raises(TypeError, match="not TOML serializable"):
+        ecc.packet.Run(ecc.Scenario(NETWORK, Constant(words=object()), 1.0))
