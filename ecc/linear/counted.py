@@ -106,8 +106,10 @@ class Scan:
         if not grid:
             raise UndecidedError(f"stability is undecided at every gain from {self.gains[0]:g} to {self.gains[-1]:g}")
         grid = sorted({*grid})
-        if len(grid) > 1:
-            grid[-1] = self._fewer(grid[-2], grid[-1], self.count(grid[0]) + _MANY)
+        most = self.count(grid[0]) + _MANY
+        over = next((i for i, gain in enumerate(grid) if self.count(gain) > most), None)
+        if over is not None:
+            grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], most)]
         stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost]
         grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):

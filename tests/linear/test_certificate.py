@@ -143,5 +143,5 @@ def test_a_rate_of_decay_is_proven_on_another_line(factor, stable):
 def test_a_root_on_the_line_is_never_left_of_it():
     proof = DelaySystem([-1.0], [0.0]).certify(-1.0)
     assert proof.stable is None and (proof.at_least, proof.at_most) == (0, 1)
-    with pytest.raises(ValueError, match="line must be finite, got inf"):
+    with pytest.raises(ValueError, match="line must be a finite number, got inf"):
         DelaySystem([-1.0], [1.0]).certify(float("inf"))
