@@ -320,10 +320,12 @@ def _tuple(inside: tuple[Any, ...], gaps: bool) -> Kind:
 
 def _class(kind: type) -> Kind:
     name = kind.__name__
-    article = "an" if name[0] in "AEIOU" else "a"
+    article = "an " if name[0] in "AEIOU" else "a "
+    if name.isupper():  # a protocol by its abbreviation
+        article = ""
     if isinstance(kind, _Unseen):
         return Kind(
-            f"{article} {name}",
+            f"{article}{name}",
             lambda value: None if any(one.__name__ == name for one in type(value).__mro__) else TypeError,
         )
-    return Kind(f"{article} {name}", _of(kind))
+    return Kind(f"{article}{name}", _of(kind))

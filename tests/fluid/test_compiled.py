@@ -80,7 +80,9 @@ def test_code_is_kept_by_all_that_it_reaches(tmp_path, monkeypatch):
     assert (tmp_path / name).read_bytes().endswith(code)
 
 
-def test_what_is_called_with_constants_is_compiled_once():
+def test_what_is_called_with_constants_is_compiled_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECC_CACHE_DIR", str(tmp_path))  # what is kept is not compiled
+
     @compiled.compiled
     def add(x, n):
         return x + n

@@ -81,7 +81,7 @@ def test_a_member_that_fails_is_marked():
 def test_bad_ensembles(over, message):
     with pytest.raises(ValueError, match=message):
         ensemble(SCENARIO, over, time="discrete")
-    with pytest.raises(ValueError, match="scenario must be a Scenario of one Protocol"):
+    with pytest.raises(TypeError, match="scenario must be a Scenario, got Network"):
         ensemble(SCENARIO.network, over)
 
 

@@ -230,7 +230,7 @@ def test_an_interrupted_run_keeps_what_it_had(time):
         ({"clocking": "integrator"}, "clocking must be 'self' where ACKs clock no windows, got 'integrator'"),
         ({"start": "late"}, "start must be one of 'empty', 'equilibrium'"),
         ({"sample": 0.0}, "sample must be > 0"),
-        ({"sample": 100.0}, "sample must be <= duration"),
+        ({"sample": 100.0}, "sample must be <= the duration .10 s., got 100 s"),
         ({"perturb": 0.1}, "perturb belongs to start='equilibrium'"),
         ({"perturb": -2.0, "start": "equilibrium"}, "perturb must be > -1"),
         ({"rtol": 0.0}, "rtol must be"),

@@ -131,7 +131,7 @@ def test_only_packets_run_several_protocols():
         ValueError, match="protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got RCP, QIRCP"
     ):
         ecc.fluid.simulate(scenario)
-    with pytest.raises(TypeError, match="protocol must be one Protocol for a linear model, got Mix"):
+    with pytest.raises(TypeError, match="protocol must be a Protocol, got Mix"):
         ecc.linearize(scenario.protocol, TWO)
     with pytest.raises(
         ValueError, match="start must be 'empty' for several protocols, got 'equilibrium' for RCP, QIRCP"
