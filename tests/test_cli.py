@@ -292,14 +292,12 @@ def test_a_page_shows_what_was_recorded(scenario, tmp_path):
 
 
 def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):
-    simulate = ecc.packet.simulate
+    advance = ecc.packet.Run.advance
 
     def interrupt(share):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        ecc.packet, "simulate", lambda case, **options: simulate(case, **options | {"progress": interrupt})
-    )
+    monkeypatch.setattr(ecc.packet.Run, "advance", lambda run, progress: advance(run, progress=interrupt))
     monkeypatch.setattr("ecc.packet.simulation.SLICE", 1000)
     assert main(["simulate", scenario, "--out", str(tmp_path / "run.nc")]) == 130
     output = capsys.readouterr()
@@ -309,13 +307,13 @@ def test_an_interrupted_run_is_kept(scenario, tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_that_a_hook_stops_is_kept_and_ends_in_one(scenario, monkeypatch, capsys):
-    simulate = ecc.packet.simulate
+    trajectory = ecc.packet.Run.trajectory
 
-    def stopped(case, **options):
-        run = simulate(case, **options)
-        return replace(run, stats=dict(run.stats) | {"stopped": "rate of flow 0 is nan"})
+    def stopped(run):
+        made = trajectory(run)
+        return replace(made, stats=dict(made.stats) | {"stopped": "rate of flow 0 is nan"})
 
-    monkeypatch.setattr(ecc.packet, "simulate", stopped)
+    monkeypatch.setattr(ecc.packet.Run, "trajectory", stopped)
     assert main(["simulate", scenario]) == 1
     assert capsys.readouterr().err == "ecc: the run ended at 2 of 2 s: rate of flow 0 is nan\n"
 

@@ -106,7 +106,7 @@ def test_nyquist_at_given_frequencies():
     assert system.nyquist().omega[-1] == pi
     with pytest.raises(ValueError, match="omega must be one-dimensional and finite"):
         system.nyquist([[0.1]])
-    with pytest.raises(ValueError, match="omega must be one-dimensional and finite"):
+    with pytest.raises(ValueError, match="omega must be an array of finite numbers or None, got .nan."):
         system.nyquist([np.nan])
 
 

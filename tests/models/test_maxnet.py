@@ -249,7 +249,7 @@ def test_transfers_complete_in_spite_of_losses():
         (lambda: MaxNet(price_scale=-1.0), "price_scale must be > 0, got -1.0"),
         (lambda: MaxNet(segment=0), "segment must be >= 1 bytes, got 0"),
         (lambda: MaxNet(transport="tcp"), "transport must be one of None, 'newreno', 'sack', got 'tcp'"),
-        (lambda: MaxNet(min_rto=0.0), "min_rto must be > 0, got 0.0"),
+        (lambda: MaxNet(min_rto=0.0), "min_rto must be > 0 s, got 0.0"),
     ],
 )
 def test_bad_values_get_one_line(build, message):

@@ -429,9 +429,8 @@ def test_rtts_below_the_least_interval_overload_nothing(capacity, rtt):
 
 
 def test_an_interval_must_be_on_the_clock():
-    network = Network.dumbbell("10 Mb/s", rtts=[0.1])
-    with pytest.raises(ValueError, match=r"interval must be < 4e\+06 s, which the clock holds, got \d.* s"):
-        simulate(Scenario(network, XCP(interval=1e8), 1.0, phases="equal"))
+    with pytest.raises(ValueError, match=r"interval must be < 1e\+06 s, which the clock holds, got 100000000.0"):
+        XCP(interval=1e8)
 
 
 def test_windows_of_one_packet_hold_the_largest():
