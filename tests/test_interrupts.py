@@ -295,7 +295,9 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
             assert not list(case.temporary.iterdir()) and not list(case.place.glob("**/.*"))
             assert process.returncode in (0, 130), said
             lines = [line for line in said.splitlines() if line.startswith("ecc:")]
-            told = [line.split()[0] for line in said.splitlines() if line not in lines]
+            told = [
+                line.split()[0] for line in said.splitlines() if line not in lines and " points are in " not in line
+            ]
             if process.returncode == 130:
                 assert len(lines) == 1 and SAID.fullmatch(lines[0]), said
             assert set(told) <= set(CLAIMS), said
