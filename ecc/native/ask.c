@@ -13,8 +13,9 @@ show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind
     const ecc_transport_t *transport = &self->transports[index];
     ecc_flow_env_t *env = &self->flow_env;
 
-    env->in_flight = hook_number != ECC_FLOW_ON_LOSS ? ecc_transport_in_flight(transport)
-                                                     : (kind == 0 ? transport->before : transport->top) - transport->una;
+    env->in_flight = hook_number != ECC_FLOW_ON_LOSS
+        ? ecc_transport_in_flight(transport)
+        : (kind == 0 ? transport->before : transport->top) - transport->una;
     env->recovering = transport->recovering;
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
 }
@@ -125,8 +126,7 @@ ecc_ask_nothing(ecc_engine_t *self, uint32_t index)
 }
 
 int
-ecc_ask_packet(
-    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+ecc_ask_packet(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
 {
     return ask(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
 }

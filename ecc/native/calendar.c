@@ -261,7 +261,8 @@ find_beyond_year(ecc_calendar_t *self)
 {
     for (uint32_t i = next_occupied(self, 0); i < self->n_buckets; i = next_occupied(self, i + 1)) {
         const ecc_bucket_t *bucket = &self->buckets[i];
-        if (self->first == ECC_NO_NODE || ecc_calendar_before(bucket->time, bucket->head, self->first_time, self->first)) {
+        if (self->first == ECC_NO_NODE
+            || ecc_calendar_before(bucket->time, bucket->head, self->first_time, self->first)) {
             self->first = bucket->head;
             self->first_time = bucket->time;
         }

@@ -206,7 +206,8 @@ move_flow(ecc_tape_t *tape, ecc_engine_t *self, uint32_t index)
         ecc_tape_node(tape, self->now, &self->slow, self->base[ECC_STOP] + index, flow->active);
     }
     if (self->wants_timers) {
-        ecc_tape_node(tape, self->now, &self->slow, self->base[ECC_TIMER] + index, flow->active && flow->is->on_timer != NULL);
+        ecc_tape_node(
+            tape, self->now, &self->slow, self->base[ECC_TIMER] + index, flow->active && flow->is->on_timer != NULL);
     }
     flow->timed = ecc_calendar_pending(&self->slow, self->base[ECC_TIMEOUT] + index);
     if (ecc_tape_reads(tape)) {
@@ -327,8 +328,9 @@ move_over(ecc_tape_t *tape, ecc_engine_t *self)
     for (uint32_t k = 0; k < n && tape->ret == 0; k++) {
         ecc_transfer_result_t *result = &pool->over[k];
         ECC_TAPE_MOVE(tape, *result);
-        ecc_tape_require(tape, result->number >= self->n_flows && result->number < self->n_flows + pool->n_handed
-                && result->kind >= 0 && result->kind < pool->n_templates);
+        ecc_tape_require(tape,
+            result->number >= self->n_flows && result->number < self->n_flows + pool->n_handed && result->kind >= 0
+                && result->kind < pool->n_templates);
         pool->n_over = ecc_tape_reads(tape) ? k + 1 : pool->n_over;
     }
 }

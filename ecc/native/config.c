@@ -182,18 +182,16 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
         return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->n_flows);
     }
     if (config->header_size < 0 || config->header_size > LARGEST_HEADER || config->header_size % 8 != 0) {
-        return ecc_state_fail(
-            self, ECC_ERR_HEADER_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->header_size);
+        return ecc_state_fail(self, ECC_ERR_HEADER_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->header_size);
     }
     if (config->record_size < 0 || config->record_size > LARGEST_RECORD || config->record_size % 8 != 0) {
-        return ecc_state_fail(
-            self, ECC_ERR_RECORD_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->record_size);
+        return ecc_state_fail(self, ECC_ERR_RECORD_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->record_size);
     }
     if (samples->n_samples != 0
-        && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0
-            || samples->n_flows > config->n_flows || samples->sent == NULL || samples->received == NULL
-            || samples->bottleneck == NULL || samples->queue == NULL || samples->queue_peak == NULL
-            || samples->arrived == NULL || samples->dropped == NULL)) {
+        && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0 || samples->n_flows > config->n_flows
+            || samples->sent == NULL || samples->received == NULL || samples->bottleneck == NULL
+            || samples->queue == NULL || samples->queue_peak == NULL || samples->arrived == NULL
+            || samples->dropped == NULL)) {
         return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->period);
     }
     if (samples->n_samples != 0 && samples->n_recorded != 0 && !are_recorded(samples)) {
@@ -268,8 +266,7 @@ ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
             if (link < 0 || link >= config->n_links) {
                 return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) link);
             }
-            self->hops[position]
-                = (uint32_t) link << ECC_HOP_LINK
+            self->hops[position] = (uint32_t) link << ECC_HOP_LINK
                 | (k >= flow->n_forward          ? ECC_HOP_IS_ACK
                         : flow->header_bytes > 0 ? ECC_HOP_HEADER
                                                  : 0u)

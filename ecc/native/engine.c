@@ -82,8 +82,8 @@ build_rare(ecc_engine_t *self, const ecc_config_t *config)
         }
         if (link->is.impairment > 0) {
             link->impaired = &self->impaired[i];
-            ecc_impairment_init(link->impaired, &self->impairments[link->is.impairment - 1], config->seed,
-                (UINT64_C(1) << 34) + i);
+            ecc_impairment_init(
+                link->impaired, &self->impairments[link->is.impairment - 1], config->seed, (UINT64_C(1) << 34) + i);
         }
     }
     return 0;
@@ -305,7 +305,8 @@ look_ahead(ecc_engine_t *self)
         return;
     }
     id -= id >= self->base[ECC_SEND] ? self->base[ECC_SEND]
-        : id >= self->base[ECC_ACK] ? self->base[ECC_ACK] : self->base[ECC_ACCESS];
+        : id >= self->base[ECC_ACK]  ? self->base[ECC_ACK]
+                                     : self->base[ECC_ACCESS];
     flow = (const char *) &self->flows[id];
     __builtin_prefetch(flow);
     __builtin_prefetch(flow + ECC_CACHE_LINE);
@@ -417,8 +418,7 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     if (until < self->now) {
         until = self->now; /* time does not go back */
     }
-    atomic_store_explicit(
-        &self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
     limit = self->next_sample < until ? self->next_sample : until;
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_links(self);

@@ -240,20 +240,20 @@ typedef struct {
 
 /* What a hook of a flow sees; it may write the fields marked w. */
 typedef struct {
-    double now;          /* s */
-    int64_t packet_size; /* bytes */
-    double rtt;          /* s, last sample, 0 before any */
-    double srtt;         /* s */
-    double min_rtt;      /* s */
-    int64_t in_flight;   /* bytes */
-    int64_t delivered;   /* bytes, ACKed */
-    int64_t lost;        /* bytes */
-    double rate;         /* w: bit/s */
-    double window;       /* w: bytes, 0 = not window-clocked */
-    double timer;        /* w: s from now until on_timer, < 0: none */
-    int64_t kind;        /* of a loss: 0 gap in the ACKs, 1 timeout; on_send: 1 data sent again */
-    int64_t flow;        /* index */
-    double random;       /* uniform [0, 1), if asked for, else 0 */
+    double now;           /* s */
+    int64_t packet_size;  /* bytes */
+    double rtt;           /* s, last sample, 0 before any */
+    double srtt;          /* s */
+    double min_rtt;       /* s */
+    int64_t in_flight;    /* bytes */
+    int64_t delivered;    /* bytes, ACKed */
+    int64_t lost;         /* bytes */
+    double rate;          /* w: bit/s */
+    double window;        /* w: bytes, 0 = not window-clocked */
+    double timer;         /* w: s from now until on_timer, < 0: none */
+    int64_t kind;         /* of a loss: 0 gap in the ACKs, 1 timeout; on_send: 1 data sent again */
+    int64_t flow;         /* index */
+    double random;        /* uniform [0, 1), if asked for, else 0 */
     int64_t size;         /* bytes to deliver, -1 endless */
     int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
@@ -288,15 +288,15 @@ typedef struct {
 
 /* A flow as the caller describes it; the hooks last. */
 typedef struct {
-    double rate;              /* before on_start, bit/s */
-    double window;            /* before on_start, bytes */
+    double rate;   /* before on_start, bit/s */
+    double window; /* before on_start, bytes */
     ecc_ps_t start;
-    ecc_ps_t stop;            /* -1 never */
-    ecc_bytes_t size;         /* -1 unlimited */
+    ecc_ps_t stop;    /* -1 never */
+    ecc_bytes_t size; /* -1 unlimited */
     ecc_bytes_t packet_size;
     ecc_bytes_t packet_size_max; /* sizes are drawn up to this; 0: all are packet_size */
-    ecc_bytes_t opening_size; /* of packets until the first ACK; 0: packet_size */
-    ecc_bytes_t ack_size;     /* on reverse links */
+    ecc_bytes_t opening_size;    /* of packets until the first ACK; 0: packet_size */
+    ecc_bytes_t ack_size;        /* on reverse links */
     ecc_bytes_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data; less than 2^16 */
     ecc_ps_t access_delay;    /* before the first link */
     ecc_ps_t ack_delay;       /* after the last reverse link, or after the receiver */
@@ -305,14 +305,14 @@ typedef struct {
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
     int64_t transport;        /* 0: none, what is lost stays lost; 1: by cumulative ACKs; 2: by SACK */
     ecc_bytes_t receiver_window; /* of a transport; 0: no limit */
-    ecc_ps_t least_rto;       /* of a transport */
-    ecc_ps_t rto_granularity; /* of a transport */
-    int64_t n_forward;        /* links of the route: the next n_forward of `routes` ... */
-    int64_t n_reverse;        /* ... and the n_reverse after those carry the ACKs */
-    int64_t bottleneck;       /* offset of an int64 in state that samples show, -1 none */
-    int64_t wants_random;     /* non-zero: env.random is drawn */
-    int64_t header_offset;    /* as of a router */
-    int64_t followed;         /* of a template, non-zero: others may follow its transfers */
+    ecc_ps_t least_rto;          /* of a transport */
+    ecc_ps_t rto_granularity;    /* of a transport */
+    int64_t n_forward;           /* links of the route: the next n_forward of `routes` ... */
+    int64_t n_reverse;           /* ... and the n_reverse after those carry the ACKs */
+    int64_t bottleneck;          /* offset of an int64 in state that samples show, -1 none */
+    int64_t wants_random;        /* non-zero: env.random is drawn */
+    int64_t header_offset;       /* as of a router */
+    int64_t followed;            /* of a template, non-zero: others may follow its transfers */
     void *state;
     void *params;
     ecc_hook_t on_start;
@@ -327,13 +327,13 @@ typedef struct {
 /* A transfer as the caller describes it; its template, an ecc_flow_t, says the rest. */
 typedef struct {
     ecc_ps_t start;
-    ecc_ps_t stop;         /* -1 never */
-    ecc_bytes_t size;      /* -1 unlimited */
+    ecc_ps_t stop;    /* -1 never */
+    ecc_bytes_t size; /* -1 unlimited */
     ecc_ps_t access_delay;
     ecc_ps_t ack_delay;
-    int64_t kind;          /* index of the template */
+    int64_t kind;                /* index of the template */
     ecc_bytes_t receiver_window; /* of a transport; 0: that of the template */
-    int64_t follows;       /* non-zero: the transfer before it; start is how long it waits once that has been received */
+    int64_t follows; /* non-zero: the transfer before it; start is how long it waits once that has been received */
 } ecc_transfer_t;
 
 /* From a time on a link has another capacity. */
@@ -352,8 +352,8 @@ typedef struct {
     ecc_ps_t spike_hi;
     ecc_ps_t spike_between; /* that the other packets take */
     ecc_ps_t jitter_lo;
-    ecc_ps_t jitter_hi;     /* 0: no jitter */
-    int64_t reorders;       /* non-zero: packets may overtake each other */
+    ecc_ps_t jitter_hi; /* 0: no jitter */
+    int64_t reorders;   /* non-zero: packets may overtake each other */
 } ecc_impairment_t;
 
 /* Eight bytes that samples show as they are: of a record, or, if `record` is NULL, of what hooks of a flow see. */
@@ -378,7 +378,7 @@ typedef struct {
     int64_t *dropped;    /* (sample, link) packets */
     int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
-    int64_t *words;      /* (sample, recorded) */
+    int64_t *words; /* (sample, recorded) */
 } ecc_samples_t;
 
 typedef struct {
@@ -397,19 +397,19 @@ typedef struct {
 typedef struct {
     uint64_t seed;
     int64_t n_links;
-    int64_t n_further;                /* entries of `links` after those of the links: further routers */
+    int64_t n_further; /* entries of `links` after those of the links: further routers */
     int64_t n_flows;
-    int64_t n_templates;              /* 0: no transfers will come */
-    int64_t n_routes;                 /* entries of `routes`: the sum of all n_forward and n_reverse */
-    int64_t header_size;              /* bytes, a multiple of 8 */
-    int64_t n_trace;                  /* room in `trace` */
-    int64_t record_size;              /* bytes at `state` of every template, a multiple of 8 */
-    int64_t most_bytes;               /* of memory, all in all; 0: no limit */
+    int64_t n_templates; /* 0: no transfers will come */
+    int64_t n_routes;    /* entries of `routes`: the sum of all n_forward and n_reverse */
+    int64_t header_size; /* bytes, a multiple of 8 */
+    int64_t n_trace;     /* room in `trace` */
+    int64_t record_size; /* bytes at `state` of every template, a multiple of 8 */
+    int64_t most_bytes;  /* of memory, all in all; 0: no limit */
     const ecc_link_t *links;
     const ecc_flow_t *flows;
-    const ecc_flow_t *templates;      /* of transfers; what a transfer has itself is ignored here */
-    const int64_t *routes;            /* of the flows, then of the templates */
-    int64_t n_changes;                /* entries of `changes`: the sum of all n_changes of links */
+    const ecc_flow_t *templates; /* of transfers; what a transfer has itself is ignored here */
+    const int64_t *routes;       /* of the flows, then of the templates */
+    int64_t n_changes;           /* entries of `changes`: the sum of all n_changes of links */
     const ecc_change_t *changes;
     int64_t n_impairments;
     const ecc_impairment_t *impairments;
@@ -422,9 +422,9 @@ typedef struct {
 /* Why a call failed, and where. */
 typedef struct {
     int64_t code;
-    int64_t of;     /* 0 nobody, 1 a link, 2 a flow, 3 a transfer */
-    int64_t index;  /* of the link (routers count on), the flow (templates count on); number of the transfer */
-    int64_t hook;   /* number of the hook among those of a link or flow, -1 none */
+    int64_t of;    /* 0 nobody, 1 a link, 2 a flow, 3 a transfer */
+    int64_t index; /* of the link (routers count on), the flow (templates count on); number of the transfer */
+    int64_t hook;  /* number of the hook among those of a link or flow, -1 none */
     ecc_ps_t time;
     double value;   /* the offending value, or what the hook returned */
     int64_t failed; /* non-zero: `value` is what the hook returned */
@@ -453,23 +453,23 @@ typedef struct {
     int64_t bytes;        /* of memory held */
     int64_t peak_bytes;
     uint64_t digest;
-    int64_t stop;         /* enum ecc_stop */
+    int64_t stop; /* enum ecc_stop */
 } ecc_stats_t;
 
 typedef struct {
-    ecc_ps_t finish;      /* when it stopped or completed, -1 not yet */
-    int64_t completed;    /* 1: all of its size was ACKed */
-    int64_t sent;         /* bytes, retransmitted ones included */
-    int64_t received;     /* bytes at the receiver */
-    int64_t delivered;    /* bytes ACKed */
-    int64_t lost;         /* bytes */
+    ecc_ps_t finish;       /* when it stopped or completed, -1 not yet */
+    int64_t completed;     /* 1: all of its size was ACKed */
+    int64_t sent;          /* bytes, retransmitted ones included */
+    int64_t received;      /* bytes at the receiver */
+    int64_t delivered;     /* bytes ACKed */
+    int64_t lost;          /* bytes */
     int64_t retransmitted; /* bytes sent again; without transport, beyond the size of a flow of finite size */
     int64_t acks_lost;     /* on their pure delay */
     double rate;
     double window;
     double srtt;
-    double min_rtt;       /* s, 0 before any */
-    ecc_ps_t idle_rtt;    /* delays of the lines, without queues and transmission */
+    double min_rtt;    /* s, 0 before any */
+    ecc_ps_t idle_rtt; /* delays of the lines, without queues and transmission */
 } ecc_flow_result_t;
 
 typedef struct {
@@ -481,12 +481,12 @@ typedef struct {
 } ecc_transfer_result_t;
 
 typedef struct {
-    int64_t arrived;       /* bytes, dropped ones included */
-    int64_t departed;      /* bytes */
-    int64_t dropped;       /* packets */
+    int64_t arrived;  /* bytes, dropped ones included */
+    int64_t departed; /* bytes */
+    int64_t dropped;  /* packets */
     int64_t dropped_bytes;
-    int64_t queue;         /* bytes */
-    int64_t lost;          /* packets, of those departed */
+    int64_t queue; /* bytes */
+    int64_t lost;  /* packets, of those departed */
     int64_t lost_bytes;
 } ecc_link_result_t;
 

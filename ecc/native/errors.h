@@ -9,7 +9,8 @@
     X(HEADER_OFFSET, "header offset must be a multiple of 8 bytes from 0 to the header size")                          \
     X(HEADER_BYTES, "header bytes must be from 0 to 65535")                                                            \
     X(SAMPLES, "samples need a period > 0 ps, arrays, and at most as many flows as there are")                         \
-    X(RECORDED, "what samples record must be 8 bytes at multiples of 8, of a record or of the env of a flow in samples")  \
+    X(RECORDED,                                                                                                        \
+        "what samples record must be 8 bytes at multiples of 8, of a record or of the env of a flow in samples")       \
     X(LINK_CAPACITY, "capacity must be finite and > 0 bit/s")                                                          \
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
     X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                \
@@ -35,7 +36,7 @@
     X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \
     X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \
     X(HOOK_FAILED, "a hook failed")                                                                                    \
-    X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                       \
+    X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \
     X(TRANSFER, "transfers must come in the order of their starts, none before the present, of kinds that exist")      \
     X(FOLLOWS,                                                                                                         \
         "a transfer may follow one of finite size, handed over in the same call, of a template that is followed, and " \

@@ -178,8 +178,7 @@ static int
 call_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook)
 {
     memset(self->scratch, 0, self->header_size);
-    return call(
-        self, index, (uint32_t) self->links[index].is.at, hook_number, hook, self->scratch, 0, 0, -1, 0);
+    return call(self, index, (uint32_t) self->links[index].is.at, hook_number, hook, self->scratch, 0, 0, -1, 0);
 }
 
 static int
@@ -334,8 +333,8 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int kind)
         put_on_wire(self, index, id, time);
         return 0;
     }
-    ret = ecc_impairment_append(link->impaired, &self->memory, &self->packets, &link->wire, &self->fast,
-        node(self, ECC_HOP, index), id, time);
+    ret = ecc_impairment_append(
+        link->impaired, &self->memory, &self->packets, &link->wire, &self->fast, node(self, ECC_HOP, index), id, time);
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_LINK, index, ECC_NO_HOOK, link->impaired->n_late);
 }
 
@@ -396,8 +395,8 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         return drop(self, index, id, size, kind);
     }
     begins = link->free_at > self->now ? link->free_at : self->now;
-    link->free_at = link->tx_size[kind] == size ? ecc_state_add(begins, link->tx_time[kind])
-                                                : serve(link, begins, size, kind);
+    link->free_at
+        = link->tx_size[kind] == size ? ecc_state_add(begins, link->tx_time[kind]) : serve(link, begins, size, kind);
     ret = ecc_ring_append(
         &link->ring, &self->memory, (ecc_queued_t) { link->free_at, id, (int32_t) size, position, 0 });
     if (ret != 0) {
@@ -432,8 +431,7 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
     if (link->ring.count > 0) {
         ecc_calendar_insert(&self->fast, node(self, ECC_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
     }
-    ret = call_all(
-        self, index, ECC_LINK_ON_DEPARTURE, link->is.on_departure, packet, first.position, first.size, kind);
+    ret = call_all(self, index, ECC_LINK_ON_DEPARTURE, link->is.on_departure, packet, first.position, first.size, kind);
     if (ret != 0) {
         return ret;
     }

@@ -28,8 +28,8 @@ move_news(ecc_tape_t *tape, const ecc_engine_t *self, const ecc_packet_t *packet
 }
 
 uint32_t
-ecc_lists_packet(ecc_tape_t *tape, ecc_engine_t *self, uint32_t index, uint32_t id, uint32_t position,
-    enum ecc_lists_stage stage)
+ecc_lists_packet(
+    ecc_tape_t *tape, ecc_engine_t *self, uint32_t index, uint32_t id, uint32_t position, enum ecc_lists_stage stage)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
@@ -80,16 +80,14 @@ move_on_link(ecc_tape_t *tape, ecc_engine_t *self, uint32_t link, uint32_t id, b
     ecc_tape_require(tape,
         flow->started && hop >> ECC_HOP_LINK == link && position >= flow->position
             && position - flow->position < flow->is->n_forward + flow->is->n_reverse);
-    ecc_tape_require(
-        tape, is_queued || (hop & ECC_HOP_END) == ECC_END_LINK || (hop & ECC_HOP_END) == ECC_END_HOST);
+    ecc_tape_require(tape, is_queued || (hop & ECC_HOP_END) == ECC_END_LINK || (hop & ECC_HOP_END) == ECC_END_HOST);
     return ecc_lists_packet(
         tape, self, index, id, position, (hop & ECC_HOP_IS_ACK) != 0 ? ECC_LISTS_ACK : ECC_LISTS_DATA);
 }
 
 /* A packet that leaves its list at `time`. */
 static uint32_t
-move_in_list(
-    ecc_tape_t *tape, ecc_engine_t *self, enum ecc_lists_kind kind, uint32_t index, uint32_t id, ecc_ps_t time)
+move_in_list(ecc_tape_t *tape, ecc_engine_t *self, enum ecc_lists_kind kind, uint32_t index, uint32_t id, ecc_ps_t time)
 {
     const ecc_flow_state_t *flow;
     bool is_echo;
@@ -100,8 +98,8 @@ move_in_list(
     /* an ACK that is sent straight back stands for its packet until that has come */
     flow = &self->flows[index];
     is_echo = kind == ECC_LISTS_ACKS && flow->echoes && time - flow->ack_delay > self->now;
-    return ecc_lists_packet(tape, self, index, id, flow->position,
-        kind == ECC_LISTS_ACKS && !is_echo ? ECC_LISTS_ACK : ECC_LISTS_DATA);
+    return ecc_lists_packet(
+        tape, self, index, id, flow->position, kind == ECC_LISTS_ACKS && !is_echo ? ECC_LISTS_ACK : ECC_LISTS_DATA);
 }
 
 static uint32_t

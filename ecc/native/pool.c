@@ -33,8 +33,7 @@ ecc_pool_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_stops = self->wants_stops || is->stop >= 0;
         self->wants_timers = self->wants_timers || is->on_timer != NULL;
         wants_sacks = wants_sacks || is->transport == ECC_TRANSPORT_SACK;
-        self->wants_receivers
-            = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
+        self->wants_receivers = self->wants_receivers || is->n_reverse > 0 || is->impairment > 0 || is->ack_every > 1;
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);
@@ -132,7 +131,8 @@ ecc_pool_verify(const ecc_engine_t *self)
     for (uint32_t slot = 0; slot < pool->n_slots; slot++) {
         uint32_t index = self->n_flows + slot;
         const ecc_flow_state_t *flow = &self->flows[index];
-        fine = fine && flow->started
+        fine = fine
+            && flow->started
                 == (flow->active || flow->n_packets > 0 || (flow->started && ecc_pool_is_followed(self, index)));
         n_places += flow->started ? count_places(pool, flow->follower) : 0;
     }
@@ -159,9 +159,11 @@ number_nodes(const ecc_engine_t *self, uint32_t room, uint32_t base[ECC_N_KINDS 
     for (uint32_t kind = 0; kind < ECC_N_KINDS; kind++) {
         bool is_unwanted = (kind == ECC_STOP && !self->wants_stops) || (kind == ECC_TIMER && !self->wants_timers)
             || (kind == ECC_FLUSH && !self->wants_receivers);
-        uint32_t n = kind == ECC_INTERVAL ? self->n_routers
+        uint32_t n = kind == ECC_INTERVAL              ? self->n_routers
             : kind == ECC_DEPARTURE || kind == ECC_HOP ? self->n_links
-            : is_unwanted ? 0 : kind == ECC_START ? room + 1 : room;
+            : is_unwanted                              ? 0
+            : kind == ECC_START                        ? room + 1
+                                                       : room;
         if (kind == ECC_FIRST_SLOW) {
             *n_fast = next;
             next = 0;
@@ -239,8 +241,7 @@ make_room_for_records(ecc_engine_t *self, uint32_t n_slots)
     if (pool->record_size == 0 || n_slots == 0) {
         return 0;
     }
-    ret = ecc_memory_resize(
-        &self->memory, pool->room_records * pool->record_size, n_slots * pool->record_size, &block);
+    ret = ecc_memory_resize(&self->memory, pool->room_records * pool->record_size, n_slots * pool->record_size, &block);
     if (ret != 0) {
         return ret;
     }
@@ -272,8 +273,8 @@ make_room_for_hops(ecc_engine_t *self, uint32_t n_slots)
         return 0;
     }
     block = self->flow_queues;
-    ret = ecc_memory_resize(&self->memory, self->n_flow_queues * sizeof(*self->flow_queues),
-        n_hops * sizeof(*self->flow_queues), &block);
+    ret = ecc_memory_resize(
+        &self->memory, self->n_flow_queues * sizeof(*self->flow_queues), n_hops * sizeof(*self->flow_queues), &block);
     if (ret != 0) {
         return ret;
     }
@@ -335,20 +336,20 @@ ecc_pool_make_room(ecc_engine_t *self, uint32_t room)
 
 /* Room for n items of a size, at least doubled. */
 static int
-widen(ecc_engine_t *self, size_t item, size_t n, size_t *room, void **block)
+widen(ecc_engine_t *self, size_t item_size, size_t n, size_t *room, void **block)
 {
-    size_t new = *room == 0 ? FIRST_WAITING : *room;
+    size_t wider = *room == 0 ? FIRST_WAITING : *room;
     int ret;
 
     if (n <= *room) {
         return 0;
     }
-    while (new < n) {
-        new *= 2;
+    while (wider < n) {
+        wider *= 2;
     }
-    ret = ecc_memory_resize(&self->memory, *room * item, new * item, block);
+    ret = ecc_memory_resize(&self->memory, *room * item_size, wider * item_size, block);
     if (ret == 0) {
-        *room = new;
+        *room = wider;
     }
     return ret;
 }
@@ -449,7 +450,8 @@ ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, i
     if (pool->n_followers + n_following >= ECC_NO_FOLLOWER) {
         return fail(self, ECC_ERR_TOO_LARGE);
     }
-    ret = widen(self, sizeof(*pool->waiting), pool->n_waiting + (size_t) n - n_following, &pool->room_waiting, &blocks[0]);
+    ret = widen(
+        self, sizeof(*pool->waiting), pool->n_waiting + (size_t) n - n_following, &pool->room_waiting, &blocks[0]);
     pool->waiting = blocks[0];
     if (ret == 0) {
         ret = widen(self, sizeof(*pool->followers), pool->n_followers + n_following, &pool->room_followers, &blocks[1]);
@@ -615,8 +617,11 @@ result(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    return (ecc_transfer_result_t) { .number = flow->number, .kind = flow->kind, .start = flow->start,
-        .size = flow->size, .flow = ecc_flow_result(self, index) };
+    return (ecc_transfer_result_t) { .number = flow->number,
+        .kind = flow->kind,
+        .start = flow->start,
+        .size = flow->size,
+        .flow = ecc_flow_result(self, index) };
 }
 
 void

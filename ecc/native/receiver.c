@@ -34,12 +34,10 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     ecc_impaired_t impaired = receiver->impaired;
 
     *receiver = (ecc_receiver_t) { .kept = ECC_NO_PACKET, .impaired = impaired };
-    receiver->patience
-        = is_reordered(self, flow->is, &self->hops[flow->position]) ? PATIENCE : PATIENCE_IN_ORDER;
+    receiver->patience = is_reordered(self, flow->is, &self->hops[flow->position]) ? PATIENCE : PATIENCE_IN_ORDER;
     if (flow->is->impairment > 0) {
         const ecc_impairment_t *is = &self->impairments[flow->is->impairment - 1];
-        ecc_impairment_init(
-            &receiver->impaired, is, self->seed, (UINT64_C(1) << 35) + (uint64_t) flow->number);
+        ecc_impairment_init(&receiver->impaired, is, self->seed, (UINT64_C(1) << 35) + (uint64_t) flow->number);
         flow->late = is->reorders != 0;
     }
 }

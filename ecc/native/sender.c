@@ -97,7 +97,8 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         flow->lost += segment.size;
         flow->expected += segment.size;
     }
-    if (was_idle || (transport->sacks && transport->recovering && segment.rule != 3 && segment.begin < transport->recover)) {
+    if (was_idle
+        || (transport->sacks && transport->recovering && segment.rule != 3 && segment.begin < transport->recover)) {
         start_timer(self, index);
     }
 }
@@ -175,8 +176,7 @@ go_on(ecc_engine_t *self, uint32_t index)
         int32_t size = segment.size;
         int ret;
         flow->changed = false;
-        if (size <= 0
-            || (flow->window > 0.0 && segment.rule != 1 && is_full(self, index, size))
+        if (size <= 0 || (flow->window > 0.0 && segment.rule != 1 && is_full(self, index, size))
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
@@ -191,8 +191,8 @@ go_on(ecc_engine_t *self, uint32_t index)
             return 0;
         }
         ecc_calendar_cancel(&self->fast, send_node);
-        atomic_store_explicit(&self->last_event,
-            atomic_load_explicit(&self->last_event, memory_order_relaxed) - 1, memory_order_relaxed);
+        atomic_store_explicit(
+            &self->last_event, atomic_load_explicit(&self->last_event, memory_order_relaxed) - 1, memory_order_relaxed);
         ret = emit(self, index, segment);
         if (ret != 0) {
             return ret;
@@ -223,7 +223,8 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     if (ret != 0) {
         return ret;
     }
-    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0 && !flow->repairs) { /* GO, made short for the commonest flows */
+    if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0
+        && !flow->repairs) { /* GO, made short for the commonest flows */
         flow->changed = false;
         ecc_calendar_insert(&self->fast, self->base[ECC_SEND] + index, ecc_state_add(flow->last, flow->gap));
         return 0;
@@ -282,8 +283,7 @@ settle_transport(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet,
     if (heard.starts_timer) {
         start_timer(self, index);
     }
-    return heard.is_loss && flow->active
-        ? ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0) : 0;
+    return heard.is_loss && flow->active ? ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0) : 0;
 }
 
 int

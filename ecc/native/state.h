@@ -39,25 +39,31 @@ enum ecc_kind {
 #define ECC_CACHE_LINE 64
 #define ECC_MOST_ENTITIES (INT64_C(1) << 28) /* links, or flows and slots */
 
-#define ECC_MOST_BURST 65536  /* packets that one GO sends */
-#define ECC_MOST_HASTY 100    /* times in a row that a hook may ask to be called again in less than 1 ps */
+#define ECC_MOST_BURST 65536 /* packets that one GO sends */
+#define ECC_MOST_HASTY 100   /* times in a row that a hook may ask to be called again in less than 1 ps */
 
 /* What a step of the loop returns to stop it without an error. */
 #define ECC_PAUSE 1
 
 /* What awaits a packet at the end of a link's wire; the lowest bits of an entry in the table of hops. */
 enum ecc_wire_end {
-    ECC_END_LINK,     /* another link */
-    ECC_END_HOST,     /* a receiver that has something to do; for ACKs, a pure delay that does something to them */
-    ECC_END_ECHO,     /* a receiver that sends the ACK straight back */
-    ECC_END_SENDER    /* for ACKs on reverse links */
+    ECC_END_LINK,  /* another link */
+    ECC_END_HOST,  /* a receiver that has something to do; for ACKs, a pure delay that does something to them */
+    ECC_END_ECHO,  /* a receiver that sends the ACK straight back */
+    ECC_END_SENDER /* for ACKs on reverse links */
 };
 #define ECC_HOP_END 3u
 #define ECC_HOP_IS_ACK 4u
 #define ECC_HOP_HEADER 8u /* its flow has header_bytes, and this is no ACK */
 #define ECC_HOP_LINK 4    /* the link is above this bit */
 
-enum ecc_link_hook { ECC_LINK_ON_START, ECC_LINK_ON_ARRIVAL, ECC_LINK_ON_DEPARTURE, ECC_LINK_ON_DROP, ECC_LINK_ON_INTERVAL };
+enum ecc_link_hook {
+    ECC_LINK_ON_START,
+    ECC_LINK_ON_ARRIVAL,
+    ECC_LINK_ON_DEPARTURE,
+    ECC_LINK_ON_DROP,
+    ECC_LINK_ON_INTERVAL
+};
 enum ecc_flow_hook {
     ECC_FLOW_ON_START,
     ECC_FLOW_ON_SEND,
@@ -74,27 +80,27 @@ __extension__ typedef __int128 ecc_wide_t;
 typedef struct {
     ecc_ring_t ring; /* the queue, the packet in service first */
     ecc_bytes_t queue;
-    ecc_ps_t free_at; /* when the last bit in the queue leaves it */
+    ecc_ps_t free_at;       /* when the last bit in the queue leaves it */
     ecc_bytes_t most_bytes; /* that the queue holds */
     int64_t most_packets;
     ecc_bytes_t queue_peak;
     ecc_bytes_t queue_low; /* of a router */
     ecc_fifo_t wire;
-    uint32_t next; /* router at this link, 0: no other */
-    bool departs;  /* one of them has on_departure, or there is an impairment */
-    bool measures; /* what follows is kept */
+    uint32_t next;      /* router at this link, 0: no other */
+    bool departs;       /* one of them has on_departure, or there is an impairment */
+    bool measures;      /* what follows is kept */
     ecc_wide_t area;    /* sum of queue * ps since the last sample, up to ... */
     ecc_ps_t measured;  /* ... this time */
     int64_t *histogram; /* times by bin, then arrivals; or NULL */
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
-    int64_t tx_size[2]; /* last size seen of data and of ACKs (0 if the capacity changes) ... */
-    ecc_ps_t tx_time[2]; /* ... and what it takes */
-    double next_interval; /* of a router */
-    uint32_t n_hasty;     /* of a router: INTERVALs in a row that on_interval wanted in less than 1 ps */
-    uint64_t random;      /* of a router */
-    ecc_link_t is;        /* of a router: at, header_offset, state, params, hooks and wishes */
+    int64_t tx_size[2];       /* last size seen of data and of ACKs (0 if the capacity changes) ... */
+    ecc_ps_t tx_time[2];      /* ... and what it takes */
+    double next_interval;     /* of a router */
+    uint32_t n_hasty;         /* of a router: INTERVALs in a row that on_interval wanted in less than 1 ps */
+    uint64_t random;          /* of a router */
+    ecc_link_t is;            /* of a router: at, header_offset, state, params, hooks and wishes */
     ecc_impaired_t *impaired; /* or NULL */
     int64_t lost;
     int64_t lost_bytes;
@@ -155,11 +161,11 @@ typedef struct {
     int64_t recover;
     int64_t rescue;
     int64_t before;
-    int64_t left; /* SACK: sacked(una, again) */
+    int64_t left;   /* SACK: sacked(una, again) */
     int64_t window; /* of the receiver */
     double rttvar;
     ecc_ranges_t sacked;
-    ecc_ranges_t held; /* by the receiver, whose `next` is the flow's `received` ... */
+    ecc_ranges_t held;              /* by the receiver, whose `next` is the flow's `received` ... */
     int64_t places[ECC_MOST_SACKS]; /* ... and these places too */
     uint8_t n_places;
     uint8_t n_duplicates; /* as far as they matter */
@@ -181,7 +187,7 @@ typedef struct {
     ecc_ps_t gap;
     uint32_t counted; /* last packet among `acks` that is counted as received; ECC_NO_PACKET: none of them is */
     bool active;
-    bool changed; /* rate or window, since the last look at what may be sent */
+    bool changed;    /* rate or window, since the last look at what may be sent */
     bool timed : 1;  /* a TIMEOUT is pending */
     bool echoes : 1; /* the receiver silently sends ACKs straight back */
     uint8_t n_hasty; /* TIMERs in a row that on_timer wanted in less than 1 ps */
@@ -209,9 +215,9 @@ typedef struct {
     bool completed : 1;
     bool draws_sizes : 1;
     bool has_header_bytes : 1;
-    bool counts : 1; /* the receiver does, see receiver.h */
-    bool late : 1;   /* its ACKs are in the heap of its impairment */
-    bool repairs : 1; /* it has a transport, see transport.h */
+    bool counts : 1;    /* the receiver does, see receiver.h */
+    bool late : 1;      /* its ACKs are in the heap of its impairment */
+    bool repairs : 1;   /* it has a transport, see transport.h */
     uint8_t n_timeouts; /* since the last ACK, as far as they matter */
     uint16_t header_offset;
 
@@ -227,7 +233,7 @@ typedef struct {
         uint32_t follower; /* of a transfer: place of the one that follows it, or ECC_NO_FOLLOWER */
         uint32_t unused;   /* of a free slot: the one that was freed before it */
     };
-    uint32_t kind;      /* template of a transfer */
+    uint32_t kind; /* template of a transfer */
 } ecc_flow_state_t;
 
 typedef struct {
@@ -254,16 +260,16 @@ typedef struct {
     unsigned char *records; /* of the slots */
     size_t record_size;
     uint32_t n_templates;
-    uint32_t longest;      /* links of a template's routes */
-    uint32_t first_hop;    /* of the first slot */
-    uint32_t n_slots;      /* in use or used before */
+    uint32_t longest;   /* links of a template's routes */
+    uint32_t first_hop; /* of the first slot */
+    uint32_t n_slots;   /* in use or used before */
     uint32_t n_alive;
-    uint32_t unused;       /* slot freed last */
-    uint32_t n_followers;  /* places in use or used before */
+    uint32_t unused;      /* slot freed last */
+    uint32_t n_followers; /* places in use or used before */
     uint32_t unused_follower;
     size_t room_followers;
     size_t n_waiting;
-    size_t n_taken;        /* of those waiting that have started */
+    size_t n_taken; /* of those waiting that have started */
     size_t room_waiting;
     size_t n_over;
     size_t room_over;
@@ -278,7 +284,8 @@ struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
     ecc_calendar_t slow;
-    uint32_t base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar; after the STARTs of the flows there
+    uint32_t
+        base[ECC_N_KINDS]; /* number of the first node of a kind, in its calendar; after the STARTs of the flows there
                                    is that of the next transfer, then, by slot, those of what follows */
     ecc_packets_t packets;
     ecc_pool_t pool;
@@ -286,8 +293,8 @@ struct ecc_engine {
     ecc_flow_state_t *flows;
     void *flows_block; /* the memory of flows, not aligned */
     ecc_flow_t *flow_specs;
-    uint32_t *hops; /* link, direction and end of the wire of every position of every route */
-    int64_t *flow_queues; /* bytes queued at every position, NULL if nobody asked */
+    uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
+    int64_t *flow_queues;          /* bytes queued at every position, NULL if nobody asked */
     ecc_change_t *changes;         /* of the capacities of all links */
     ecc_impairment_t *impairments; /* as the caller described them */
     ecc_impaired_t *impaired;      /* wires, by link; NULL if none is */
@@ -300,8 +307,8 @@ struct ecc_engine {
     int64_t acked; /* by the ACK that on_ack hears of */
     bool wants_receivers;
     bool wants_transports;
-    bool wants_stops;  /* there are nodes for STOPs ... */
-    bool wants_timers; /* ... and TIMERs */
+    bool wants_stops;       /* there are nodes for STOPs ... */
+    bool wants_timers;      /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */
     size_t header_size;
     uint64_t digest;

@@ -30,7 +30,9 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
     ecc_ranges_t held = transport->held;
 
     *transport = (ecc_transport_t) { .sacks = self->flows[index].is->transport == ECC_TRANSPORT_SACK,
-        .window = self->flows[index].is->receiver_window, .sacked = sacked, .held = held };
+        .window = self->flows[index].is->receiver_window,
+        .sacked = sacked,
+        .held = held };
     ecc_ranges_clear(&transport->sacked);
     ecc_ranges_clear(&transport->held);
 }
@@ -360,13 +362,15 @@ ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 
     fine = fine && self->una <= self->again && self->una <= self->gone && self->again <= self->top
         && self->gone <= self->top && self->una <= next && next <= self->top && self->left >= 0;
-    fine = fine && flow->expected - flow->lost == self->una
-        && flow->sent - flow->lost == self->top && (flow->size < 0 || self->top <= flow->size);
-    fine = fine && (sacked->count == 0
-        || (ecc_ranges_at(sacked, 0)->begin > self->una
-            && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->top));
-    fine = fine && (held->count == 0
-        || (ecc_ranges_at(held, 0)->begin > next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
+    fine = fine && flow->expected - flow->lost == self->una && flow->sent - flow->lost == self->top
+        && (flow->size < 0 || self->top <= flow->size);
+    fine = fine
+        && (sacked->count == 0
+            || (ecc_ranges_at(sacked, 0)->begin > self->una
+                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->top));
+    fine = fine
+        && (held->count == 0
+            || (ecc_ranges_at(held, 0)->begin > next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
     fine = fine && (!self->sacks || self->left == ecc_ranges_within(sacked, self->una, self->again));
     for (uint32_t k = 0; k < self->n_places && fine; k++) {
         uint32_t range = ecc_ranges_find(held, self->places[k]);

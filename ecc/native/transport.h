@@ -20,7 +20,7 @@ typedef struct {
 /* What an ACK has brought. */
 typedef struct {
     int64_t acked;
-    bool is_loss;      /* a recovery begins */
+    bool is_loss; /* a recovery begins */
     bool starts_timer;
 } ecc_heard_t;
 

@@ -53,8 +53,9 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
     if (flow->is->impairment > 0) {
         return self->receivers[index].impaired.last_out;
     }
-    return ecc_state_add((hop & ECC_HOP_END) == ECC_END_HOST
-            ? self->now : latest_of_wire(self, &self->links[hop >> ECC_HOP_LINK]), flow->ack_delay);
+    return ecc_state_add(
+        (hop & ECC_HOP_END) == ECC_END_HOST ? self->now : latest_of_wire(self, &self->links[hop >> ECC_HOP_LINK]),
+        flow->ack_delay);
 }
 
 /* Nothing is lost or made at a link: what came in has gone, was dropped, or waits in its order and within the buffer. */
@@ -88,8 +89,8 @@ ecc_engine_verify(const ecc_engine_t *self)
 {
     const ecc_node_t *nodes = self->fast.nodes;
     uint32_t n_packets = 0;
-    bool fine = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0
-        && ecc_pool_verify(self) == 0;
+    bool fine
+        = ecc_calendar_verify(&self->fast) == 0 && ecc_calendar_verify(&self->slow) == 0 && ecc_pool_verify(self) == 0;
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         const ecc_link_state_t *link = &self->links[i];

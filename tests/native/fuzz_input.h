@@ -177,8 +177,12 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
 {
     uint64_t hooks = take(self, 1);
 
-    *link = (ecc_link_t) { .capacity = 1e6 + number(self), .delay = (int64_t) take(self, 1) * MS / 8, .buffer = -1,
-        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1, .impairment = (int64_t) (take(self, 1) % 3), .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+    *link = (ecc_link_t) { .capacity = 1e6 + number(self),
+        .delay = (int64_t) take(self, 1) * MS / 8,
+        .buffer = -1,
+        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1,
+        .impairment = (int64_t) (take(self, 1) % 3),
+        .header_offset = (int64_t) (take(self, 1) % 2) * 8,
         .state = record };
     link->on_start = hooks & 1 ? link_hook : NULL;
     link->on_arrival = hooks & 2 ? link_hook : NULL;
@@ -197,16 +201,29 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     uint64_t hooks = take(self, 1);
     uint64_t kind = take(self, 1);
 
-    *flow = (ecc_flow_t) { .rate = kind & 1 ? 1e6 : 0.0, .window = kind & 2 ? 4000.0 : 0.0,
-        .start = (int64_t) take(self, 1) * MS, .stop = -1, .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
-        .packet_size = 500 + (int64_t) (kind & 24), .ack_size = 40, .header_bytes = kind & 32,
-        .impairment = (int64_t) (take(self, 1) % 3), .ack_every = (int64_t) (take(self, 1) % 4), .ack_wait = 40 * MS,
+    *flow = (ecc_flow_t) { .rate = kind & 1 ? 1e6 : 0.0,
+        .window = kind & 2 ? 4000.0 : 0.0,
+        .start = (int64_t) take(self, 1) * MS,
+        .stop = -1,
+        .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
+        .packet_size = 500 + (int64_t) (kind & 24),
+        .ack_size = 40,
+        .header_bytes = kind & 32,
+        .impairment = (int64_t) (take(self, 1) % 3),
+        .ack_every = (int64_t) (take(self, 1) % 4),
+        .ack_wait = 40 * MS,
         .followed = (int64_t) (take(self, 1) % 8),
-        .transport = (int64_t) (take(self, 1) % 3), .receiver_window = (int64_t) (take(self, 1) % 4) * 2000,
-        .least_rto = (int64_t) take(self, 1) * MS, .rto_granularity = (int64_t) (take(self, 1) % 16) * MS,
-        .access_delay = kind & 64 ? MS : 0, .ack_delay = (int64_t) take(self, 1) * MS / 4,
-        .n_forward = 1 + (int64_t) (take(self, 1) % 3), .n_reverse = (int64_t) (take(self, 1) % 3),
-        .bottleneck = kind & 128 ? 8 : -1, .header_offset = (int64_t) (take(self, 1) % 2) * 8, .state = record };
+        .transport = (int64_t) (take(self, 1) % 3),
+        .receiver_window = (int64_t) (take(self, 1) % 4) * 2000,
+        .least_rto = (int64_t) take(self, 1) * MS,
+        .rto_granularity = (int64_t) (take(self, 1) % 16) * MS,
+        .access_delay = kind & 64 ? MS : 0,
+        .ack_delay = (int64_t) take(self, 1) * MS / 4,
+        .n_forward = 1 + (int64_t) (take(self, 1) % 3),
+        .n_reverse = (int64_t) (take(self, 1) % 3),
+        .bottleneck = kind & 128 ? 8 : -1,
+        .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+        .state = record };
     flow->on_start = hooks & 1 ? flow_hook : NULL;
     flow->on_send = hooks & 2 ? flow_hook : NULL;
     flow->on_receive = hooks & 4 ? flow_hook : NULL;
@@ -232,12 +249,19 @@ set_input(reader_t *self, input_t *input)
     uint64_t kind;
 
     memset(input, 0, sizeof(*input));
-    *config = (ecc_config_t) { .seed = take(self, 1), .n_links = 1 + (int64_t) (take(self, 1) % MOST_LINKS),
+    *config = (ecc_config_t) { .seed = take(self, 1),
+        .n_links = 1 + (int64_t) (take(self, 1) % MOST_LINKS),
         .n_further = (int64_t) (take(self, 1) % (MOST_ROUTERS - MOST_LINKS + 1)),
         .n_flows = (int64_t) (take(self, 1) % (MOST_FLOWS + 1)),
-        .n_templates = (int64_t) (take(self, 1) % (MOST_TEMPLATES + 1)), .header_size = 16,
-        .n_trace = (int64_t) (take(self, 1) % 16), .record_size = 8 * RECORD, .links = input->links,
-        .flows = input->flows, .templates = input->templates, .routes = input->routes, .trace = input->trace };
+        .n_templates = (int64_t) (take(self, 1) % (MOST_TEMPLATES + 1)),
+        .header_size = 16,
+        .n_trace = (int64_t) (take(self, 1) % 16),
+        .record_size = 8 * RECORD,
+        .links = input->links,
+        .flows = input->flows,
+        .templates = input->templates,
+        .routes = input->routes,
+        .trace = input->trace };
     for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
         set_link(self, &input->links[i], *record++);
         input->links[i].at = input->links[i].at == 0 ? i % config->n_links : input->links[i].at;
@@ -251,8 +275,13 @@ set_input(reader_t *self, input_t *input)
     config->impairments = input->impairments;
     config->n_impairments = (int64_t) (take(self, 1) % 3);
     for (int64_t i = 0; i < config->n_impairments; i++) {
-        input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1, .spike_every_lo = 3, .spike_every_hi = 9,
-            .spike_lo = MS, .spike_hi = 9 * MS, .jitter_hi = i * MS, .reorders = i };
+        input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1,
+            .spike_every_lo = 3,
+            .spike_every_hi = 9,
+            .spike_lo = MS,
+            .spike_hi = 9 * MS,
+            .jitter_hi = i * MS,
+            .reorders = i };
         spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
     }
     config->changes = input->changes;
@@ -263,10 +292,16 @@ set_input(reader_t *self, input_t *input)
     config->n_changes = kind & 4 ? 3 : 0;
     input->links[0].n_changes = kind & 4 ? 3 : input->links[0].n_changes;
     if (kind & 1) {
-        config->samples = (ecc_samples_t) { .period = kind & 2 ? (int64_t) take(self, 1) * MS : whole(self), .n_samples = (int64_t) (take(self, 1) % 8) - 1,
-            .n_flows = config->n_flows - (int64_t) (take(self, 1) % 4) / 3, .sent = input->cells[0],
-            .received = input->cells[1], .bottleneck = input->cells[2], .queue = input->cells[3],
-            .queue_peak = input->cells[4], .arrived = input->cells[5], .dropped = input->cells[6] };
+        config->samples = (ecc_samples_t) { .period = kind & 2 ? (int64_t) take(self, 1) * MS : whole(self),
+            .n_samples = (int64_t) (take(self, 1) % 8) - 1,
+            .n_flows = config->n_flows - (int64_t) (take(self, 1) % 4) / 3,
+            .sent = input->cells[0],
+            .received = input->cells[1],
+            .bottleneck = input->cells[2],
+            .queue = input->cells[3],
+            .queue_peak = input->cells[4],
+            .arrived = input->cells[5],
+            .dropped = input->cells[6] };
     }
     if (take(self, 1) % 16 == 0) {
         config->header_size = whole(self);
@@ -287,8 +322,11 @@ set_input(reader_t *self, input_t *input)
         for (int64_t i = 0; i < input->n_transfers; i++) {
             ecc_transfer_t *transfer = &input->transfers[i];
             start += (int64_t) take(self, 1) * MS / 4;
-            *transfer = (ecc_transfer_t) { .start = start, .stop = -1, .size = 1 + (int64_t) take(self, 2),
-                .access_delay = (int64_t) (take(self, 1) % 2) * MS, .ack_delay = MS,
+            *transfer = (ecc_transfer_t) { .start = start,
+                .stop = -1,
+                .size = 1 + (int64_t) take(self, 2),
+                .access_delay = (int64_t) (take(self, 1) % 2) * MS,
+                .ack_delay = MS,
                 .kind = (int64_t) take(self, 1) % config->n_templates };
             transfer->receiver_window = (int64_t) (take(self, 1) % 3) * 3000;
             transfer->follows = i > 0 && take(self, 1) % 2 == 0; /* refused at times */

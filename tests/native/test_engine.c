@@ -36,8 +36,15 @@ a_link(double capacity, ecc_ps_t delay, ecc_bytes_t buffer)
 static ecc_flow_t
 a_flow(double rate, double window, ecc_ps_t ack_delay)
 {
-    return (ecc_flow_t) { .rate = rate, .window = window, .stop = -1, .size = -1, .packet_size = 1000, .ack_size = 40,
-        .ack_delay = ack_delay, .n_forward = 1, .bottleneck = -1 };
+    return (ecc_flow_t) { .rate = rate,
+        .window = window,
+        .stop = -1,
+        .size = -1,
+        .packet_size = 1000,
+        .ack_size = 40,
+        .ack_delay = ack_delay,
+        .n_forward = 1,
+        .bottleneck = -1 };
 }
 
 /* One link and n copies of one flow over it. */
@@ -49,17 +56,30 @@ set_up(ecc_link_t link, int64_t n_flows, ecc_flow_t flow)
     for (int64_t i = 0; i < n_flows; i++) {
         setup.flows[i] = flow;
     }
-    setup.config = (ecc_config_t) { .n_links = 1, .n_flows = n_flows, .n_routes = n_flows, .header_size = 16,
-        .links = setup.links, .flows = setup.flows, .routes = setup.routes, .trace = setup.trace,
+    setup.config = (ecc_config_t) { .n_links = 1,
+        .n_flows = n_flows,
+        .n_routes = n_flows,
+        .header_size = 16,
+        .links = setup.links,
+        .flows = setup.flows,
+        .routes = setup.routes,
+        .trace = setup.trace,
         .n_trace = MOST_EVENTS };
 }
 
 static void
 set_samples(ecc_ps_t period, int64_t n)
 {
-    setup.config.samples = (ecc_samples_t) { .period = period, .n_samples = n, .n_flows = setup.config.n_flows,
-        .sent = setup.cells[0], .received = setup.cells[1], .bottleneck = setup.cells[2], .queue = setup.cells[3],
-        .queue_peak = setup.cells[4], .arrived = setup.cells[5], .dropped = setup.cells[6] };
+    setup.config.samples = (ecc_samples_t) { .period = period,
+        .n_samples = n,
+        .n_flows = setup.config.n_flows,
+        .sent = setup.cells[0],
+        .received = setup.cells[1],
+        .bottleneck = setup.cells[2],
+        .queue = setup.cells[3],
+        .queue_peak = setup.cells[4],
+        .arrived = setup.cells[5],
+        .dropped = setup.cells[6] };
 }
 
 static ecc_engine_t *
@@ -191,9 +211,9 @@ stages_add_up(void)
     setup.config.n_routes = 3;
     engine = new_engine();
     run(engine, SECOND);
-    CHECK_EQUAL(event(2, 0, 0).time, MS);                            /* at the first link */
-    CHECK_EQUAL(event(1, 0, 0).time, MS + 18 * MS);                  /* 8 ms and 10 ms later at the second */
-    CHECK_EQUAL(event(1, 1, 0).time, MS + 18 * MS + 24 * MS);        /* at the receiver */
+    CHECK_EQUAL(event(2, 0, 0).time, MS);                     /* at the first link */
+    CHECK_EQUAL(event(1, 0, 0).time, MS + 18 * MS);           /* 8 ms and 10 ms later at the second */
+    CHECK_EQUAL(event(1, 1, 0).time, MS + 18 * MS + 24 * MS); /* at the receiver */
     CHECK_EQUAL(event(3, 0, 0).time, MS + 18 * MS + 24 * MS + 35 * MS + 320 * MS / 1000); /* 40 bytes at 1 Mb/s */
     CHECK_EQUAL(link_result_of(engine, 2).arrived, result_of(engine, 0).received * 40 / 1000);
     ecc_engine_free(engine);
@@ -358,7 +378,7 @@ a_stopped_flow_drains(void)
     stats = run(engine, 50 * SECOND);
     CHECK_EQUAL(stats.stop, ECC_STOP_IDLE);
     CHECK_EQUAL(stats.in_flight, 0);
-    CHECK_EQUAL(result_of(engine, 0).sent, 13000); /* at 0, 8, ..., 96 ms */
+    CHECK_EQUAL(result_of(engine, 0).sent, 13000);    /* at 0, 8, ..., 96 ms */
     CHECK_EQUAL(result_of(engine, 1).sent, 26 * 500); /* at 0, 4, ..., 100 ms */
     for (int i = 0; i < 2; i++) {
         CHECK_EQUAL(result_of(engine, i).delivered, result_of(engine, i).sent);
@@ -683,11 +703,11 @@ fine_again(void)
     set_up(a_link(1e6, MS, -1), 1, a_flow(1e5, 0.0, 5 * MS));
 }
 
-#define REFUSED(code, field, bad)                                                                                      \
-    do {                                                                                                               \
-        fine_again();                                                                                                  \
-        setup.field = (bad);                                                                                           \
-        expect_refusal(code);                                                                                          \
+#define REFUSED(code, field, bad) \
+    do {                          \
+        fine_again();             \
+        setup.field = (bad);      \
+        expect_refusal(code);     \
     } while (0)
 
 static void
@@ -743,8 +763,8 @@ samples_record_words(void)
     double kept[2] = { 1.5, -2.5 };
     ecc_recorded_t recorded[] = { { kept, 8, 0 }, { NULL, offsetof(ecc_flow_env_t, rate), 0 },
         { NULL, offsetof(ecc_flow_env_t, in_flight), 0 } };
-    const ecc_recorded_t bad[] = { { kept, 4, 0 }, { kept, -8, 0 }, { NULL, 0, 1 }, { NULL, 0, -1 },
-        { NULL, sizeof(ecc_flow_env_t), 0 } };
+    const ecc_recorded_t bad[]
+        = { { kept, 4, 0 }, { kept, -8, 0 }, { NULL, 0, 1 }, { NULL, 0, -1 }, { NULL, sizeof(ecc_flow_env_t), 0 } };
     int64_t words[2][3];
     double value;
     ecc_engine_t *engine;
@@ -846,13 +866,22 @@ set_up_a_bit_of_everything(void)
     setup.links[0].state = setup.cells[7];
     setup.links[1].on_arrival = stamp;
     setup.links[1].wants_flow_queue = 1;
-    setup.links[3] = (ecc_link_t) { .at = 1, .header_offset = 16, .on_drop = stamp, .on_departure = stamp,
-        .on_interval = tick, .first_interval = MS, .state = &setup.cells[7][8] };
+    setup.links[3] = (ecc_link_t) { .at = 1,
+        .header_offset = 16,
+        .on_drop = stamp,
+        .on_departure = stamp,
+        .on_interval = tick,
+        .first_interval = MS,
+        .state = &setup.cells[7][8] };
     setup.config.n_further = 1;
     setup.config.header_size = 32;
     setup.impairments[0] = (ecc_impairment_t) { .data_loss = 0.05, .jitter_hi = 30 * MS, .reorders = 1 };
-    setup.impairments[1] = (ecc_impairment_t) { .ack_loss = 0.3, .spike_every_lo = 5, .spike_every_hi = 20,
-        .spike_lo = MS, .spike_hi = 90 * MS, .spike_between = MS / 100 };
+    setup.impairments[1] = (ecc_impairment_t) { .ack_loss = 0.3,
+        .spike_every_lo = 5,
+        .spike_every_hi = 20,
+        .spike_lo = MS,
+        .spike_hi = 90 * MS,
+        .spike_between = MS / 100 };
     setup.impairments[2] = (ecc_impairment_t) { .jitter_hi = 10 * MS, .reorders = 1 };
     setup.changes[0] = (ecc_change_t) { 200 * MS, 0.0 };
     setup.changes[1] = (ecc_change_t) { 300 * MS + 7, 4e6 };
@@ -1010,8 +1039,11 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     setup.routes[setup.config.n_routes++] = 1;
     for (int64_t i = 0; i < n; i++) {
         int follows = i >= n / 2 + 5; /* a long row in the second lot */
-        transfers[i] = (ecc_transfer_t) { .start = follows ? MS : i / 20 * 100 * MS, .stop = -1,
-            .size = follows ? 10 : 1000 + 100 * i, .ack_delay = MS, .follows = follows };
+        transfers[i] = (ecc_transfer_t) { .start = follows ? MS : i / 20 * 100 * MS,
+            .stop = -1,
+            .size = follows ? 10 : 1000 + 100 * i,
+            .ack_delay = MS,
+            .follows = follows };
     }
 }
 

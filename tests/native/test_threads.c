@@ -73,23 +73,55 @@ static ecc_engine_t *
 new_engine(work_t *work)
 {
     static double gain = 1000.0;
-    ecc_link_t link = { .capacity = 1e7, .delay = 5 * MS, .buffer = 30000, .first_interval = -1, .impairment = 1,
-        .state = &work->record, .on_arrival = follow_the_queue };
+    ecc_link_t link = { .capacity = 1e7,
+        .delay = 5 * MS,
+        .buffer = 30000,
+        .first_interval = -1,
+        .impairment = 1,
+        .state = &work->record,
+        .on_arrival = follow_the_queue };
     ecc_flow_t flows[N_FLOWS];
     int64_t routes[N_FLOWS] = { 0 };
-    ecc_config_t config = { .seed = work->seed, .n_links = 1, .n_flows = N_FLOWS, .n_routes = N_FLOWS, .header_size = 16,
-        .links = &link, .flows = flows, .routes = routes, .n_impairments = 1, .impairments = &impairment };
+    ecc_config_t config = { .seed = work->seed,
+        .n_links = 1,
+        .n_flows = N_FLOWS,
+        .n_routes = N_FLOWS,
+        .header_size = 16,
+        .links = &link,
+        .flows = flows,
+        .routes = routes,
+        .n_impairments = 1,
+        .impairments = &impairment };
     ecc_engine_t *engine;
     ecc_report_t report;
 
     for (int64_t i = 0; i < N_FLOWS; i++) {
-        flows[i] = (ecc_flow_t) { .window = 2000.0, .start = i * 10 * MS, .stop = -1, .size = -1, .packet_size = 1000,
-            .ack_size = 40, .ack_delay = 5 * MS * (i + 1), .n_forward = 1, .bottleneck = -1, .transport = i % 3,
-            .least_rto = SECOND / 5, .state = &work->record, .params = &gain, .on_ack = grow, .on_loss = shrink };
+        flows[i] = (ecc_flow_t) { .window = 2000.0,
+            .start = i * 10 * MS,
+            .stop = -1,
+            .size = -1,
+            .packet_size = 1000,
+            .ack_size = 40,
+            .ack_delay = 5 * MS * (i + 1),
+            .n_forward = 1,
+            .bottleneck = -1,
+            .transport = i % 3,
+            .least_rto = SECOND / 5,
+            .state = &work->record,
+            .params = &gain,
+            .on_ack = grow,
+            .on_loss = shrink };
     }
-    config.samples = (ecc_samples_t) { .period = SECOND / 10, .n_samples = N_SAMPLES, .n_flows = N_FLOWS,
-        .sent = work->cells[0], .received = work->cells[1], .bottleneck = work->cells[2], .queue = work->queue,
-        .queue_peak = work->cells[3], .arrived = work->cells[4], .dropped = work->cells[5] };
+    config.samples = (ecc_samples_t) { .period = SECOND / 10,
+        .n_samples = N_SAMPLES,
+        .n_flows = N_FLOWS,
+        .sent = work->cells[0],
+        .received = work->cells[1],
+        .bottleneck = work->cells[2],
+        .queue = work->queue,
+        .queue_peak = work->cells[3],
+        .arrived = work->cells[4],
+        .dropped = work->cells[5] };
     CHECK_EQUAL(ecc_engine_new(&config, &engine, &report), 0);
     return engine;
 }
