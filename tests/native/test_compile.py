@@ -452,6 +452,11 @@ def on_drop(state, header, params, env):
     state.R = law(state.R)
 """
 
+LAW = """
+def law(R):
+    return 2.0 * R
+"""
+
 PROGRAM = """
 import sys
 import numpy as np
@@ -465,9 +470,15 @@ print(status, records[0]["R"][0], "numba" in sys.modules)
 """
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A protocol, the law it imports, and a program that compiles it, in files that stay as they are."""
+    for name, text in ("protocol", PROTOCOL), ("program", PROGRAM), ("laws", LAW):
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
 def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
-    (folder / "protocol.py").write_text(PROTOCOL)
-    (folder / "program.py").write_text(PROGRAM)
     root = str(Path(hook_compiler.__file__).parents[2])
     environment = os.environ | {
         "ECC_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join([root, str(folder)]), "PYTHONDONTWRITEBYTECODE": "1",
@@ -476,19 +487,17 @@ def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
                             env=environment)  # fmt: skip
 
 
-def test_a_later_process_needs_no_numba_and_a_changed_law_is_seen(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "laws.py").write_text("def law(R):\n    return 2.0 * R\n")
-    assert start(tmp_path, cache).communicate()[0].split() == ["0", "2.0", "True"]
+def test_a_later_process_needs_no_numba_and_a_changed_law_is_seen(folder: Path, cache: Path) -> None:
+    assert start(folder, cache).communicate()[0].split() == ["0", "2.0", "True"]
     assert len(list(cache.iterdir())) == 1
-    assert start(tmp_path, cache).communicate()[0].split() == ["0", "2.0", "False"]
-    (tmp_path / "laws.py").write_text("# another file\ndef law(R):\n    return 3.0 * R\n")
-    assert start(tmp_path, cache).communicate()[0].split() == ["0", "3.0", "True"]
+    assert start(folder, cache).communicate()[0].split() == ["0", "2.0", "False"]
+    (folder / "laws.py").write_text("# another file\ndef law(R):\n    return 3.0 * R\n")
+    assert start(folder, cache).communicate()[0].split() == ["0", "3.0", "True"]
     assert len(list(cache.iterdir())) == 2
 
 
-def test_processes_that_start_together_leave_one_file(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "laws.py").write_text("def law(R):\n    return 2.0 * R\n")
-    for process in [start(tmp_path, cache) for _ in range(3)]:
+def test_processes_that_start_together_leave_one_file(folder: Path, cache: Path) -> None:
+    for process in [start(folder, cache) for _ in range(3)]:
         assert process.communicate()[0].split()[:2] == ["0", "2.0"] and process.returncode == 0
     assert len(list(cache.iterdir())) == 1
 

@@ -63,7 +63,6 @@ def digest() -> int:
 
 
 def test_four_threads_that_advance_one_run_take_turns_or_are_refused(digest: int) -> None:
-    refused = 0
     for _ in range(8):
         run = Run(SCENARIO)
         found = in_threads(*[run.advance] * 4)
@@ -72,9 +71,7 @@ def test_four_threads_that_advance_one_run_take_turns_or_are_refused(digest: int
         for error in errors:
             with pytest.raises(EccError, match=REFUSED):
                 raise error
-        refused += len(errors)
         assert run.stopped == "completed" and run.trajectory().stats["digest"] == digest
-    assert refused > 0
 
 
 def test_reading_while_another_thread_advances_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
