@@ -59,7 +59,7 @@ print(packet.simulate(scenario).stopped, fluid.simulate(scenario).stopped, Store
 """
 
 
-@pytest.mark.parametrize("home", [None, "/dev/null"])
+@pytest.mark.parametrize("home", [None, pytest.param("/dev/null", marks=pytest.mark.slow)])
 def test_without_a_home_a_temporary_folder_does(tmp_path: Path, home: str | None) -> None:
     """No entry for the user and no HOME, as in many containers; or one that nobody can write to."""
     environment = {"TMPDIR": str(tmp_path)} | ({} if home is None else {"HOME": home})

@@ -222,6 +222,7 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
 
 
+@pytest.mark.slow
 def test_mean_queue_of_packets_is_exact_however_long_samples_are(scenario, capsys):
     found = []
     for sample in ("20 ms", "100 ms", "1 s"):

@@ -78,6 +78,7 @@ def until(condition, seconds=120.0):
 SWEEP = ["--vary", "seed=1:200:200", "--measure", "utilization", "--jobs", "2"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, tmp_path):
     store, out = tmp_path / "runs.sqlite", tmp_path / "table.nc"
     out.write_text("of a former sweep")
@@ -152,6 +153,7 @@ def test_a_full_disk_costs_the_file_and_not_the_table(scenario, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_report_does_not_depend_on_the_store(tmp_path):
     (tmp_path / "file").write_text("")
     environment = os.environ | {"ECC_CACHE_DIR": str(tmp_path / "file" / "cache")}

@@ -282,6 +282,7 @@ def test_connections_stream_resume_and_mix_with_other_transfers(tmp_path):
     pd.testing.assert_frame_equal(first, whole.flows)
 
 
+@pytest.mark.slow
 def test_the_load_is_exact_if_asked_for():
     exact = replace(Synthetic.edn("20 Mb/s"), exact=True)
     for seed in (1, 2):

@@ -88,6 +88,7 @@ def test_a_failing_check_is_named_and_the_others_are_kept(use):
     assert caught.value.outcome.failures == {"qi-5": error}
 
 
+@pytest.mark.slow
 def test_a_check_that_kills_its_worker_is_reported(use):
     use(qi_5="die")
     outcome = runner.examine(catalog.select())
@@ -96,6 +97,7 @@ def test_a_check_that_kills_its_worker_is_reported(use):
     assert "terminated abruptly" in outcome.failures["qi-5"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished_and_ends_the_rest(use):
     use(qi_3="confirm", qi_5="sleep", qi_7="sleep")
 

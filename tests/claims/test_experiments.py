@@ -321,6 +321,7 @@ def test_a_curve_over_an_argument_is_measured_in_each_run():
     assert [line["name"] for line in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP"]
 
 
+@pytest.mark.slow
 def test_hook_times_of_a_router_with_fewer_hooks():
     taken = nanoseconds(JetMax())
     assert taken["on_arrival"] > 0.0 and taken["on_departure"] == 0.0

@@ -40,6 +40,7 @@ def counted(**surroundings):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_first_run_compiles_laws_alone(tmp_path):
     assert counted(ECC_CACHE_DIR=str(tmp_path)) == "['ecc.fluid.laws']"
     assert counted(ECC_CACHE_DIR=str(tmp_path)) == "[]"

@@ -85,6 +85,7 @@ def test_bad_ensembles(over, message):
         ensemble(SCENARIO.network, over)
 
 
+@pytest.mark.slow
 def test_solutions_are_those_of_a_plain_loop():
     t, gains, levels = np.linspace(1.0, 20.0, 9), [0.5, 1.0, 1.7], [0.1, 0.5]
     heard = []

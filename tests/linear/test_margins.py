@@ -199,6 +199,7 @@ def test_margins_of_coupled_loops_are_of_one_factor_on_both(gain):
     assert m.modulus_margin == pytest.approx(np.abs(1.0 + loci).min(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_random_coupled_loops_lose_stability_where_their_gain_margin_says():
     rng = np.random.default_rng(5)
     compared = 0

@@ -496,6 +496,7 @@ def test_a_later_process_needs_no_numba_and_a_changed_law_is_seen(folder: Path, 
     assert len(list(cache.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_leave_one_file(folder: Path, cache: Path) -> None:
     for process in [start(folder, cache) for _ in range(3)]:
         assert process.communicate()[0].split()[:2] == ["0", "2.0"] and process.returncode == 0

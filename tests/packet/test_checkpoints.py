@@ -108,7 +108,9 @@ def altered(rng: np.random.Generator, about: dict[str, object], arrays: dict[str
 SAFE = {"sample": 0.1, "start": "empty", "perturb": 0.0, "trace": 0, "histogram_from": None, "memory_limit": 10**7}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", ["stream", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mice", "changing"))]
+)
 def test_an_altered_checkpoint_is_refused_or_its_run_ends(tmp_path, name):
     path = tmp_path / "run.ckpt"
     whole = saved(SCENARIOS[name], path)

@@ -74,6 +74,7 @@ def test_of_a_relay_the_limit_cycle_is_given(name, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_protocol_in_a_file_is_found_from_its_folder_and_by_its_path(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "json.py").write_text(MINE)  # the name of a module of Python

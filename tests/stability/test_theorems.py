@@ -73,6 +73,7 @@ def test_contradiction_is_proven():
     assert not sound.contradicts and sound.proof[1] is True
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.003, 0.36), st.floats(0.0, 0.99), st.floats(0.01, 0.5))
 def test_first_order_of_the_critical_gain_in_the_interval(tau1, share, eta):
