@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numba
 import numba.core.ccallback
@@ -30,8 +30,8 @@ from ecc.cache import keep, kept
 from ecc.native.compile import digest_of, say_compiling
 
 __all__ = [
-    "FLOATS", "INTEGERS", "SHIPPED", "call", "code_of", "compiled", "entry", "entry_point", "optimized",
-    "pointer_at", "shifted", "unpacker",
+    "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",
+    "entry", "entry_point", "optimized", "pointer_at", "shifted", "unpacker",
 ]  # fmt: skip
 
 types: Any = numba.types
@@ -42,6 +42,17 @@ INTEGERS = types.CPointer(types.int64)
 
 # int32_t f(double at[], double y[], double lag[], double out[], double numbers[], int64_t indices[], int64_t held[])
 SIGNATURE = types.int32(*[FLOATS] * 5, INTEGERS, INTEGERS)
+
+# Arrays of one and of two dimensions, C-contiguous, in the annotations of an `entry`.
+Floats: TypeAlias = Any
+FloatRows: TypeAlias = Any
+Integers: TypeAlias = Any
+IntegerRows: TypeAlias = Any
+
+_TYPES: dict[str, Any] = {
+    "int": types.int64, "Integers": types.int64[::1], "IntegerRows": types.int64[:, ::1],
+    "float": types.float64, "Floats": types.float64[::1], "FloatRows": types.float64[:, ::1],
+}  # fmt: skip
 
 SHIPPED = Path(__file__).with_name("kernels.zip")
 """What `ecc.fluid.ahead` compiled when the package was built: digest -> code."""
@@ -75,7 +86,7 @@ def entry(function: Callable[..., Any]) -> Any:
     """Return the function compiled by Numba, for Python to call in any thread, from where it is kept if it is.
 
     Parameters
-        function : of numbers and arrays.
+        function : of numbers and arrays, which its annotations name: what is compiled when the package is built.
     """
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
     made: Any = numba.njit(**options)(function)
@@ -98,13 +109,16 @@ def entry_point(function: Callable[..., Any]) -> Any:
 
 
 def code_of(made: Any) -> tuple[str, bytes]:
-    """Return the digest and the code of an `entry` or `entry_point`.
+    """Return the digest and the code of an `entry`, for the types of its annotations, or of an `entry_point`.
 
     Parameters
-        made : what either returned, compiled.
+        made : what either returned.
     Raises
         OSError: there is no folder to keep it in.
     """
+    if isinstance(made, registry.CPUDispatcher) and not made.signatures:
+        kinds = [_TYPES[kind] for name, kind in made.py_func.__annotations__.items() if name != "return"]
+        made.compile(tuple(kinds))
     name = made._cache.names[0]
     code = kept(name)
     if code is None:

@@ -26,14 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.grid import Grid
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.outcome import Outcome
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
-__all__ = ["GRANT_ARGUMENTS", "run_granted"]
+__all__ = ["GRANT_ARGUMENTS", "advance", "run_granted"]
 
 FloatArray = NDArray[np.float64]
 
@@ -42,7 +43,6 @@ GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
 
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
-_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED, _LEAVING = range(4)  # purposes of looking back, each with its hints
 _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
 _OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
@@ -85,13 +85,15 @@ def _share_out(b: Any, t: float, bits: float, laws: Any, addresses: Any, record:
 
 
 @entry
-def _advance(
-    begin: int, end: int, h: float, zero: int, largest: int, paced: int, laws: Any, addresses: Any, record: Any,
-    first: Any, links: Any, listens: Any, members: Any, forward: Any, backward: Any, wire: Any, reaches: Any,
-    survives: Any, answers: Any, start: Any, stop: Any, size: Any, steady: Any, opening: Any, packet: Any, initial: Any,
-    capacity: Any, served: Any, buffer: Any, window: Any, srtt: Any, opened: Any, acked: Any, passed: Any, sent: Any,
-    rtt: Any, spacing: Any, arrived: Any, origin: Any, seen: Any, grants: Any, giver: Any, into: Any, out: Any,
-    gone: Any, lost: Any, received: Any, books: Any, comes: Any, follows: Any, hints: Any,
+def advance(
+    begin: int, end: int, h: float, zero: int, largest: int, paced: int, laws: Integers, addresses: Integers,
+    record: Floats, first: Integers, links: Integers, listens: Integers, members: Floats, forward: Floats,
+    backward: Floats, wire: Floats, reaches: Floats, survives: Floats, answers: Floats, start: Floats, stop: Floats,
+    size: Floats, steady: Floats, opening: Floats, packet: Floats, initial: Floats, capacity: FloatRows,
+    served: FloatRows, buffer: Floats, window: Floats, srtt: Floats, opened: Integers, acked: Floats, passed: Floats,
+    sent: FloatRows, rtt: FloatRows, spacing: FloatRows, arrived: FloatRows, origin: FloatRows, seen: Floats,
+    grants: FloatRows, giver: IntegerRows, into: FloatRows, out: FloatRows, gone: FloatRows, lost: Floats,
+    received: FloatRows, books: FloatRows, comes: Floats, follows: IntegerRows, hints: IntegerRows,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     for i in range(begin, end):
@@ -257,6 +259,7 @@ def run_granted(
     factor: float,
     progress: Callable[[float], None],
     ticks: FloatArray,
+    records: bool = False,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -265,6 +268,7 @@ def run_granted(
         point : equilibrium that has held for ever, or None: an empty network.
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
         ticks : shape (n_links,), when routers first tick, in control intervals.
+        records : whether windows, smoothed RTTs and the RTTs of routers are kept at each sample.
     Returns
         Outcome.
     """
@@ -323,40 +327,11 @@ def run_granted(
         spacing, arrived, origin, arrived[:, zero - 1].copy(), grants, giver, into, out, gone, lost, received,
         books, np.zeros(L), follows, np.zeros((4, P), np.int64),
     )  # fmt: skip
-    stopped = "completed"
-    i = zero
-    steps = turns(_SLICE)
-    try:
-        while i < n and stopped == "completed":
-            following = min(i + next(steps), n)
-            if _advance(i, following, h, zero - 1, int(protocol.scaling_rtt == "max"), int(params["paced"]), *state):
-                stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
-            else:
-                i = following
-                progress((i - zero) / (n - zero))
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    ends = zero - 1 + per_sample * np.arange(0, (i - zero) // per_sample + 1)
-    waiting = np.clip(into - out, 0.0, fluid.buffer[:, None])
-    peaks = [waiting[:, a + 1 : b + 1].max(axis=1) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    last = float(samples[len(ends) - 2]) if len(ends) > 1 else 0.0
-
-    def mean(curve: FloatArray) -> FloatArray:
-        return np.asarray(np.diff(curve[:, ends]).T / width)
-
-    return Outcome(
-        time=samples[: len(ends) - 1],
-        rate=mean(sent),
-        goodput=mean(received),
-        bottleneck=follows[:, ends[1:]].T,
-        queue=waiting[:, ends[1:]].T,
-        queue_max=np.array(peaks).reshape(-1, L),
-        arrival=mean(into + gone),
-        drops=np.diff(gone[:, ends]).T,
-        sent=sent[:, ends[-1]] - sent[:, zero - 1],
-        delivered=received[:, ends[-1]] - received[:, zero - 1],
-        lost=lost,
-        stopped_at=np.where(stop <= last, stop, np.nan),
-        stats={"steps": i - zero},
-        stopped=stopped,
-    )
+    largest, paced = int(protocol.scaling_rtt == "max"), int(params["paced"])
+    states = {"env.window": window, "env.srtt": srtt, "link.d": books[:, _RTT]} if records else None
+    grid = Grid(h, zero, n, samples)
+    grid.run(lambda begin, end: int(advance(begin, end, h, zero - 1, largest, paced, *state)), progress, states)
+    found = grid.outcome(fluid.buffer, sent, received, into, out, gone, follows, lost, stop)
+    if records:
+        found.recorded["env.window"] /= 8.0
+    return found

@@ -24,15 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.closed_loop import steps_of
 from ecc.fluid.beginning import Beginning
-from ecc.fluid.compiled import call, compiled, entry, shifted, unpacker
+from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
 from ecc.fluid.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.model import FluidNetwork, StepDelays
 from ecc.fluid.outcome import Outcome, turns
 from ecc.models.base import Protocol
 
-__all__ = ["run_recurrence"]
+__all__ = ["advance", "run_recurrence"]
 
 FloatArray = NDArray[np.float64]
 
@@ -556,7 +555,7 @@ def _write(w: Any, row: int, share: float) -> None:
 
 
 @entry
-def _advance(table: Any, steps: int) -> Any:
+def advance(table: Integers, steps: int) -> Any:
     """Take at most `steps` steps, not beyond the last one; a status."""
     w = Fields(*_unpack(table))
     c = w.count
@@ -582,6 +581,7 @@ def run_recurrence(
     samples: FloatArray,
     progress: Callable[[float], None],
     delays: StepDelays | None = None,
+    records: bool = False,
 ) -> Outcome:
     """Run the recurrence of a network.
 
@@ -589,9 +589,12 @@ def run_recurrence(
         protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
         samples : increasing, s. progress : called with the share done.
         delays : StepDelays, or None: those of the network.
+        records : whether rates, and the states of routers, are kept at each sample.
     Returns
         Outcome.
     """
+    from ecc.closed_loop import steps_of
+
     L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
@@ -675,10 +678,18 @@ def run_recurrence(
     )
     table = np.array([array.ctypes.data for array in w], dtype=np.int64)
     status = FINE
-    taken = turns(_SLICE)
+    slices = turns(_SLICE)
+    rates, states = np.zeros((2, count, 0))
+    if records:
+        rates, states = np.zeros((count, G)), np.zeros((count, L))
     try:
         while status == FINE and w.count[STEP] < w.count[LAST]:
-            status = int(_advance(table, next(taken)))
+            k = int(w.count[SAMPLE])
+            most = int(np.ceil(at[k])) - int(w.count[STEP]) if records else _SLICE
+            status = int(advance(table, min(next(slices), most)))
+            if records:
+                rates[k : w.count[SAMPLE]] = w.block[:, _XS : _XS + LANES].ravel()[:G]
+                states[k : w.count[SAMPLE]] = w.state
             progress(float(w.count[STEP] / w.count[LAST]))
     except KeyboardInterrupt:
         status = INTERRUPTED
@@ -707,4 +718,5 @@ def run_recurrence(
         stopped_at=np.where(np.isfinite(w.finished), w.finished * T, fluid.stop),
         stats={"steps": int(w.count[STEP]), "rejected": 0},
         stopped=reasons[status],
+        recorded={"flow.x": rates[:rows], "link.R": states[:rows]},
     )

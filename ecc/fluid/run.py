@@ -72,8 +72,9 @@ def simulate(
             "integrator", a flow sends at its window over its RTT, as in the models of Low and others where queues
             integrate that rate less the capacity, and XCP's routers heed averages all the time. Verdicts differ:
             docs/fluid_against_packets.md.
-        record : states to record, as series of the trajectory, at the end of each sample: where laws have them, and in
-            continuous time, "link.R" and "flow.x" [bit/s], of windows "env.window" [bytes] and "flow.m".
+        record : states to record, as series of the trajectory, at the end of each sample, where the protocol's laws
+            have them: "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP
+            "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
     Returns
         Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
         cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
@@ -179,26 +180,21 @@ def simulate(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     report = progress or (lambda share: None)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
+    keeps = len(record) > 0
+    on_grid = ((declared.STEPPED, run_stepped), (declared.SAMPLED, run_sampled), (declared.GRANTED, run_granted))
     if windows:
-        clocked = clocking == "self"
-        seed, records = scenario.seed, len(record) > 0
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, clocked, seed, records)
+        clocked, seed = clocking == "self", scenario.seed
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps, clocked, seed)
         return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
-    if taken is declared.STEPPED:
-        outcome = run_stepped(protocol, fluid, samples, point, 1.0 + push, report, ticks)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
-    if taken is declared.SAMPLED:
-        outcome = run_sampled(protocol, fluid, samples, point, 1.0 + push, report, ticks)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
-    if taken is declared.GRANTED:
-        outcome = run_granted(protocol, fluid, samples, point, 1.0 + push, report, ticks)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes)
+    for run_on_grid in (run for kind, run in on_grid if kind is taken):
+        outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps)
+        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
     laws = CompiledLaws(protocol)
     beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
     if time == "continuous":
         outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
-        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table)
+        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table, keeps)
     return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
 
 
@@ -207,18 +203,26 @@ def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
     from ecc.fluid import declared
     from ecc.models.declared import law_arguments
 
-    if taken is declared.WINDOWS:
-        return ["env.window", "flow.m"]
-    if taken is not declared.EQUATIONS:
-        return []
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
+    if taken is declared.WINDOWS:
+        named = {*router, *law_arguments(protocol.announce_law)}
+        return ["env.window"] + ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
+    if taken is declared.GRANTED:
+        return ["env.window", "env.srtt", "link.d"]
     keeps_rate = ("x" in source or "x_rtt" in source) and not protocol.windowed
-    return ["link.R"] * ("R" in router) + ["flow.x"] * keeps_rate
+    keeps_state = "R" in router
+    if taken is declared.STEPPED or taken is declared.SAMPLED:
+        keeps_state = True
+    if taken is declared.RECURRENCE:
+        keeps_rate = True
+    return ["flow.x"] * keeps_rate + ["link.R"] * keeps_state
 
 
 def _check_record(names: Sequence[str], allowed: Sequence[str]) -> None:
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"record must be a sequence of names, got {names!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"record must name each state once, got {', '.join(names)}")
     for name in names:
         if name not in allowed:
             raise ValueError(f"record must name states of this fluid ({', '.join(allowed) or 'none'}), got {name!r}")

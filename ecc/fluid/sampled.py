@@ -31,21 +31,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.beginning import Beginning
-from ecc.fluid.compiled import call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.grid import Grid
 from ecc.fluid.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.outcome import Outcome
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
-__all__ = ["run_sampled"]
+__all__ = ["advance", "run_sampled"]
 
 FloatArray = NDArray[np.float64]
 
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 _PER_INTERVAL, _PER_RTT, _FINEST = 100, 20, 10_000
 _UNANSWERED = 2  # prices at the start of a flow
-_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED = range(3)  # purposes of looking back, each with its hints
 _MINIMUM, _MAXIMUM, _SUM = range(3)
 # the books of a router: bits and RTTs since the last tick, the moving average of RTTs, ticks, y before
@@ -88,14 +88,17 @@ def _close(
 
 
 @entry
-def _advance(
+def advance(
     begin: int, end: int, h: float, zero: int, per: int, combine: int, timed: int, longest: int, gain: float,
-    remembers: int, laws: Any, addresses: Any, record: Any, tick: Any, first: Any, links: Any, listens: Any,
-    members: Any, forward: Any, backward: Any, wire: Any, reaches: Any, survives: Any, answers: Any, start: Any,
-    stop: Any, size: Any, steady: Any, floor: Any, packet: Any, capacity: Any, served: Any, buffer: Any, state: Any,
-    least: Any, most: Any, x: Any, x_rtt: Any, price: Any, rtt: Any, heard: Any, since: Any, prices: Any, owner: Any,
-    stamp: Any, due: Any, sent: Any, squares: Any, follows: Any, told: Any, arrived: Any, origin: Any, seen: Any,
-    into: Any, out: Any, gone: Any, lost: Any, received: Any, books: Any, comes: Any, met: Any, hints: Any,
+    remembers: int, laws: Integers, addresses: Integers, record: Floats, tick: Integers, first: Integers,
+    links: Integers, listens: Integers, members: Floats, forward: Floats, backward: Floats, wire: Floats,
+    reaches: Floats, survives: Floats, answers: Floats, start: Floats, stop: Floats, size: Floats, steady: Floats,
+    floor: Floats, packet: Floats, capacity: FloatRows, served: FloatRows, buffer: Floats, state: Floats, least: Floats,
+    most: Floats, x: Floats, x_rtt: Floats, price: Floats, rtt: Floats, heard: Floats, since: Floats, prices: Integers,
+    owner: Integers, stamp: Floats, due: Floats, sent: FloatRows, squares: FloatRows, follows: IntegerRows,
+    told: FloatRows, arrived: FloatRows, origin: FloatRows, seen: Floats, into: FloatRows, out: FloatRows,
+    gone: FloatRows, lost: Floats, received: FloatRows, books: FloatRows, comes: Floats, met: Floats,
+    hints: IntegerRows,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -228,6 +231,7 @@ def run_sampled(
     factor: float,
     progress: Callable[[float], None],
     ticks: FloatArray,
+    records: bool = False,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -236,6 +240,7 @@ def run_sampled(
         point : equilibrium that has held for ever, or None: an empty network.
         factor : by which rates differ before and at the start from those of the point.
         progress : called with the share done. ticks : shape (n_links,), when routers first tick, in control intervals.
+        records : whether rates, and the states of routers, are kept at each sample.
     Returns
         Outcome.
     """
@@ -303,56 +308,23 @@ def run_sampled(
         heard = 1.0 + np.array([np.floor(at(sent[g, :zero], s) / packet[g]) for g, s in enumerate(behind)])
     due = np.full(G, T if point is not None else np.inf)
     lost = np.zeros(G)
+    feedback = beginning.state.copy()
     state = (
         called, addresses, record, tick, first, links, np.concatenate(fluid.listens).astype(np.int64), fluid.members,
         forward, backward, fluid.wire, np.concatenate(fluid.reaches), fluid.survives, fluid.answers, start, stop,
         fluid.size + base, fluid.steady, fluid.floor(protocol), packet, capacity, served, fluid.buffer,
-        beginning.state.copy(), beginning.least, beginning.most, x, x.copy(),
+        feedback, beginning.least, beginning.most, x, x.copy(),
         beginning.told[links[np.maximum(owner, 0)]], beginning.rtt.copy(), heard, behind, prices, owner,
         np.full(G, -1.0), due, sent, squares, follows, told, arrived, origin, seen, into, out, gone, lost, received,
         books, np.zeros(L), np.zeros(P), np.zeros((3, P), np.int64),
     )  # fmt: skip
     how = ("min", "max", "sum").index(protocol.combine)
     options = (how, int(protocol.source_clock == "always"), int(protocol.scaling_rtt == "max"))
-    stopped = "completed"
-    i = zero
-    steps = turns(_SLICE)
-    try:
-        while i < n and stopped == "completed":
-            following = min(i + next(steps), n)
-            gain = float(params.get("rtt_gain", 1.0))
-            status = _advance(i, following, h, zero - 1, per, *options, gain, int(laws.remembers), *state)
-            if status != 0:
-                stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
-            else:
-                i = following
-                progress((i - zero) / (n - zero))
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    rows = int(np.searchsorted(samples, (i - zero) * h + 1e-9 * h, side="right"))
-    ends = zero - 1 + np.concatenate([[0.0], samples[:rows]]) / h
-    whole = np.minimum(np.rint(ends).astype(np.int64), n - 1)
-    waiting = np.clip(into - out, 0.0, fluid.buffer[:, None])
-    peaks = [waiting[:, a : max(a, b) + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
-
-    def totals(curves: FloatArray) -> FloatArray:
-        return np.array([np.interp(ends, np.arange(n), curve) for curve in curves]).reshape(len(curves), -1).T
-
-    width = float(samples[0])
-    end = float(samples[rows - 1]) if rows else 0.0
-    return Outcome(
-        time=samples[:rows],
-        rate=np.diff(totals(sent), axis=0) / width,
-        goodput=np.diff(totals(received), axis=0) / width,
-        bottleneck=follows[:, whole[1:]].T,
-        queue=waiting[:, whole[1:]].T,
-        queue_max=np.array(peaks).reshape(-1, L),
-        arrival=np.diff(totals(into + gone), axis=0) / width,
-        drops=np.diff(totals(gone), axis=0),
-        sent=totals(sent)[-1] - base,
-        delivered=totals(received)[-1] - received[:, zero - 1],
-        lost=lost,
-        stopped_at=np.where(stop <= end, stop, np.nan),
-        stats={"steps": i - zero},
-        stopped=stopped,
+    gain = float(params.get("rtt_gain", 1.0))
+    steps = Grid(h, zero, n, samples)
+    steps.run(
+        lambda begin, end: int(advance(begin, end, h, zero - 1, per, *options, gain, int(laws.remembers), *state)),
+        progress,
+        {"flow.x": x, "link.R": feedback} if records else None,
     )
+    return steps.outcome(fluid.buffer, sent, received, into, out, gone, follows, lost, stop)

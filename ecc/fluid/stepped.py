@@ -30,14 +30,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.grid import Grid
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.outcome import Outcome
 from ecc.fluid.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
-__all__ = ["STEP_ARGUMENTS", "run_stepped"]
+__all__ = ["STEP_ARGUMENTS", "advance", "run_stepped"]
 
 FloatArray = NDArray[np.float64]
 
@@ -46,7 +47,6 @@ STEP_ARGUMENTS = ("R", "y", "u", "N", "q", "C", "T", "x", "x_rtt", "result")
 
 _R, _Y, _U, _N, _Q, _C, _T, _X, _X_RTT, _RESULT = range(len(STEP_ARGUMENTS))
 _PER_INTERVAL = 100
-_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _ON, _RECEIVED = range(3)  # purposes of looking back, each with its hints
 _NOT_YET = -1
 _pointers = unpacker("ff")
@@ -94,15 +94,16 @@ def _aim(g: int, source: int, addresses: Any, record: Any, least: Any, x: Any, o
 
 
 @entry
-def _advance(
-    begin: int, end: int, h: float, zero: int, tick: Any, switch_wait: int, step_wait: int, near: float,
-    asks: int, laws: Any, addresses: Any, record: Any, first: Any, links: Any, listens: Any, members: Any,
-    forward: Any, backward: Any, wire: Any, reaches: Any, survives: Any, start: Any, stop: Any, size: Any,
-    steady: Any, deaf: Any, desired: Any, least: Any, packet: Any,
-    capacity: Any, served: Any, buffer: Any, x: Any, wants: Any, offered: Any, owner: Any,
-    changed: Any, marked: Any, wait: Any, heard: Any, sent: Any, asked: Any, follows: Any, arrived: Any,
-    origin: Any, seen: Any, into: Any, out: Any, gone: Any, lost: Any, received: Any, told: Any, urgency: Any,
-    refusal: Any, books: Any, comes: Any, met: Any, hints: Any,
+def advance(
+    begin: int, end: int, h: float, zero: int, tick: Integers, switch_wait: int, step_wait: int, near: float, asks: int,
+    laws: Integers, addresses: Integers, record: Floats, first: Integers, links: Integers, listens: Integers,
+    members: Floats, forward: Floats, backward: Floats, wire: Floats, reaches: Floats, survives: Floats, start: Floats,
+    stop: Floats, size: Floats, steady: Floats, deaf: Floats, desired: Floats, least: Floats, packet: Floats,
+    capacity: FloatRows, served: FloatRows, buffer: Floats, x: Floats, wants: Floats, offered: Floats, owner: Integers,
+    changed: Floats, marked: Integers, wait: Integers, heard: Floats, sent: FloatRows, asked: FloatRows,
+    follows: IntegerRows, arrived: FloatRows, origin: FloatRows, seen: Floats, into: FloatRows, out: FloatRows,
+    gone: FloatRows, lost: Floats, received: FloatRows, told: FloatRows, urgency: FloatRows, refusal: FloatRows,
+    books: FloatRows, comes: Floats, met: Floats, hints: IntegerRows,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     for i in range(begin, end):
@@ -232,6 +233,7 @@ def run_stepped(
     factor: float,
     progress: Callable[[float], None],
     ticks: FloatArray,
+    records: bool = False,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -240,6 +242,7 @@ def run_stepped(
         point : equilibrium that has held for ever, or None: an empty network.
         factor : by which rates and offers differ before and at the start from those of the point.
         progress : called with the share done. ticks : shape (n_links,), when routers first tick, in control intervals.
+        records : whether rates, and what routers offer, are kept at each sample.
     Returns
         Outcome.
     """
@@ -305,46 +308,14 @@ def run_stepped(
         np.zeros((L, 3)), np.zeros(L), np.zeros(P), np.zeros((3, P), np.int64),
     )  # fmt: skip
     tick = np.maximum(1, np.rint(_PER_INTERVAL * ticks)).astype(np.int64)
-    stopped = "completed"
-    i = zero
-    steps = turns(_SLICE)
-    try:
-        while i < n and stopped == "completed":
-            following = min(i + next(steps), n)
-            status = _advance(
-                i, following, h, zero - 1, tick, *stepping.waits, stepping.near, int(stepping.asks), *state
-            )
-            if status != 0:
-                stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
-            else:
-                i = following
-                progress((i - zero) / (n - zero))
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    rows = int(np.searchsorted(samples, (i - zero) * h + 1e-9 * h, side="right"))
-    ends = zero - 1 + np.concatenate([[0.0], samples[:rows]]) / h
-    whole = np.minimum(np.rint(ends).astype(np.int64), n - 1)
-    waiting = np.clip(into - out, 0.0, fluid.buffer[:, None])
-    peaks = [waiting[:, a : max(a, b) + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
-
-    def totals(curves: FloatArray) -> FloatArray:
-        return np.array([np.interp(ends, np.arange(n), curve) for curve in curves]).reshape(len(curves), -1).T
-
-    width = float(samples[0])
-    end = float(samples[rows - 1]) if rows else 0.0
-    return Outcome(
-        time=samples[:rows],
-        rate=np.diff(totals(sent), axis=0) / width,
-        goodput=np.diff(totals(received), axis=0) / width,
-        bottleneck=follows[:, whole[1:]].T,
-        queue=waiting[:, whole[1:]].T,
-        queue_max=np.array(peaks).reshape(-1, L),
-        arrival=np.diff(totals(into + gone), axis=0) / width,
-        drops=np.diff(totals(gone), axis=0),
-        sent=totals(sent)[-1] - base,
-        delivered=totals(received)[-1] - received[:, zero - 1],
-        lost=lost,
-        stopped_at=np.where(stop <= end, stop, np.nan),
-        stats={"steps": i - zero},
-        stopped=stopped,
+    options = (*stepping.waits, stepping.near, int(stepping.asks))
+    steps = Grid(h, zero, n, samples)
+    steps.run(
+        lambda begin, end: int(advance(begin, end, h, zero - 1, tick, *options, *state)),
+        progress,
+        {"flow.x": x} if records else None,
     )
+    found = steps.outcome(fluid.buffer, sent, received, into, out, gone, follows, lost, stop)
+    if records:
+        found.recorded["link.R"] = steps.at_ends(told)
+    return found

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc.fluid.compiled import compiled, entry, shifted
+from ecc.fluid.compiled import Integers, compiled, entry, shifted
 from ecc.fluid.core import (
     BAD_DELAY,
     BOUNDED,
@@ -413,7 +413,7 @@ def _first_step(w: Any) -> Any:
 
 
 @entry
-def advance(table: Any, steps: int) -> Any:
+def advance(table: Integers, steps: int) -> Any:
     """Integrate for at most `steps` steps; returns a status. FULL asks for more segments.
 
     Parameters

@@ -42,14 +42,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.grid import Grid
 from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.outcome import Outcome
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.window_books import initial_window
 
-__all__ = ["WINDOW_ARGUMENTS", "at", "entered", "run_windows"]
+__all__ = ["WINDOW_ARGUMENTS", "advance", "at", "entered", "run_windows"]
 
 FloatArray = NDArray[np.float64]
 
@@ -62,7 +63,6 @@ _STEPS = 200  # in the shortest RTT
 _HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
 _LOST = 0.5  # of a packet: what queues refuse is whole packets, and trains get a little more or less than their part
 _REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
-_SLICE = 20_000  # steps between two reports of progress, at most
 _BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
 _pointers = unpacker("ff")
 
@@ -88,14 +88,16 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 
 
 @entry
-def _advance(
+def advance(
     begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, announce: int, source: int,
-    slow_start: int, decrease: int, loss: int, remember: int, addresses: Any, record: Any, interval: float, first: Any,
-    links: Any, members: Any, forward: Any, backward: Any, wire: Any, kept: Any, start: Any, stop: Any, size: Any,
-    limit: float, packet: Any, capacity: Any, served: Any, buffer: Any, window: Any, opening: Any, decreased: Any,
-    acked: Any, memory: Any, until: Any, known: Any, burst: Any, relapses: Any, heeded: Any, strayed: Any, draws: Any,
-    losses: Any, into: Any, out: Any, arrived: Any, lost: Any, gone: Any, sent: Any, received: Any, hints: Any,
-    offered: Any, clocked: int, told: Any, state: Any, due: Any, ticked: Any, waited: Any,
+    slow_start: int, decrease: int, loss: int, remember: int, addresses: Integers, record: Floats, interval: float,
+    first: Integers, links: Integers, members: Floats, forward: Floats, backward: Floats, wire: Floats, kept: Floats,
+    start: Floats, stop: Floats, size: Floats, limit: float, packet: Floats, capacity: FloatRows, served: FloatRows,
+    buffer: Floats, window: Floats, opening: Integers, decreased: Floats, acked: Floats, memory: Floats, until: Floats,
+    known: Floats, burst: Floats, relapses: Integers, heeded: Floats, strayed: Floats, draws: FloatRows,
+    losses: Integers, into: FloatRows, out: FloatRows, arrived: FloatRows, lost: FloatRows, gone: FloatRows,
+    sent: FloatRows, received: FloatRows, hints: IntegerRows, offered: Floats, clocked: int, told: FloatRows,
+    state: Floats, due: Floats, ticked: Integers, waited: Floats,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(addresses)
@@ -300,9 +302,9 @@ def run_windows(
     factor: float,
     progress: Callable[[float], None],
     ticks: FloatArray,
+    records: bool = False,
     clocked: bool = True,
     seed: int = 0,
-    records: bool = False,
 ) -> Outcome:
     """Compute the curves of a network.
 
@@ -311,8 +313,8 @@ def run_windows(
         point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
         factor : by which windows differ at the start from those of the point. progress : called with the share done.
         ticks : shape (n_links,), when routers first tick, in control intervals.
+        records : whether windows, what flows remember and states of routers are kept at each sample.
         clocked : whether ACKs clock flows; else they send at the rate w/D. seed : of the losses.
-        records : whether windows and what flows remember are kept at each sample.
     Returns
         Outcome.
     """
@@ -377,49 +379,18 @@ def run_windows(
     called = laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory
     how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
     addresses = np.array([record.ctypes.data, params.ctypes.data])
-    stopped = "completed"
-    at_samples: list[FloatArray] = []
-    i = zero
-    steps = turns(_SLICE)
-    try:
-        while i < n and stopped == "completed":
-            following = min(i + (per_sample if records else next(steps)), n)
-            if _advance(i, following, h, how, own, zero - 1, *called, addresses, *begun) != 0:
-                stopped = f"a law failed between t = {(i - zero + 1) * h:g} s and {(following - zero) * h:g} s"
-            else:
-                i = following
-                if records:
-                    at_samples.append(np.array([window / 8.0, memory]))
-                progress((i - zero) / (n - zero))
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    at = zero - 1 + per_sample * np.arange(0, (i - zero) // per_sample + 1)
-    waiting = into - out
-    peaks = [waiting[:, a + 1 : b + 1].max(axis=1) for a, b in zip(at[:-1], at[1:], strict=True)]
-    ends = np.argmax(sent >= fluid.size[:, None], axis=1)
-    finished = np.where(ends > 0, (ends - zero + 1) * h, fluid.stop)
-    end = float(samples[len(at) - 2]) if len(at) > 1 else 0.0
-
-    def mean(curve: FloatArray) -> FloatArray:
-        return np.asarray(np.diff(curve[:, at]).T / width)
-
-    windows, memories = np.array(at_samples).reshape(-1, 2, G)[: len(at) - 1].transpose(1, 0, 2)
-    taken = lost[:, at[-1]] + (1.0 - kept) * arrived[:, at[-1]]
+    options = (how, own, zero - 1, *called, addresses)
+    states = {"env.window": window, "flow.m": memory, "link.R": state} if records else None
+    grid = Grid(h, zero, n, samples)
+    grid.run(lambda first, end: int(advance(first, end, h, *options, *begun)), progress, states)
+    done = np.argmax(sent >= fluid.size[:, None], axis=1)
+    stop = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
+    last = int(grid.ends()[-1])
+    taken = lost[:, last] + (1.0 - kept) * arrived[:, last]
     dropped = np.array([taken[a:b].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
-    return Outcome(
-        time=samples[: len(at) - 1],
-        rate=mean(sent),
-        goodput=mean(received),
-        bottleneck=np.full((len(at) - 1, G), -1, dtype=np.int64),
-        queue=np.clip(waiting[:, at[1:]].T, 0.0, fluid.buffer),
-        queue_max=np.array(peaks).reshape(-1, L),
-        arrival=mean(into + gone),
-        drops=np.diff(gone[:, at]).T,
-        sent=sent[:, at[-1]] - sent[:, zero - 1],
-        delivered=received[:, at[-1]] - received[:, zero - 1],
-        lost=dropped,
-        stopped_at=np.where(finished <= end, finished, np.nan),
-        stats={"steps": i - zero, "notes": _recoveries(protocol, float(burst.max()), int(relapses.max()))},
-        stopped=stopped,
-        recorded={"env.window": windows, "flow.m": memories},
-    )
+    follows = np.broadcast_to(np.int64(-1), (G, n))
+    found = grid.outcome(fluid.buffer, sent, received, into, out, gone, follows, dropped, stop)
+    found.stats["notes"] = _recoveries(protocol, float(burst.max()), int(relapses.max()))
+    if records:
+        found.recorded["env.window"] /= 8.0
+    return found

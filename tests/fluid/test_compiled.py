@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ecc.fluid import compiled, simulate, solve_dde
+from ecc.fluid import ahead, compiled, simulate, solve_dde
 from ecc.models import RCP
 from ecc.network import Network
 from ecc.scenario import Scenario
@@ -26,7 +28,9 @@ class Counter(event.Listener):
     def on_end(self, one): made.append(one.data["dispatcher"].py_func.__module__)
 made = []
 with event.install_listener("numba:compile", Counter()):
-    fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), models.RCP(), 5.0))
+    for kind in (models.RCP, models.XCP, models.JetMax, models.MKC, models.NewReno):  # a kernel each
+        fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), kind(), 2.0))
+    fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), models.QIRCP(), 2.0), time="discrete")
     fluid.solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 3.0), [1.0], [1.0])
 print(sorted({name for name in made if name.startswith("ecc.fluid.") and name != "ecc.fluid.functions"}))
 """
@@ -46,10 +50,21 @@ def test_the_first_run_compiles_laws_alone(tmp_path):
     assert counted(ECC_CACHE_DIR=str(tmp_path)) == "[]"
 
 
+def test_each_kernel_is_compiled_when_the_package_is_built():
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in Path(ahead.__file__).parent.glob("*.py")}
+    found = {
+        f"{module}.{name}"
+        for module, text in sources.items()
+        for name in re.findall(r"^@entry(?:_point)?\ndef (\w+)", text, re.MULTILINE)
+    }
+    assert found == set(ahead.KERNELS)
+
+
 @pytest.mark.slow
 def test_on_another_processor_kernels_are_compiled_once(tmp_path):
     surroundings = {"ECC_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
-    assert "'ecc.fluid.rates', 'ecc.fluid.stepping'" in counted(**surroundings)
+    found = counted(**surroundings)
+    assert all(f"'ecc.fluid.{kernel.split('.')[0]}'" in found for kernel in ahead.KERNELS)
     assert counted(**surroundings) == "[]"
 
 
@@ -102,7 +117,10 @@ def test_compiling_is_said_once_to_who_reads_it(tmp_path):
     for expected in (f"ecc: compiling for this processor, for some seconds; kept in {tmp_path} for next time", ""):
         subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment, stderr=theirs)
         os.write(theirs, b"-")
-        assert os.read(ours, 1000).decode().removesuffix("-").strip() == expected
+        said = b""
+        while not said.endswith(b"-"):  # which comes in parts
+            said += os.read(ours, 1000)
+        assert said.decode().removesuffix("-").strip() == expected
 
 
 def test_runs_in_threads_are_the_same_runs():

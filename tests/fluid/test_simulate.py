@@ -11,7 +11,7 @@ from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.measures import decay
-from ecc.models import PIQIRCP, QIRCP, RCP, NewReno
+from ecc.models import BIC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.workload import Workload
@@ -257,19 +257,65 @@ def test_states_of_laws_are_recorded():
     plain, found = simulate(scenario), simulate(scenario, record=["link.R"])
     assert np.array_equal(plain.rate, found.rate)
     assert float(found["link.R"][-1, 0]) == pytest.approx(5e6, rel=1e-3)  # of two flows
-    windows = Scenario(net, NewReno(), 5.0)
+    windows = Scenario(net, BIC(), 5.0)
     plain = simulate(windows)
     found = simulate(windows, record=["env.window", "flow.m"])
     assert np.array_equal(plain.rate, found.rate) and np.array_equal(plain.queue, found.queue)
     assert found["env.window"].dims == ("time", "flow") and float(found["env.window"].min()) >= 1000.0
     half = simulate(windows, sample=0.05, record=["env.window"])["env.window"][1::2]
     assert abs(half.to_numpy() / found["env.window"].to_numpy() - 1.0).max() < 0.2
-    with pytest.raises(ValueError, match=r"record must name states of this fluid \(link.R\), got 'flow.x'"):
-        simulate(scenario, record=["flow.x"])
-    with pytest.raises(ValueError, match=r"record must name states of this fluid \(none\), got 'link.R'"):
-        simulate(scenario, time="discrete", record=["link.R"])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "time", "share"),
+    [(JetMax(), "continuous", 1.0), (MKC(), "continuous", None), (QIRCP(), "discrete", 0.95)],
+)
+def test_fluids_in_steps_record_the_rates_that_they_send_at(protocol, time, share):
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05, 0.05, 0.1]), protocol, 20.0)
+    plain = simulate(scenario, sample=0.01, time=time)
+    found = simulate(scenario, sample=0.01, time=time, record=["flow.x", "link.R"])
+    assert all(np.array_equal(plain[name], found[name], equal_nan=True) for name in plain.data)
+    sent, x = found.rate.to_numpy(), found["flow.x"].to_numpy()
+    settled = slice(1500, None)
+    assert x.shape == sent.shape
+    assert x[settled] == pytest.approx(sent[settled], rel=1e-3)
+    assert abs(x[20:200] / np.maximum(sent[20:200], 1.0) - 1.0).max() > 1e-3 or time == "discrete"  # states, not means
+    if share is not None:  # what a router offers each of three flows
+        assert float(found["link.R"][-1, 0]) == pytest.approx(x[-1, 0], rel=1e-6)
+    coarse = simulate(scenario, sample=0.1, time=time, record=["flow.x", "link.R"])
+    for name in ("flow.x", "link.R"):
+        assert np.array_equal(coarse[name], found[name][9::10])
+
+
+def test_xcp_records_windows_and_round_trips():
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1]), XCP(), 30.0)
+    names = ["env.window", "env.srtt", "link.d"]
+    found = simulate(scenario, record=names)
+    assert np.array_equal(simulate(scenario).rate, found.rate)
+    last = {name: found[name].to_numpy()[-1] for name in names}
+    assert 8.0 * last["env.window"] / last["env.srtt"] == pytest.approx(found.rate.to_numpy()[-1], rel=0.02)
+    assert last["env.srtt"] == pytest.approx([0.05, 0.1], rel=0.05)
+    assert 0.05 < last["link.d"][0] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "time", "names", "message"),
+    [
+        (RCP(), "continuous", ["flow.x"], r"must name states of this fluid \(link.R\), got 'flow.x'"),
+        (XCP(), "continuous", ["link.R"], r"\(env.window, env.srtt, link.d\), got 'link.R'"),
+        (JetMax(), "continuous", ["env.window"], r"\(flow.x, link.R\), got 'env.window'"),
+        (MKC(), "continuous", ["link.y"], r"\(flow.x, link.R\), got 'link.y'"),
+        (JetMax(), "discrete", ["link.y"], r"\(flow.x\), got 'link.y'"),
+        (NewReno(), "continuous", ["flow.m"], r"\(env.window\), got 'flow.m'"),
+        (RCP(), "continuous", ["link.R", "link.R"], "record must name each state once, got link.R, link.R"),
+    ],
+)
+def test_what_a_fluid_does_not_keep_is_not_recorded(protocol, time, names, message):
+    scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1]), protocol, 5.0)
+    with pytest.raises(ValueError, match=message):
+        simulate(scenario, time=time, record=names)
     with pytest.raises(TypeError, match="record must be a sequence.*, got 'link.R'"):
-        simulate(scenario, record="link.R")
+        simulate(scenario, time=time, record="link.R")
 
 
 def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
