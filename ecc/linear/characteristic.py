@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import atan2, ceil, inf, nan, pi, sin, sqrt
+from math import atan2, ceil, inf, isfinite, nan, pi, sin, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,8 +284,15 @@ class Characteristic:
         positive numbers, so that the relative margin of 1e-9 covers rounding many times over. Where absolute values
         are too coarse for the neutral part, `ecc.linear.neutral` bounds instead.
         """
-        if self.sampled:
-            return inf
+        if sigma not in self._bounds:
+            self._bounds[sigma] = inf if self.sampled else self._bound(sigma)
+        return self._bounds[sigma]
+
+    @cached_property
+    def _bounds(self) -> dict[float, float]:
+        return {}
+
+    def _bound(self, sigma: float) -> float:
         moments, slopes = self.moments(sigma)
         a, e = moments[0], slopes[0]
         if not (np.all(np.isfinite(a)) and np.all(np.isfinite(e))):
@@ -340,6 +347,8 @@ class Characteristic:
                 rest = self._scalar_rest(sigma)
                 on_axis = True if sigma == 0.0 or rest > 0.0 else None
                 self._settled[sigma] = Strong(rest > 0.0 if on_axis else None, inf)
+            elif self.neutral_radius(sigma) < 1.0 and isfinite(reach := self.bound(sigma)):
+                self._settled[sigma] = Strong(True, reach)  # absolute values do
             else:
                 with np.errstate(over="ignore"):
                     weights = np.exp(-sigma * self.delays)

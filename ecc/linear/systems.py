@@ -202,7 +202,8 @@ class LinearSystem(ABC):
 
     @cached_property
     def _characteristic(self) -> Characteristic:
-        return replace(align(self._terms())[0], unrounded=self._unrounded())
+        unrounded, ch = self._unrounded(), align(self._terms())[0]
+        return ch if unrounded is None else replace(ch, unrounded=unrounded)
 
     def _given_bytes(self) -> bytes:
         return b"" if self._given is None else b"".join(part.tobytes() for part in self._given)
