@@ -248,13 +248,16 @@ for name, title in MODULES.items():
 
 # Figures of notebooks are HTML that asks for the script of the page.
 STARTUP = """
+import plotly.graph_objects as go
 import plotly.io
 from plotly.io.base_renderers import MimetypeRenderer
+
+from ecc.plot.look import as_html
 
 
 class Page(MimetypeRenderer):
     def to_mimebundle(self, figure):
-        html = plotly.io.to_html(figure, include_plotlyjs=False, full_html=False)
+        html = as_html(go.Figure(figure), page=False)
         return {"text/html": html.replace("<script>", '<script type="module">')}  # run when the page is whole
 
 

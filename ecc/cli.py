@@ -672,8 +672,10 @@ def _write_csv(run: Trajectory, path: Path) -> None:
 
 
 def _write_figure(run: Trajectory, path: Path) -> None:
+    from ecc.plot.look import as_html
+
     with replacing(path) as part:
-        run.plot().write_html(part, include_plotlyjs=True)
+        part.write_text(as_html(run.plot()), encoding="utf-8")
 
 
 def _write_netcdf(run: Trajectory, path: Path) -> None:
@@ -712,8 +714,11 @@ _WIDE = 100_000  # columns: no table is folded or cut
 
 def _print(*items: Any) -> None:
     console = _console()
-    for item in items:
-        console.print(item)
+    with console.capture() as text:
+        for item in items:
+            console.print(item)
+    lines = text.get().splitlines()
+    print("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]))
 
 
 def _print_json(value: Any) -> None:
@@ -768,6 +773,7 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
     from rich.text import Text
 
     from ecc.claims.report import number
+    from ecc.claims.wording import beside
 
     rows = []
     for finding in findings:
@@ -775,8 +781,9 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
         pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
         shown = "" if pair is None else f"{number(pair.reported)} → {number(pair.value)} {pair.unit}".strip()
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
-        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason))
-    return _table("", ("claim", "verdict", "published → found", "reason"), rows)
+        rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
+    heads = ("claim", "verdict", "published → found", "reason", "yet")
+    return _table("", *((heads, rows) if any(row[-1] for row in rows) else (heads[:-1], [row[:-1] for row in rows])))
 
 
 def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:

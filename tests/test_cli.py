@@ -15,8 +15,10 @@ import pytest
 import xarray as xr
 
 import ecc
+from ecc import cli
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
+from ecc.claims.ledger import Finding, Measure, Verdict, claims
 from ecc.cli import main
 from ecc.store import Store
 
@@ -178,6 +180,19 @@ def test_crosscheck_prints_a_table_and_writes_the_report(checks, tmp_path, monke
         assert text in output.out
     assert "refuted" in output.err
     assert json.loads((out / "results.json").read_text())["command"] == "ecc crosscheck qi-3"
+
+
+def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
+    missed = Measure("packets below the bound", "unstable", met=False)
+    one, other = claims()["qi-3"], claims()["qi-4"]
+    confirmed = Finding(one, Verdict.CONFIRMED, "Right.", [missed])
+    cli._print(cli._verdicts([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
+    text = capsys.readouterr().out
+    head, _, first, second = (line for line in text.splitlines() if line)
+    assert head.endswith("  yet") and first.endswith("  packets below the bound: unstable")
+    assert second.endswith("  Wrong.")  # nothing after it, no blanks either
+    cli._print(cli._verdicts([replace(confirmed, measures=[])]))
+    assert "yet" not in capsys.readouterr().out
 
 
 def test_crosscheck_json_is_all_there_is_on_standard_output(checks, tmp_path, capsys):

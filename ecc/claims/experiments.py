@@ -51,6 +51,7 @@ import numpy as np
 from ecc import fluid, packet, plot
 from ecc.claims import measures, setups
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
+from ecc.claims.pictures import side_by_side
 from ecc.claims.wording import count
 from ecc.digests import code_digest, digest, function_digest
 from ecc.errors import EccError
@@ -582,7 +583,11 @@ def _pictures(
         title = f"{label}{where}{', varied' if version else ''}"
         found[bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
     curves = [_curve(claim, by_role, curve) for curve in claim.experiment.get("curve", [])]
-    return [*found[True], *found[False], *curves]
+    return [
+        *side_by_side(found[True], "Packet runs that are not as expected"),
+        *side_by_side(found[False], "Packet runs"),
+        *curves,
+    ]
 
 
 def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -27,6 +27,7 @@ from ecc.claims.evidence import (
     tightness,
 )
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.pictures import side_by_side
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.linear import Loss
 from ecc.models import PIQIRCP, QIRCP
@@ -494,30 +495,22 @@ def _figure(
         for alpha, reported in zip(gains, ("steady", "oscillates"), strict=True):
             state, swing, run = _joining(PIQIRCP(alpha=alpha, **options), rtts)
             states.append(state)
-            title = f"A flow every 10 s, 100 Mb/s, alpha = {alpha}, {reading}"
             note = f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean"
-            name = f"joining flows, alpha = {alpha}, {reading}"
-            measures.append(Measure(name, state, "", reported, note, met=state == reported))
-            pictures.append(
-                Picture.of(
-                    plot.trajectory_figure(
-                        run.data["time"].to_numpy(),
-                        run.rate.to_numpy(),
-                        run.queue.to_numpy(),
-                        title,
-                        packet_size=1000.0,
-                    ),
-                    title,
-                    "Sending rates and bottleneck queue of the packet run in the setup of the paper's figure.",
-                )
+            measures.append(
+                Measure(f"joining flows, alpha = {alpha}, {reading}", state, "", reported, note, met=state == reported)
             )
+            drawn = plot.trajectory_figure(
+                run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue.to_numpy(), packet_size=1000.0
+            )
+            caption = "Sending rates and bottleneck queue of packet runs in the setup of the paper's figure."
+            pictures.append(Picture.of(drawn, f"alpha = {alpha}, {reading}", caption))
         as_reported += [reading] if states == ["steady", "oscillates"] else []
         words.append(f"with {reading} {states[0]} at {gains[0]} and {states[1]} at {gains[1]}")
     if as_reported:
         said = f" Fig. {figure} comes out with {', and with '.join(as_reported)}."
     else:
         said = f" Fig. {figure} is not reproduced: packets are {'; '.join(words)}."
-    return measures, pictures, said, bool(as_reported)
+    return measures, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
 
 
 @check("piqi-9", cost=30)

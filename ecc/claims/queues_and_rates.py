@@ -10,6 +10,7 @@ import numpy as np
 
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.pictures import side_by_side
 from ecc.closed_loop import linearize
 from ecc.linear import SampledSystem
 from ecc.models import PIQIRCP, QIRCP, RCP
@@ -137,6 +138,7 @@ def th_f4(claim: Claim) -> Finding:
         verdict = Verdict.REFUTED
         reason = "At neither set of gains does RCP oscillate in all three setups."
     reason += " " + _onset_words(onset, onset_slow)
+    pictures = side_by_side(pictures, "Packet runs in T_u")
     return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
 
 
@@ -199,6 +201,7 @@ def th_f9(claim: Claim) -> Finding:
     else:
         verdict, reason = Verdict.REFUTED, "Neither settles"
     reason += f"; RCP-1 leaves up to {standing:.0f} packets standing at l3, since nothing in (3.2) drains a queue."
+    pictures = side_by_side(pictures, "Packet runs in T_u")
     return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
 
 

@@ -63,18 +63,19 @@ def boundary_figure(
             **dict(zip("xy", thinned(at, values, len(at) if name in errors else buckets_for(len(lines))), strict=True)),
             name=name, mode=line_mode(values), line={"color": color, "width": 2, "dash": dash},
             error_y=_bars(errors.get(name)),
-            hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
+            hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
         )  # fmt: skip
     markers = zip(points.items(), palette[len(lines) :], strict=True)
     for k, ((name, (px, py, error)), color) in enumerate(markers):
         made.add_scatter(
             x=np.asarray(px, dtype=float), y=np.asarray(py, dtype=float), error_y=_bars(error), name=name,
-            mode="markers", marker=marker(color, k, hollow=True),
-            hovertemplate=f"{name}: %{{y:.6g}} at %{{x:.4g}}<extra></extra>",
+            mode="markers", marker=marker(color, k, hollow=True, count=np.size(px)),
+            hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
         )  # fmt: skip
         at = np.append(at, np.asarray(px, dtype=float))
         drawn.append(np.atleast_1d(np.asarray(py, dtype=float)))
-    made.update_xaxes(**axis(x_title, log_x, at))
+    made.update_layout(hovermode="x unified")
+    made.update_xaxes(**axis(x_title, log_x, at), hoverformat=".4g")
     made.update_yaxes(**axis(y_title, log_y, np.concatenate(drawn)))
     return made
 
@@ -126,19 +127,18 @@ def envelope_figure(
             **dict(zip("xy", thinned(time, size, buckets_for(len(runs))), strict=True)), name=name, legendgroup=name,
             mode=line_mode(size), line={"color": raw, "width": 1.4}, marker=marker(raw, k, hollow=True),
             showlegend=name not in fits,
-            hovertemplate=f"{name}: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
+            hovertemplate=f"{name}: %{{y:.3g}}<extra></extra>",
         )  # fmt: skip
         if name in fits:
             made.add_scatter(
                 x=lean(fits[name][0]), y=lean(fits[name][1]), name=name, legendgroup=name, mode="lines",
                 line={"color": color, "width": 2.5, "dash": "dash"},
-                hovertemplate=f"{name}, fitted: %{{y:.3g}} at %{{x:.4g}} s<extra></extra>",
+                hovertemplate=f"{name}, fitted: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
-    made.update_xaxes(title_text="time [s]")
+    made.update_layout(hovermode="x unified")
+    made.update_xaxes(title_text="time [s]", hoverformat=".4g")
     span = _log_range(drawn, decades)
-    made.update_yaxes(**axis(y_title, log=True), range=span)
-    if span is not None and span[1] - span[0] > 2.5:
-        made.update_yaxes(dtick=1, tickformat=None, exponentformat="power")  # whole decades, as powers
+    made.update_yaxes(**axis(y_title, log=True, values=() if span is None else 10.0 ** np.array(span)), range=span)
     return made
 
 

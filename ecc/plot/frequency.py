@@ -238,7 +238,7 @@ def bode_figure(
             made.add_scatter(
                 **dict(zip("xy", thinned(w, y, buckets), strict=True)), name=name, legendgroup=name, mode="lines",
                 line=line, showlegend=row == 1, row=row, col=1,
-                hovertemplate=f"{name}<br>ω = %{{x:.4g}} {frequency_unit}<br>{said}<extra></extra>",
+                hovertemplate=f"{name}: {said}<extra></extra>",
             )  # fmt: skip
     for k, (name, (at, point)) in enumerate((marks or {}).items()):
         degrees = _nearest_phase(at, point, phases)
@@ -246,7 +246,7 @@ def bode_figure(
             made.add_scatter(
                 x=[at], y=[level], name=name, legendgroup=name, mode="markers",
                 marker=marker(INK, k, hollow=True), showlegend=row == 1,
-                hovertemplate=f"{name}<br>ω = {at:.6g} {frequency_unit}<br>%{{y:.4g}}<extra></extra>", row=row, col=1,
+                hovertemplate=f"{name}, ω = {at:.6g} {frequency_unit}: %{{y:.4g}}<extra></extra>", row=row, col=1,
             )  # fmt: skip
     dashed = {"color": GREY, "width": 1.2, "dash": "dash"}
     made.add_hline(y=1.0, row=1, col=1, line=dashed)
@@ -255,8 +255,9 @@ def bode_figure(
     low, high = max(-720.0, float(phase.min())) - 20.0, max(0.0, float(phase.max())) + 20.0
     made.update_yaxes(**axis("|L|", log=True), range=np.log10([size.min() / 1.5, size.max() * 1.5]).tolist(), row=1)
     made.update_yaxes(title_text="phase [degrees]", range=[low, high], dtick=90, row=2)
+    made.update_layout(hovermode="x unified")
     made.update_yaxes(dtick=1, tickformat=None, exponentformat="power", row=1)
-    made.update_xaxes(type="log", dtick=1, exponentformat="power")
+    made.update_xaxes(type="log", dtick=1, exponentformat="power", hoverformat=".4g")
     if len(seen) > 1:
         made.update_xaxes(range=np.log10([np.nanmin(w), np.nanmax(w)]).tolist())
     made.update_xaxes(title_text=f"frequency [{frequency_unit}]", row=2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.colors import sample_colorscale
 
 __all__ = [
-    "GREY", "INK", "PALETTE", "RATE", "SIZE", "axis", "buckets_for", "colors", "decoded", "faded", "figure", "lean",
-    "line_mode", "marker", "thinned", "unit_for",
+    "GREY", "INK", "PALETTE", "RATE", "SIZE", "as_html", "axis", "buckets_for", "colors", "decoded", "faded", "figure",
+    "lean", "line_mode", "marker", "thinned", "unit_for",
 ]  # fmt: skip
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -27,12 +29,16 @@ SIZE: Units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _FEW = 20  # values of a series: so many and fewer are samples, which the eye can count
+_CROWD = 100  # markers of a series: more are drawn smaller, since they overlap
 _POINTS = 9_000  # of a figure, over all of its series: about 100 kB of JSON
 _AXIS = {
     "showline": True, "linecolor": INK, "linewidth": 1, "ticks": "outside", "ticklen": 5, "tickcolor": INK,
     "gridcolor": "#e9e9e9", "zeroline": False, "automargin": True, "title": {"standoff": 8}, "exponentformat": "none",
     "separatethousands": True,
 }  # fmt: skip
+_DECADES = 3.0  # of a logarithmic axis: so many and fewer have room for plain numbers at 1, 2, 5
+_PLAIN: dict[str, Any] = {"dtick": "D2", "tickformat": "~g"}
+_POWERS: dict[str, Any] = {"dtick": 1, "exponentformat": "power"}
 _TEMPLATE = go.layout.Template(
     layout={
         "font": {"family": "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif", "size": 13, "color": INK},
@@ -85,16 +91,20 @@ def faded(color: str, opacity: float) -> str:
 
 
 def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any]:
-    """Return the settings of an axis, linear or logarithmic with plain numbers at 1, 2, 5.
+    """Return the settings of an axis, linear or logarithmic.
+
+    Ticks of a logarithmic axis are plain numbers at 1, 2, 5, and powers of ten where it has many decades; a few whole
+    numbers on a linear axis get no ticks between them.
 
     Parameters
-        title : str, with unit. log : bool. values : array, drawn along it: a few whole numbers get no ticks between.
+        title : str, with unit. log : bool. values : array, drawn along it.
     """
     settings: dict[str, Any] = {"title": {"text": title}}
-    if log:
-        return settings | {"type": "log", "dtick": "D2", "tickformat": "~g"}
     drawn = np.asarray(values, dtype=float)
-    drawn = drawn[np.isfinite(drawn)]
+    drawn = drawn[np.isfinite(drawn) & ((drawn > 0.0) | (not log))]
+    if log:
+        few = drawn.size == 0 or np.log10(drawn.max() / drawn.min()) <= _DECADES
+        return settings | {"type": "log"} | (_PLAIN if few else _POWERS)
     counts = drawn.size > 1 and bool(np.all(drawn == np.round(drawn))) and 0.0 < np.ptp(drawn) <= 12.0
     return settings | ({"dtick": 1} if counts else {})
 
@@ -116,15 +126,16 @@ def line_mode(values: ArrayLike) -> str:
     return "lines+markers" if alone or np.ptp(drawn) > 0.0 else "lines"
 
 
-def marker(color: str, index: int, hollow: bool = False) -> dict[str, Any]:
+def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict[str, Any]:
     """Return a marker that tells one of several series from the others; hollow ones hide nothing, smaller ones not all.
 
     Parameters
-        color : str. index : int, of the series. hollow : bool.
+        color : str. index : int, of the series. hollow : bool. count : int, of the markers of a hollow series.
     """
     symbol = _SYMBOLS[index % len(_SYMBOLS)]
     if hollow:
-        return {"color": color, "size": 9, "symbol": f"{symbol}-open", "line": {"width": 2, "color": color}}
+        size, width = (9, 2) if count <= _CROWD else (5, 1)
+        return {"color": color, "size": size, "symbol": f"{symbol}-open", "line": {"width": width, "color": color}}
     return {"color": color, "size": max(6, 12 - 2 * index), "symbol": symbol}
 
 
@@ -187,3 +198,24 @@ def decoded(values: Any) -> NDArray[np.float64]:
     if isinstance(values, Mapping):
         values = np.frombuffer(b64decode(values["bdata"]), values["dtype"])
     return np.asarray(values, dtype=float)
+
+
+def as_html(drawn: go.Figure, page: bool = True) -> str:
+    """Return a figure as HTML with an alternative text: its title, what is on its axes, and the names of its curves.
+
+    Parameters
+        drawn : Figure.
+        page : bool. A whole page that opens without a network; otherwise a part of one that has Plotly's script.
+    """
+    layout = drawn.layout
+    titles = [layout[key].title.text for key in sorted(layout) if re.fullmatch(r"[xy]axis\d*", key)]
+    names = [trace.name for trace in drawn.data if trace.name and trace.showlegend is not False]
+    said = [
+        layout.title.text or "Figure",
+        ", ".join(dict.fromkeys(filter(None, titles))),
+        ", ".join(dict.fromkeys(names)),
+    ]
+    text = ": ".join(filter(None, said[:2])) + (f". Curves: {said[2]}." if said[2] else ".")
+    html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
+    before, place, rest = html.rpartition('class="plotly-graph-div"')
+    return f'{before}{place} role="img" aria-label="{escape(text)}"{rest}'

@@ -1,18 +1,19 @@
-"""Several figures of one kind as one, with a slider to go from one to the next."""
+"""Several figures of one kind as one: with a slider to go from one to the next, or side by side."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from ecc.arguments import check_arguments
-from ecc.plot.look import RATE, SIZE, Units, decoded, lean, unit_for
+from ecc.plot.look import RATE, SIZE, Units, decoded, figure, lean, unit_for
 
-__all__ = ["slider_figure"]
+__all__ = ["slider_figure", "small_multiples_figure"]
 
 
 @check_arguments(gaps=True)
@@ -96,3 +97,100 @@ def _settings(layout: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield from _settings(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
+
+
+@check_arguments(gaps=True)
+def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, title: str = "") -> go.Figure:
+    """Return one figure that shows several side by side, row by row, so that they can be compared at a glance.
+
+    Rates and sizes are drawn in one unit in all of them. Axes of the same panel have one range, unless what they show
+    differs by more than a factor of 10: then each has its own. Curves of one name share an entry of the legend.
+
+    Parameters
+        figures : label -> plotly Figure, all with the same panels; the label stands above it.
+        columns : int, >= 1, how many stand beside one another.
+        title : str.
+    Returns
+        plotly Figure.
+    Raises
+        ValueError: no figures, no columns, or figures with different panels.
+    """
+    if columns < 1 or not figures:
+        raise ValueError(f"columns and figures must be 1 or more, got {columns} and {len(figures)}")
+    parts = [go.Figure(part) for part in figures.values()]  # copies
+    panels = [_axes(part, "y") for part in parts]
+    if any(of != panels[0] for of in panels):
+        raise ValueError(f"figures must have the same panels, got {' and '.join(str(len(of)) for of in panels)} panels")
+    for units in (RATE, SIZE):
+        _use_one_unit(parts, units)
+    columns = min(columns, len(parts))
+    rows = -(-len(parts) // columns)
+    labels = {label: wrap(label, 112 // columns, break_long_words=False) or [""] for label in figures}
+    above = 10 + 16 * max(map(len, labels.values()))  # pixels: of the labels, and of the ticks below
+    cell = 0.72 * max(part.layout.height or 420 for part in parts)
+    made = figure(title=title, height=round(cell * rows) + 90)
+    one_range = {axis: _alike(parts, axis) for letter in "xy" for axis in _axes(parts[0], letter)}
+    named: set[tuple[str, str]] = set()
+    for k, (lines, part) in enumerate(zip(labels.values(), parts, strict=True)):
+        row, column = divmod(k, columns)
+        domain = {
+            "x": ((column + 0.08 * (column > 0)) / columns, (column + 1.0 - 0.08 * (column < columns - 1)) / columns),
+            "y": (1.0 - (row + 1.0 - 46.0 / cell) / rows, 1.0 - (row + above / cell) / rows),
+        }
+        number = {axis: str(k * len(panels[0]) + int(axis[1:] or 1)) if k or axis[1:] else "" for axis in one_range}
+        for axis, shared in one_range.items():
+            (low, high), own = domain[axis[0]], part.layout[_long(axis)].to_plotly_json()
+            begin, end = own.get("domain", (0.0, 1.0))
+            own |= {
+                "domain": [low + (high - low) * begin, low + (high - low) * end],
+                "anchor": ("y" if axis[0] == "x" else "x") + number[axis],
+                "matches": axis if shared and k else None,
+            }
+            if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side says it
+                own["title"] = None
+            made.layout[_long(axis[0] + number[axis])] = own
+        for trace in part.data:
+            entry = (str(trace.legendgroup or trace.name), str(trace.line.color))
+            trace.update(
+                xaxis="x" + number[trace.xaxis or "x"], yaxis="y" + number[trace.yaxis or "y"],
+                legendgroup=" ".join(entry), showlegend=trace.showlegend is not False and entry not in named,
+            )  # fmt: skip
+            if trace.showlegend:
+                named.add(entry)
+            made.add_trace(trace)
+        for shape in part.layout.shapes:
+            made.add_shape(shape, xref=_moved(shape.xref, number), yref=_moved(shape.yref, number))
+        made.add_annotation(
+            text="<br>".join(lines), x=domain["x"][0], y=domain["y"][1], xref="paper", yref="paper", align="left",
+            xanchor="left", yanchor="bottom", showarrow=False,
+        )  # fmt: skip
+    made.update_layout(hovermode=parts[0].layout.hovermode)
+    return made
+
+
+def _axes(part: go.Figure, letter: str) -> list[str]:
+    """The axes of a figure as its traces name them: "y", "y2", ..."""
+    laid_out = [key for key in part.layout.to_plotly_json() if re.fullmatch(rf"{letter}axis\d*", key)]
+    drawn_on = [trace[f"{letter}axis"] or letter for trace in part.data]
+    return sorted({key.replace("axis", "") for key in (*laid_out, *drawn_on)})
+
+
+def _long(axis: str) -> str:
+    """The name of an axis in a layout: "yaxis2" for "y2"."""
+    return f"{axis[0]}axis{axis[1:]}"
+
+
+def _moved(reference: str | None, number: Mapping[str, str]) -> str | None:
+    """What a shape refers to, such as "y2 domain", in the numbers of another figure."""
+    axis, _, rest = (reference or "").partition(" ")
+    return f"{axis[0]}{number[axis]} {rest}".strip() if axis in number else reference
+
+
+def _alike(parts: Sequence[go.Figure], axis: str) -> bool:
+    """Whether what the figures show along an axis is of one magnitude."""
+    peaks = []
+    for part in parts:
+        drawn = [decoded(trace[axis[0]]) for trace in part.data if (trace[f"{axis[0]}axis"] or axis[0]) == axis]
+        values = np.abs(np.concatenate(drawn)) if drawn else np.zeros(0)
+        peaks.append(float(values[np.isfinite(values)].max(initial=0.0)))
+    return max(peaks) <= 10.0 * min(peaks)

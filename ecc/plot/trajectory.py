@@ -58,6 +58,7 @@ def trajectory_figure(
     states = {name: _matching(values, t, name) for name, values in (recorded or {}).items()}
     panels = 1 + (q is not None) + len(states)
     made = figure(_panels(panels), title=title, height=_height(panels))
+    when = _hover(made, max(series.shape[1] for series in (x, *([] if q is None else [q]), *states.values())))
     buckets = buckets_for(x.shape[1])
 
     factor, unit = unit_for(np.append(x, [level[1] for level in levels]), RATE)
@@ -68,7 +69,7 @@ def trajectory_figure(
             name=name if few else f"{x.shape[1]} flows", legendgroup=name if few else "flows",
             showlegend=few or k == 0, mode=line_mode(x[:, k]), line={"color": color, "width": 1.8 if few else 0.8},
             meta=[factor, unit], row=1, col=1,
-            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
+            hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
         )  # fmt: skip
     _draw_levels(made, levels, t, factor, unit, row=1)
     made.update_yaxes(title_text=f"sending rate [{unit}]", rangemode="tozero", row=1, col=1)
@@ -83,7 +84,7 @@ def trajectory_figure(
                 **dict(zip("xy", thinned(t, q[:, k] / q_factor, buckets_for(2 * q.shape[1])), strict=True)),
                 name=f"queue, {name}", mode=line_mode(q[:, k]), line={"color": color, "width": 1.3},
                 showlegend=q.shape[1] <= _NAMED, meta=[q_factor, q_unit], row=2, col=1,
-                hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
+                hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
             )  # fmt: skip
         _draw_levels(made, queue_levels, t, q_factor, q_unit, row=2)
         made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
@@ -96,7 +97,7 @@ def trajectory_figure(
             made.add_scatter(
                 **dict(zip("xy", thinned(t, values[:, k], buckets_for(count * panels)), strict=True)),
                 name=name, mode=line_mode(values[:, k]), line={"color": color, "width": width},
-                showlegend=False, row=row, col=1, hovertemplate=f"{name}: %{{y:.4g}} at %{{x:.4g}} s<extra></extra>",
+                showlegend=False, row=row, col=1, hovertemplate=f"{name}: %{{y:.4g}}{when}<extra></extra>",
             )  # fmt: skip
         made.update_yaxes(title_text=what, row=row, col=1)
     made.update_xaxes(title_text="time [s]", row=panels, col=1)
@@ -133,6 +134,7 @@ def comparison_figure(
         ("flow", "sending rate", RATE, (rates, other_rates), apart_rates),
         ("link", "queue", SIZE, (queues, other_queues), apart_queues),
     )
+    when = _hover(made, max(2 * np.shape(rates)[-1], 2 * np.shape(queues)[-1]))
     for row, (what, axis_name, units, (first, second), apart) in enumerate(panels, start=1):
         pair = [_matching(values, t, f"{axis_name}s") for values in (first, second)]
         factor, unit = unit_for(np.concatenate(pair), units)
@@ -147,13 +149,21 @@ def comparison_figure(
                     showlegend=few or k == 0, legendgroup=None if few else f"{what}s, {name}",
                     line={"color": color, "width": 1.2 if run == 0 else 2.0, "dash": "solid" if run == 0 else "dash"},
                     opacity=0.75 if run == 0 else 1.0, meta=[factor, unit], row=row, col=1,
-                    hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} %{{meta[1]}} at %{{x:.4g}} s<extra></extra>",
+                    hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
                 )  # fmt: skip
         for begin, end in _stretches(t, np.asarray(apart, dtype=bool)):
             made.add_vrect(x0=begin, x1=end, fillcolor=GREY, opacity=0.13, line_width=0, row=row, col=1)
         made.update_yaxes(title_text=f"{axis_name} [{unit}]", rangemode="tozero", row=row, col=1)
     made.update_xaxes(title_text="time [s]", row=2, col=1)
     return made
+
+
+def _hover(made: go.Figure, series: int) -> str:
+    """Let few series say all their values at one time; of many, each says its own and when: what stands behind it."""
+    few = series <= _NAMED
+    made.update_layout(hovermode="x unified" if few else "closest")
+    made.update_xaxes(hoverformat=".4g")
+    return "" if few else " at %{x:.4g} s"
 
 
 def _draw_levels(

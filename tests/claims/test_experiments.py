@@ -197,11 +197,15 @@ def test_a_variation_may_be_drawn():
         rows.append({"values": [value] * len(spec["measures"]), "series": series if spec["series"] else None,
                      "seconds": 0.1})  # fmt: skip
     found = experiments.judge(about, jobs, rows)
-    titles = [picture.title for picture in found.pictures]
-    assert titles[:3] == ["RCP, duration 6", "QI-RCP, duration 6", "RCP, duration 6, varied"]
-    assert found.pictures[2].caption == "Packet run with RCP at alpha = 1, seed 1. So."
-    assert [trace["name"] for trace in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP", "RCP, varied"]
-    assert found.pictures[-1].caption.endswith(" Varied: RCP at alpha = 1.")
+    runs, curve = found.pictures  # three runs and more stand side by side in one figure
+    labels = [note["text"] for note in runs.figure["layout"]["annotations"]]
+    assert labels == ["RCP, duration 6", "QI-RCP, duration 6", "RCP, duration 6, varied"]
+    assert runs.caption == (
+        "RCP, duration 6; QI-RCP, duration 6: Packet run, seed 1. So. "
+        "RCP, duration 6, varied: Packet run with RCP at alpha = 1, seed 1. So."
+    )
+    assert [trace["name"] for trace in curve.figure["data"]] == ["RCP", "QI-RCP", "RCP, varied"]
+    assert curve.caption.endswith(" Varied: RCP at alpha = 1.")
 
 
 def test_a_ratio_to_another_value_of_the_sweep():

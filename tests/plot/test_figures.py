@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
 import numpy as np
 import pytest
@@ -18,10 +19,11 @@ from ecc.plot import (
     nyquist_figure,
     root_figure,
     slider_figure,
+    small_multiples_figure,
     stability_map_figure,
     trajectory_figure,
 )
-from ecc.plot.look import PALETTE, RATE, SIZE, buckets_for, colors, line_mode, thinned, unit_for
+from ecc.plot.look import PALETTE, RATE, SIZE, as_html, buckets_for, colors, line_mode, thinned, unit_for
 
 
 def named(figure, name):
@@ -77,6 +79,7 @@ FIGURES = {
     "nyquist_figure": lambda: nyquist_figure(LOOP),
     "root_figure": lambda: root_figure({"a": [-1.0 + 1j]}),
     "slider_figure": lambda: slider_figure({"1": root_figure({"a": [-1.0]}), "2": root_figure({"a": [-2.0]})}),
+    "small_multiples_figure": lambda: small_multiples_figure({"1": root_figure({"a": [-1.0]})}),
     "stability_map_figure": lambda: stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]),
     "trajectory_figure": lambda: trajectory_figure([1.0, 2.0], [[1e6], [1e6]]),
 }
@@ -87,6 +90,17 @@ def test_no_figure_has_a_button_that_uploads_it():
     for name, drawn in FIGURES.items():
         removed = drawn().layout.template.layout.modebar.remove
         assert "sendChartToCloud" in removed, name
+
+
+def test_figures_as_pages_have_an_alternative_text_and_no_link_of_plotly():
+    drawn = trajectory_figure([1.0, 2.0], [[1e6], [2e6]], [[0.0], [5e3]], title="a <b>", levels=[("share", 2e6)])
+    for page in (True, False):
+        text = as_html(drawn, page)
+        assert ("</html>" in text, "plotly.js v" in text) == (page, page)
+        (said,) = re.findall(r'class="plotly-graph-div" role="img" aria-label="([^"]*)"', text)
+        assert said == ("a &lt;b&gt;: time [s], sending rate [Mb/s], queue [kB]. Curves: flow 0, share, queue, link 0.")
+        assert '"displaylogo": false' in text
+    assert 'aria-label="Figure: ' in as_html(root_figure({"a": [-1.0]}), False)
 
 
 def test_few_values_are_marked_and_many_are_a_line():
@@ -119,6 +133,36 @@ def test_a_few_whole_numbers_get_no_ticks_between():
     figure = boundary_figure([1, 2, 4], {"loss": [0.1, 0.25, 0.3]}, x_title="bottlenecks", log_x=False)
     assert figure.layout.xaxis.dtick == 1 and figure.layout.yaxis.dtick is None
     assert boundary_figure([0, 500], {"loss": [0.1, 0.2]}, log_x=False).layout.xaxis.dtick is None
+
+
+def test_logarithmic_axes_of_many_decades_have_powers_and_others_plain_numbers():
+    def ticks(values):
+        return boundary_figure(values, {"loss": values}, log_y=True).layout.yaxis
+
+    assert (ticks([1.0, 500.0]).dtick, ticks([1.0, 500.0]).tickformat) == ("D2", "~g")
+    assert (ticks([1e-6, 1.0]).dtick, ticks([1e-6, 1.0]).exponentformat) == (1, "power")
+    assert ticks([0.0, np.nan]).dtick == "D2"
+
+
+def test_a_crowd_of_markers_is_drawn_small():
+    few, many = (np.arange(float(count)) for count in (100, 101))
+    sizes = [boundary_figure([], {}, points={"a": (at, at, None)}).data[0].marker.size for at in (few, many)]
+    assert sizes == [9, 5]
+
+
+def test_hovering_tells_all_curves_at_one_place():
+    """Where curves share an axis; in planes, and where many curves stand behind one name, each point by itself."""
+    flat = {"nyquist_figure", "root_figure", "slider_figure", "small_multiples_figure", "stability_map_figure"}
+    for name, drawn in FIGURES.items():
+        figure = drawn()
+        assert figure.layout.hovermode == (None if name in flat else "x unified"), name
+        if name not in flat:
+            assert not any("%{x" in (trace.hovertemplate or "") for trace in figure.data), name  # it stands above them
+    time = [1.0, 2.0]
+    many = trajectory_figure(time, np.ones((2, 13)), np.ones((2, 1)))
+    assert many.layout.hovermode == "closest"
+    assert all(" at %{x:.4g} s" in trace.hovertemplate for trace in many.data)
+    assert small_multiples_figure({"a": many}).layout.hovermode == "closest"
 
 
 def test_intervals_of_curves_are_bars():
@@ -339,7 +383,8 @@ def test_frequency_responses_are_drawn_in_their_own_unit():
         curve = next(trace for trace in figure.data if trace.name == "loop")
         drawn = curve.x if make is bode_figure else curve.customdata
         assert max(drawn) == pytest.approx(100 * np.pi, rel=1e-6)  # pi rad/step, a step being 10 ms
-        assert "rad/s<" in curve.hovertemplate
+        said = figure.layout.xaxis2.title.text + " " if make is bode_figure else curve.hovertemplate
+        assert re.search(r"rad/s\b(?!tep)", said)
     assert bode_figure({"loop": loop.nyquist()}).layout.xaxis2.title.text == "frequency [rad/s]"
     steps = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0])).nyquist()
     assert bode_figure({"loop": steps}).layout.xaxis2.title.text == "frequency [rad/step]"

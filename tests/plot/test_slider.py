@@ -1,4 +1,4 @@
-"""Several figures in one: each position of the slider shows one of them, whole."""
+"""Several figures in one: each position of a slider, or each cell of a grid, shows one of them, whole."""
 
 import re
 
@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from ecc.plot import comparison_figure, slider_figure, trajectory_figure
+from ecc.plot import comparison_figure, root_figure, slider_figure, small_multiples_figure, trajectory_figure
 from ecc.plot.look import RATE, SIZE
 
 
@@ -38,10 +38,10 @@ def positions(made):
     """What each position shows: its traces, and its layout as Plotly's "update" makes it."""
     for step in made.layout.sliders[0].steps:
         visible, changes = step.args
-        layout = go.Figure(layout=made.layout).layout
+        whole = go.Figure(layout=made.layout)
         for path, value in changes.items():
-            layout[path] = value
-        yield [t for t, seen in zip(made.data, visible["visible"], strict=True) if seen], layout
+            whole.layout[path] = value
+        yield [t for t, seen in zip(made.data, visible["visible"], strict=True) if seen], whole.layout
 
 
 def shown_peak(traces, layout, axis, units):
@@ -90,3 +90,104 @@ def test_titles_and_ranges_belong_to_their_position():
     assert (second.yaxis2.range, second.yaxis2.autorange) == (None, True)
     assert (len(first.shapes), len(second.shapes)) == (1, 0)
     assert packets.layout.yaxis.title.text == sizes.layout.yaxis.title.text == "sending rate [Mb/s]"  # not touched
+
+
+# ---- side by side ----------------------------------------------------------------------------------------
+
+
+def cells(made, panels):
+    """What each cell shows: its traces, and the axes of its panels by the names that they had in their own figure."""
+    count = len(made.layout.annotations)
+    for k in range(count):
+        axes = {f"y{j or ''}": f"y{k * panels + j or ''}" for j in (1, 2)[:panels]}
+        axes = {"y" if own == "y1" else own: "y" if here == "y1" else here for own, here in axes.items()}
+        yield [t for t in made.data if (t.yaxis or "y") in axes.values()], axes
+
+
+def test_cells_tell_their_numbers_in_one_unit_on_axes_of_one_range():
+    peaks = {"XCP": (1e7, 800.0), "RCP": (9e7, 2e3), "EMKC at\ntwice": (5e7, 5e6)}
+
+    def compared(rate, queue):
+        pair = ([[0.0], [rate]], [[0.0], [rate / 2]], [[0.0], [queue]], [[0.0], [queue]])
+        return comparison_figure([0.0, 1.0], *pair, [False, True], [True, False])
+
+    made = small_multiples_figure({name: compared(*both) for name, both in peaks.items()}, title="all")
+    titles = [made.layout[key].title.text for key in ("yaxis", "yaxis2", "yaxis5", "yaxis6")]
+    assert titles == ["sending rate [Mb/s]", "queue [kB]"] * 2
+    for (rate, queue), (traces, axes) in zip(peaks.values(), cells(made, 2), strict=True):
+        for of, own, (factor, unit) in ((rate, "y", (1e6, "Mb/s")), (queue, "y2", (1e3, "kB"))):
+            on_it = [trace for trace in traces if (trace.yaxis or "y") == axes[own]]
+            assert len(on_it) == 2 and all(tuple(trace.meta) == (factor, unit) for trace in on_it)
+            assert factor * max(float(np.max(trace.y)) for trace in on_it) == pytest.approx(of)
+    assert [made.layout[key].matches for key in ("yaxis3", "yaxis5", "xaxis3")] == ["y", "y", "x"]
+    assert made.layout.yaxis4.matches is None  # queues differ by more than a factor of 10
+    assert [note.text for note in made.layout.annotations] == ["XCP", "RCP", "EMKC at twice"]
+    assert sum(trace.showlegend for trace in made.data) == 4  # two runs of a flow and of a link, said once
+    assert [(s.xref, s.yref) for s in made.layout.shapes[2:4]] == [("x3", "y3 domain"), ("x4", "y4 domain")]
+    assert [made.layout[key].title.text for key in ("xaxis2", "xaxis4", "xaxis6")] == [None, "time [s]", "time [s]"]
+    low, high = made.layout.yaxis.domain
+    assert (
+        0.0 <= made.layout.yaxis6.domain[0] < made.layout.yaxis5.domain[1] < made.layout.yaxis2.domain[0] < low < high
+    )
+    assert made.layout.xaxis.domain[1] < made.layout.xaxis3.domain[0]
+
+
+def test_curves_of_one_name_and_two_colors_have_two_entries_in_the_legend():
+    made = small_multiples_figure({"one": run(1e6, 1), "nine": run(1e6, 9)}, columns=1)
+    assert [trace.line.color for trace in made.data if trace.name == "flow 0" and trace.showlegend] == [
+        run(1e6, 1).data[0].line.color, run(1e6, 9).data[0].line.color,
+    ]  # fmt: skip
+
+
+def test_figures_that_cannot_stand_side_by_side_are_refused():
+    with pytest.raises(ValueError, match="columns and figures must be 1 or more, got 2 and 0"):
+        small_multiples_figure({})
+    with pytest.raises(ValueError, match="figures must have the same panels, got 2 and 1 panels"):
+        small_multiples_figure({"run": run(1.0, 1), "roots": root_figure({"a": [-1.0]})})
+
+
+# ---- every figure that there is --------------------------------------------------------------------------
+
+UNITS = {name: factor for units in (RATE, SIZE) for factor, name in units}
+
+
+def misnamed(figure):
+    """Axes whose title names another unit than what is drawn on them, at any position of a slider."""
+    frames = positions(figure) if figure.layout.sliders else [(figure.data, go.Figure(figure).layout)]
+    wrong = []
+    for k, (traces, layout) in enumerate(frames):
+        axes = [layout[key] for key in layout if re.fullmatch(r"yaxis\d*", key)]
+        for trace in traces:
+            axis = layout[(trace.yaxis or "y").replace("y", "yaxis")]
+            if axis.title.text is None:  # the one at the left of its row says it
+                axis = next((a for a in axes if a.domain == axis.domain and a.title.text), axis)
+            title = axis.title.text or ""
+            unit = next(iter(re.findall(r"\[(.+)\]", title)), "")
+            drawn = tuple(trace.meta or (1.0, ""))
+            if (unit in UNITS or drawn[1] in UNITS) and drawn != (UNITS.get(unit), unit):
+                wrong.append((k, trace.name, title, drawn))
+    return wrong
+
+
+def test_the_check_of_units_finds_a_wrong_one():
+    made = slider_figure({"a": run(1e6, 1), "b": run(1e9, 1)})
+    assert misnamed(made) == []
+    made.layout.sliders[0].steps[1].args[1]["yaxis.title.text"] = "sending rate [Gb/s]"
+    assert {frame for frame, *_ in misnamed(made)} == {1}
+    alone = run(1e6, 1)
+    alone.update_yaxes(title_text="queue [MB]", row=2)
+    assert [(name, drawn[1]) for _, name, _, drawn in misnamed(alone)] == [("queue, link 0", "bytes")]
+
+
+@pytest.mark.parametrize("rate", [0.0, 3.0, 7e3, 2e6, 5e9])
+@pytest.mark.parametrize("queue", [0.0, 12.0, 4e3, 6e6, 8e9])
+def test_axes_name_the_unit_in_which_runs_of_any_size_are_drawn(rate, queue):
+    figure = trajectory_figure([0.0, 1.0], [[0.0], [rate]], [[0.0], [queue]])
+    other = trajectory_figure([0.0, 1.0], [[0.0], [2e6]], [[0.0], [4e3]])
+    for made in (figure, slider_figure({"a": figure, "b": other}), small_multiples_figure({"a": figure, "b": other})):
+        assert misnamed(made) == []
+    for axis, value in (("yaxis", rate), ("yaxis2", queue)):
+        unit = re.search(r"\[(.*)\]", figure.layout[axis].title.text)[1]
+        drawn = max(max(trace.y) for trace in figure.data if (trace.yaxis or "y") == axis.replace("axis", ""))
+        assert UNITS[unit] * drawn == pytest.approx(value)
+        assert value == 0.0 or 1.0 <= drawn < 1000.0

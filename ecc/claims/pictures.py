@@ -1,0 +1,28 @@
+"""Pictures that many claims put together alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from ecc import plot
+from ecc.claims.ledger import Picture
+from ecc.claims.wording import typeset
+
+__all__ = ["side_by_side"]
+
+
+def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
+    """Return three or more pictures of like figures as one of small multiples, and fewer as they are.
+
+    Parameters
+        pictures : with the same panels; each keeps its title, and its caption unless it is the same for all.
+        title : str, of the one.
+    """
+    if len(pictures) < 3:
+        return list(pictures)
+    captions = {picture.caption: [p.title for p in pictures if p.caption == picture.caption] for picture in pictures}
+    said = [caption if len(captions) == 1 else f"{'; '.join(of)}: {caption}" for caption, of in captions.items()]
+    figure = plot.small_multiples_figure({typeset(p.title): go.Figure(p.figure) for p in pictures})
+    return [Picture.of(figure, title, " ".join(said))]
