@@ -33,7 +33,9 @@ class _Elsewhere(Exception):
     """The traceback of an error in a worker, as the cause of the error here."""
 
 
-def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, BaseException | None], None, None]:
+def in_workers(
+    calls: Sequence[Call], jobs: int, groups: Sequence[str] = ()
+) -> Generator[tuple[int, Any, BaseException | None], None, None]:
     """Make calls in worker processes; return each one's index, its result and its error, as they end.
 
     A call whose worker dies is made once more. Whatever ends the iteration before its end, Ctrl-C for one, kills the
@@ -43,7 +45,10 @@ def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, Ba
     Parameters
         calls : (function, arguments, keywords) each, the first to begin first; all can be pickled.
         jobs : int, >= 1. Worker processes.
+        groups : a name for each call, or none at all. A worker that made a call of a group gets the others of it first,
+            which find in its memory what that has left there; another gets them only if nothing else is left.
     """
+    group_of = groups or [""] * len(calls)
     waiting, tries = deque(range(len(calls))), Counter[int]()
     idle: list[_Worker] = []
     busy: dict[Connection, tuple[_Worker, int]] = {}
@@ -52,7 +57,10 @@ def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, Ba
         try:
             while waiting or busy:
                 while waiting and len(busy) < jobs:
-                    worker, index = idle.pop() if idle else _Worker(), waiting.popleft()
+                    worker = idle.pop() if idle else _Worker()
+                    elsewhere = {group for other, _ in busy.values() for group in other.groups}
+                    index = _next(waiting, group_of, worker.groups, elsewhere)
+                    worker.groups |= {group_of[index]} - {""}
                     busy[worker.connection] = worker, index
                     try:
                         worker.connection.send(calls[index])
@@ -83,6 +91,13 @@ def in_workers(calls: Sequence[Call], jobs: int) -> Generator[tuple[int, Any, Ba
                 worker.end(patience)
 
 
+def _next(waiting: deque[int], group_of: Sequence[str], own: set[str], elsewhere: set[str]) -> int:
+    """Take the first call of a group of one's own, else of one that is nobody else's, else the first."""
+    order = sorted(waiting, key=lambda index: (group_of[index] not in own, group_of[index] in elsewhere))
+    waiting.remove(order[0])
+    return order[0]
+
+
 def _waited(connections: list[Connection], mask: Iterable[int]) -> list[Connection]:
     """Those from which a reply, or an end, can be read; in the meantime signals are as they were."""
     if not connections:
@@ -107,6 +122,7 @@ class _Worker:
     """A process that makes one call after the other."""
 
     def __init__(self) -> None:
+        self.groups: set[str] = set()  # of the calls that it has made
         self.connection, far = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_serve, args=(far, os.getpid()))
         self._process.start()

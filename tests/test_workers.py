@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
-from ecc.workers import WorkerDied, in_workers
+from ecc.workers import WorkerDied, _next, in_workers
 
 CALLS = """
 import os
@@ -46,6 +47,14 @@ def strange(x):
     return lambda: x
 
 
+SEEN = []
+
+
+def remember(x):
+    SEEN.append(x)
+    return tuple(SEEN)
+
+
 def threads():
     import numpy as np
 
@@ -62,8 +71,8 @@ def calls(tmp_path, monkeypatch):
     del sys.modules["calls_of_workers"]
 
 
-def made(calls, jobs=2):
-    results = {index: (result, error) for index, result, error in in_workers(calls, jobs)}
+def made(calls, jobs=2, groups=()):
+    results = {index: (result, error) for index, result, error in in_workers(calls, jobs, groups)}
     assert sorted(results) == list(range(len(calls)))
     return [results[k] for k in range(len(calls))]
 
@@ -140,3 +149,16 @@ def test_workers_end_with_their_parent(number, tmp_path):
     while any(map(alive, pids)) and time.monotonic() - begin < 10.0:
         time.sleep(0.05)
     assert not any(map(alive, pids))
+
+
+def test_calls_of_a_group_go_to_the_worker_that_began_it(calls):
+    groups = ["a", "b", "", "a", "b", "", "a", "b"]
+    work = [(calls.remember, (k,), {}) for k in range(len(groups))]
+    alone = [result for result, _ in made(work, 1, groups)]
+    assert max(alone, key=len) == (0, 3, 6, 1, 4, 7, 2, 5)
+    waiting = deque(range(2, 8))
+    assert [_next(waiting, groups, own, other) for own, other in (({"a"}, {"b"}), ({"b"}, {"a"}), ({"a"}, {"b"}))] == [
+        3, 4, 6
+    ]  # fmt: skip
+    assert [_next(waiting, groups, {"a"}, {"b"}) for _ in range(3)] == [2, 5, 7]  # another's when nothing else is left
+    assert not waiting

@@ -144,9 +144,10 @@ def examine(
         return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
     queue = sorted(todo, key=lambda name: -work[name].cost)
     calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
+    groups = [work[name].group for name in queue]
     interrupted = False
     try:
-        with closing(in_workers(calls, min(jobs, len(queue)))) as ended:
+        with closing(in_workers(calls, min(jobs, len(queue)), groups)) as ended:
             for k, result, error in ended:
                 try:
                     if error is None and store is not None:
@@ -164,8 +165,9 @@ def _plan(claim: Claim, table: Mapping[str, Check], quick: bool, kept: bool) -> 
         return experiments.plan(claim, quick)
     check = table[claim.id]
     code = code_digest(check.__module__) if kept else ""
-    cost = float(getattr(check, "cost", 0.0))
-    return [Job(digest(code, claim.id, claim.statement, claim.reported), _run, (check, claim), cost)]
+    cost, group = float(getattr(check, "cost", 0.0)), str(getattr(check, "group", ""))
+    key = digest(code, claim.id, claim.statement, claim.reported)
+    return [Job(key, _run, (check, claim), cost, group=group)]
 
 
 def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: bool) -> Finding:

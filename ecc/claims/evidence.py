@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import pi
 from typing import Any
 
@@ -23,8 +24,11 @@ __all__ = [
     "TIMES",
     "Sweep",
     "Tightness",
+    "critical",
     "exact_boundaries",
+    "measured",
     "nyquist_picture",
+    "pushed",
     "random_mixes",
     "run_evidence",
     "sweep",
@@ -36,6 +40,12 @@ RTTS = np.array([0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0
 CAPACITY = "1 Gb/s"
 ROOM = {"gamma": 0.8}
 """Runs that measure stability leave a fifth of the link free, so that a small oscillation meets no queue."""
+
+# What several claims ask for is computed once in a process; claims of one `group` are checked in one.
+_KEPT = 256
+pushed = lru_cache(_KEPT)(pushed_run)
+measured = lru_cache(_KEPT)(measured_boundary)
+critical = lru_cache(_KEPT)(critical_gain)
 
 RUN_ASSUMPTIONS = (
     "Runs that judge stability start at the equilibrium with all rates 2 % high, on 0.1 to 1 Gb/s with 1000-byte "
@@ -62,7 +72,8 @@ def exact_boundaries(
     Parameters
         protocol, network : of the loop. times : models. options : for linearize.
     """
-    return {time: critical_gain(protocol, network, "alpha", time, certify=True, **options) for time in times}
+    search = critical_gain if options else critical
+    return {time: search(protocol, network, "alpha", time, certify=True, **options) for time in times}
 
 
 def period_of(loss: Loss, time: str, interval: float) -> float:
@@ -103,7 +114,7 @@ def run_evidence(
         for side, factor in (("2 % below", 0.98), ("2 % above", 1.02)):
             for engine in ("fluid", "packet"):
                 label = f"{side} {name}"
-                run = pushed_run(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
+                run = pushed(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
                 runs[engine, label] = run
                 measures.append(
                     Measure(
@@ -113,17 +124,17 @@ def run_evidence(
                         met=_as_stated(run.verdict.status) if edge == bound.value and factor < 1.0 else None,
                     )
                 )
-    measured, reason = None, ""
+    found, reason = None, ""
     if boundary:
         try:
-            measured = measured_boundary(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+            found = measured(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
         except ConvergenceError as error:
             reason = str(error)
-    if measured is not None:
-        off = measured.value / hybrid.value - 1.0
-        note = f"+- {measured.error:.1e}; hybrid model {off:+.2%}; {len(measured.gains)} runs"
-        measures.append(Measure("boundary of packet runs", measured.value, note=note))
-    return RunEvidence(measured, reason, runs, measures)
+    if found is not None:
+        off = found.value / hybrid.value - 1.0
+        note = f"+- {found.error:.1e}; hybrid model {off:+.2%}; {len(found.gains)} runs"
+        measures.append(Measure("boundary of packet runs", found.value, note=note))
+    return RunEvidence(found, reason, runs, measures)
 
 
 def _as_stated(status: str) -> bool | None:
@@ -179,7 +190,7 @@ def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
     for rtt in rtts:
         network = Network.dumbbell(CAPACITY, rtts=[float(rtt)] * 2)
         for time in TIMES:
-            exact[time].append(critical_gain(protocol, network, "alpha", time).value)
+            exact[time].append(critical(protocol, network, "alpha", time).value)
         for bound in protocol.published_bounds(network):
             bounds.setdefault(bound.time, []).append(bound.value)
     return Sweep(rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()})
@@ -275,7 +286,8 @@ def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], b
     for rtts in mixes:
         network = Network.dumbbell(CAPACITY, rtts=list(rtts))
         bounds.append(bound_of(network))
-        ratios.append(critical_gain(protocol, network, "alpha", time, **options).value / bounds[-1])
+        search = critical_gain if options else critical
+        ratios.append(search(protocol, network, "alpha", time, **options).value / bounds[-1])
     worst = int(np.argmin(ratios))
     network = Network.dumbbell(CAPACITY, rtts=list(mixes[worst]))
     exact = critical_gain(protocol, network, "alpha", time, certify=True, **options)

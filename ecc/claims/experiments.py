@@ -73,13 +73,17 @@ CONTROL = frozenset(
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work for a claim: `work(*arguments)` in some process gives plain data, which `key` stands for."""
+    """One piece of work for a claim: `work(*arguments)` in some process gives plain data, which `key` stands for.
+
+    Jobs of a `group` share what they compute, if they are done in one process.
+    """
 
     key: str
     work: Callable[..., Any]
     arguments: tuple[Any, ...]
     cost: float = 1.0
     role: tuple[Any, ...] = ()
+    group: str = ""
 
 
 # ---- what is to be done ----------------------------------------------------------------------------------

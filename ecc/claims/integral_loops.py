@@ -17,6 +17,7 @@ from ecc.claims.evidence import (
     Tightness,
     envelope_picture,
     exact_boundaries,
+    measured,
     nyquist_picture,
     period_of,
     random_mixes,
@@ -34,7 +35,7 @@ from ecc.models import PIQIRCP, QIRCP
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
 from ecc.scenario import Scenario
-from ecc.stability import THEOREMS, MeasuredBoundary, critical_gain, measured_boundary
+from ecc.stability import THEOREMS, MeasuredBoundary, critical_gain
 from ecc.trajectory import Trajectory
 
 LIMIT_INTERVAL = 1e-6
@@ -76,10 +77,10 @@ def _packet_boundaries(protocol: Protocol, rtts: tuple[float, ...]) -> list[tupl
     out = []
     roomy = replace(protocol, **ROOM)
     for rtt in rtts:
-        hybrid = critical_gain(protocol, _equal(rtt), "alpha", "hybrid")
+        hybrid = exact_boundaries(protocol, _equal(rtt), ["hybrid"])["hybrid"]
         period = period_of(hybrid, "hybrid", protocol.params()["interval"])
         network = run_network([rtt] * 2, period)
-        found = measured_boundary(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+        found = measured(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
         out.append((rtt, found, hybrid.value))
     return out
 
@@ -98,7 +99,7 @@ def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list
 # ---- QI-RCP ------------------------------------------------------------------------------------------------
 
 
-@check("qi-3", cost=30)
+@check("qi-3", cost=30, group="QI-RCP")
 def qi_3(claim: Claim) -> Finding:
     """Equal RTTs, continuous: the exact boundary is pi/2 at every RTT."""
     protocol, network = QIRCP(), _equal(0.12)
@@ -206,7 +207,7 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it at T = 10 us."
 
 
-@check("qi-4", cost=12)
+@check("qi-4", cost=12, group="QI-RCP")
 def qi_4(claim: Claim) -> Finding:
     """Any RTTs, continuous: pi d/(2 D) is sufficient."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "continuous", "sufficient")
@@ -264,7 +265,7 @@ def qi_6(claim: Claim) -> Finding:
     )
 
 
-@check("qi-7", cost=15)
+@check("qi-7", cost=15, group="QI-RCP")
 def qi_7(claim: Claim) -> Finding:
     """Equal delays, discrete: 2 D sin(pi/(2(2D-1))) is the boundary."""
     protocol, network = QIRCP(), _equal(0.1)
@@ -301,7 +302,7 @@ def qi_7(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("qi-8", cost=12)
+@check("qi-8", cost=12, group="QI-RCP")
 def qi_8(claim: Claim) -> Finding:
     """Any delays, discrete: sufficient; D = {10, 20} as the paper has it."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "discrete", "1.2080; unstable from 1.896")
@@ -513,7 +514,7 @@ def _figure(
     return measures, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
 
 
-@check("piqi-9", cost=30)
+@check("piqi-9", cost=30, group="PIQI-RCP")
 def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
@@ -532,7 +533,7 @@ def piqi_9(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-10", cost=25)
+@check("piqi-10", cost=25, group="PIQI-RCP")
 def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
@@ -654,13 +655,13 @@ def piqi_11(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-12", cost=12)
+@check("piqi-12", cost=12, group="PIQI-RCP")
 def piqi_12(claim: Claim) -> Finding:
     """Equal delays, discrete."""
     return _theorem_of_limit(claim, "discrete", "necessary and sufficient")[0]
 
 
-@check("piqi-13", cost=15)
+@check("piqi-13", cost=15, group="PIQI-RCP")
 def piqi_13(claim: Claim) -> Finding:
     """Any delays, discrete."""
     return _sufficient(claim, PIQIRCP(), [0.1, 0.2], "discrete", "sufficient")

@@ -187,18 +187,19 @@ CHECKS: dict[str, Check] = {}
 """Registered checks by claim id; `ecc.claims.catalog` imports the modules that fill it."""
 
 
-def check(claim_id: str, cost: float = 1.0, main: bool = True) -> Callable[[Check], Check]:
+def check(claim_id: str, cost: float = 1.0, main: bool = True, group: str = "") -> Callable[[Check], Check]:
     """Register the function that checks a claim.
 
     Parameters
         claim_id : id in the ledger. cost : about how many seconds it takes; the slowest are started first.
+        group : of claims that share runs and boundaries, so that one process had better check them all; "": none.
         main : it is part of the main job, `ecc crosscheck`; others are run by `ecc reproduce` only.
     """
 
     def register(function: Check) -> Check:
         if claim_id not in claims():
             raise ValueError(f"claim must be in the ledger, got {claim_id!r}")
-        function.cost, function.main = cost, main  # type: ignore[attr-defined]
+        function.cost, function.main, function.group = cost, main, group  # type: ignore[attr-defined]
         CHECKS[claim_id] = function
         return function
 
