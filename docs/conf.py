@@ -10,7 +10,6 @@ from importlib import import_module
 from inspect import ismodule, signature
 from itertools import cycle
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring, tostring
 
@@ -28,8 +27,6 @@ from ecc.models import base
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "ecc-report"
 """Where `ecc crosscheck` writes, in the checkout: published with the pages if it is there."""
-STARTS = re.compile(r" *(?:-|\d+ [A-Z]|\w+(?:\([^)]*\))? +=|[A-Z]{2,}\b[:,. ])")
-"""How lines of the engine's specification begin that go on from no other."""
 TYPES = {"double": "float", "int64_t": "int"}
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
@@ -161,47 +158,15 @@ def contract() -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def engine() -> str:
-    """The specification of the packet engine: the comment at the head of its header, and what hooks see."""
+def hook_env() -> str:
+    """What hooks see: the fields of both `env`, from the declarations of the C engine."""
     text = (HERE.parent / "ecc" / "native" / "engine.h").read_text(encoding="utf-8")
-    comment = [line.removeprefix(" *").removeprefix(" ") for line in text[: text.index("*/")].splitlines()[1:]]
-    logical: list[str] = []
-    for at, line in enumerate(comment):
-        before = comment[at - 1] if at else ""
-        goes_on = (
-            len(before) > 96
-            and bool(line)
-            and indent(line) >= indent(before)
-            and not (before[-1] in ".:)" and STARTS.match(line))
-            and not line.lstrip().startswith("- ")
-        )
-        if goes_on:
-            logical[-1] += " " + line.strip()
-        else:
-            logical.append(line)
-    lines = [
-        "# The packet engine, exactly", "",
-        "The text at the head of `ecc/native/engine.h`, from which a second engine can be written: "
-        "`ecc/packet/twin.py` is one, in plain Python, and agrees with it event by event.", "",
-        "## What it is", "", "```text",
-    ]  # fmt: skip
-    for line in logical:
-        head = re.match(r"([A-Z]{4,})\b", line)
-        if head:
-            lines += ["```", "", f"## {head[1].capitalize()}", "", "```text"]
-        lines += wrap(
-            line, 86, subsequent_indent=" " * (indent(line) + 2), break_on_hyphens=False, break_long_words=False
-        ) or [""]
-    lines += ["```", ""]
+    lines = []
     for name, of in (("ecc_link_env_t", "router"), ("ecc_flow_env_t", "flow")):
         fields = re.findall(
             r"^    (\w+) (\w+); +/\* (.*) \*/$", text[: text.index(f"}} {name};")].rpartition("{")[2], re.M
         )
-        lines += ["", f"## `env` of the hooks of a {of}", "", "w: a hook may write it.", "",
+        lines += ["", f"### `env` of the hooks of a {of}", "", "w: a hook may write it.", "",
                   "| field | type | meaning |", "|---|---|---|"]  # fmt: skip
         lines += [f"| `{field}` | {TYPES[kind]} | {meaning} |" for kind, field, meaning in fields]
     return "\n".join(lines) + "\n"
@@ -243,7 +208,7 @@ for name, title in MODULES.items():
     (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
 (HERE / "reference" / "contract.md").write_text(contract(), encoding="utf-8")
 (HERE / "reference" / "measures.md").write_text(measures(), encoding="utf-8")
-(HERE / "reference" / "engine.md").write_text(engine(), encoding="utf-8")
+(HERE / "reference" / "env.inc").write_text(hook_env(), encoding="utf-8")
 (HERE / "reference" / "ledger.md").write_text(ledger(), encoding="utf-8")
 
 # Figures of notebooks are HTML that asks for the script of the page.

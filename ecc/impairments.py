@@ -1,8 +1,8 @@
 """What a network does to packets beside queueing them: losses, delay spikes, jitter, capacities that change.
 
 An impairment of packets acts on the wire of a `link` (after the queue: what is lost there has used capacity), or on the
-pure delay of the ACKs of some flows, `acks_of`. Losses come before delays, spikes before jitter. The text at the top
-of ecc/native/engine.h is exact.
+pure delay of the ACKs of some flows, `acks_of`. Losses come before delays, spikes before jitter; exactly:
+docs/engine_specification.md, S-93 to S-97.
 """
 
 from __future__ import annotations

@@ -202,8 +202,8 @@ class Protocol:
         flight (a duplicate ACK has let a packet out of the network: no hook inflates a window); hooks set `env.window`
         or `env.rate`. `on_ack` comes for every ACK, with `env.acked` (bytes newly acknowledged, 0 for a duplicate),
         `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
-        `env.in_flight` the flight size) and once a timeout (1). All of it exactly: TRANSPORT in ecc/native/engine.h.
-        A class attribute or a parameter of this name says which.
+        `env.in_flight` the flight size) and once a timeout (1). Exactly: docs/engine_specification.md, S-73 to S-92. A
+        class attribute or a parameter of this name says which.
         """
         return None
 

@@ -1,3 +1,10 @@
+/*
+ * The calendar queue: how buckets are searched, and how their width follows the mean time between events.
+ *
+ * Invariants (ecc_calendar_verify): a bucket is sorted, its bit is set if and only if it has a node, no pending node is
+ * before the clock, and every pending node is in the bucket of its day.
+ */
+
 #include "calendar.h"
 
 #include <string.h>
@@ -6,8 +13,8 @@
 
 #define FIRST_SHIFT 20
 #define LAST_SHIFT 56
-#define FEWEST_BUCKETS 64u
-#define MOST_BUCKETS (1u << 28)
+#define MIN_BUCKETS 64u
+#define MAX_BUCKETS (1u << 28)
 
 static unsigned
 lowest_bit(uint64_t word)
@@ -15,7 +22,7 @@ lowest_bit(uint64_t word)
     return (unsigned) __builtin_ctzll(word);
 }
 
-/* The first occupied bucket from this one on, without turning around; n_buckets if there is none. */
+/* The first occupied bucket from this one on, without wrapping around; n_buckets if there is none. */
 static uint32_t
 next_occupied(const ecc_calendar_t *self, uint32_t bucket)
 {
@@ -56,16 +63,16 @@ n_words(uint32_t n_bits)
 int
 ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days)
 {
-    uint32_t n_buckets = FEWEST_BUCKETS;
+    uint32_t n_buckets = MIN_BUCKETS;
     void *block = NULL;
     int ret;
 
     memset(self, 0, sizeof(*self));
-    while (n_buckets < n_days && n_buckets < MOST_BUCKETS) {
+    while (n_buckets < n_days && n_buckets < MAX_BUCKETS) {
         n_buckets *= 2;
     }
     self->shift = FIRST_SHIFT;
-    self->patience = FEWEST_BUCKETS;
+    self->budget = MIN_BUCKETS;
     self->first = ECC_NO_NODE;
     self->first_time = ECC_NEVER;
     ret = ecc_memory_resize(memory, 0, (n_nodes + (size_t) 1) * sizeof(*self->nodes), &block);
@@ -94,7 +101,7 @@ ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, 
     }
     self->summary = block;
     for (uint32_t node = 0; node < n_nodes; node++) {
-        self->nodes[node].time = ECC_IDLE;
+        self->nodes[node].time = ECC_NOT_PENDING;
     }
     for (uint32_t bucket = 0; bucket < n_buckets; bucket++) {
         self->buckets[bucket].head = ECC_NO_NODE;
@@ -162,11 +169,11 @@ ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id
         bucket->head = id;
         bucket->time = time;
     } else {
-        /* from the tail: events set for the same far time come in their order */
+        /* from the tail: events set for the same distant time come in their order */
         uint32_t prev = bucket->tail;
         while (ecc_calendar_before(time, id, nodes[prev].time, prev)) {
             prev = nodes[prev].prev;
-            self->effort++;
+            self->work++;
         }
         node->prev = prev;
         node->next = nodes[prev].next;
@@ -200,15 +207,15 @@ ecc_calendar_remove(ecc_calendar_t *self, uint32_t id)
     } else {
         ecc_calendar_unmark(self, index);
     }
-    node->time = ECC_IDLE;
+    node->time = ECC_NOT_PENDING;
     if (self->first == id) {
         self->first = ECC_NO_NODE;
         self->first_time = ECC_NEVER;
     }
 }
 
-/* Puts every node into the bucket that a new width asks for. */
-ECC_RARE static void
+/* Moves every node into its bucket at a new width. */
+ECC_COLD static void
 set_shift(ecc_calendar_t *self, int shift)
 {
     uint32_t chain = ECC_NO_NODE;
@@ -231,16 +238,16 @@ set_shift(ecc_calendar_t *self, int shift)
         uint32_t id = chain;
         ecc_ps_t time = self->nodes[id].time;
         chain = self->nodes[id].next;
-        self->nodes[id].time = ECC_IDLE;
+        self->nodes[id].time = ECC_NOT_PENDING;
         ecc_calendar_insert(self, id, time);
     }
 }
 
-/* Looks at the width: a day should be as long as the mean time between events, or up to half of it. */
-ECC_RARE static void
+/* Adapts the width: a day should be as long as the mean time between events, or as short as half of it. */
+ECC_COLD static void
 adapt(ecc_calendar_t *self)
 {
-    ecc_ps_t gap = (self->clock - self->epoch) / (self->n_taken + 1);
+    ecc_ps_t gap = (self->clock - self->epoch) / (self->n_popped + 1);
     int shift = gap == 0 ? 0 : 63 - __builtin_clzll((uint64_t) gap);
 
     if (shift > LAST_SHIFT) {
@@ -250,13 +257,13 @@ adapt(ecc_calendar_t *self)
         set_shift(self, shift);
     }
     self->epoch = self->clock;
-    self->n_taken = 0;
-    self->effort = 0;
-    self->patience = self->n_buckets;
+    self->n_popped = 0;
+    self->work = 0;
+    self->budget = self->n_buckets;
 }
 
-/* The first node of all, where the days of a whole year are empty: every bucket's head is looked at. */
-ECC_RARE static void
+/* The first node of all, where the days of a whole year are empty: the least of all buckets' heads. */
+ECC_COLD static void
 find_beyond_year(ecc_calendar_t *self)
 {
     for (uint32_t i = next_occupied(self, 0); i < self->n_buckets; i = next_occupied(self, i + 1)) {
@@ -266,12 +273,12 @@ find_beyond_year(ecc_calendar_t *self)
             self->first = bucket->head;
             self->first_time = bucket->time;
         }
-        self->effort++;
+        self->work++;
     }
 }
 
 /* The first node at or after a day of a year, then in the year after it, then anywhere. */
-ECC_RARE static void
+ECC_COLD static void
 search_far(ecc_calendar_t *self, uint64_t year, uint32_t start)
 {
     for (int turn = 0; turn < 2; turn++, year += self->n_buckets) {
@@ -282,13 +289,13 @@ search_far(ecc_calendar_t *self, uint64_t year, uint32_t start)
                 self->first_time = bucket->time;
                 return;
             }
-            self->effort++;
+            self->work++;
         }
         start = 0;
     }
     find_beyond_year(self);
     if (self->first == ECC_NO_NODE) {
-        self->first = ECC_NOTHING_LEFT;
+        self->first = ECC_CALENDAR_EMPTY;
     }
 }
 
@@ -299,7 +306,7 @@ ecc_calendar_search(ecc_calendar_t *self)
     uint32_t start;
     uint64_t bits;
 
-    if (self->effort > 4 * self->patience || self->n_taken >= self->patience) {
+    if (self->work > 4 * self->budget || self->n_popped >= self->budget) {
         adapt(self);
     }
     day = (uint64_t) self->clock >> self->shift;
@@ -352,7 +359,7 @@ ecc_calendar_verify(const ecc_calendar_t *self)
         }
     }
     for (uint32_t id = 0; id < self->n_nodes; id++) {
-        n_pending += self->nodes[id].time != ECC_IDLE;
+        n_pending += self->nodes[id].time != ECC_NOT_PENDING;
     }
     return n_listed == n_pending ? 0 : ECC_ERR_BROKEN;
 }

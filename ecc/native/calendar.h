@@ -2,11 +2,11 @@
 #define ECC_CALENDAR_H
 
 /*
- * A calendar queue of nodes that are known by number: one node has at most one time. Order: (time, number).
+ * A calendar queue (Brown 1988) of nodes that have numbers: a node has at most one time. Order: (time, number).
  *
  * A bucket holds the nodes of a stretch of 2^shift ps (a day), sorted; days that are n_buckets apart share a bucket.
  * Two levels of bits tell which buckets hold anything. The width follows the mean time between events. All memory is
- * taken at the start: nothing can fail later.
+ * allocated at the start: no later call can fail.
  */
 
 #include <assert.h>
@@ -15,11 +15,11 @@
 #include "memory.h"
 
 #define ECC_NO_NODE UINT32_MAX
-#define ECC_NOTHING_LEFT (UINT32_MAX - 1)
-#define ECC_IDLE INT64_C(-1)
+#define ECC_CALENDAR_EMPTY (UINT32_MAX - 1)
+#define ECC_NOT_PENDING INT64_C(-1)
 
 typedef struct {
-    ecc_ps_t time; /* ECC_IDLE: not in the calendar */
+    ecc_ps_t time; /* ECC_NOT_PENDING: not in the calendar */
     uint32_t next;
     uint32_t prev;
 } ecc_node_t;
@@ -32,19 +32,19 @@ typedef struct {
 
 typedef struct {
     ecc_ps_t first_time; /* ECC_NEVER if first is no node */
-    uint32_t first;      /* the next node; ECC_NO_NODE: not known, ECC_NOTHING_LEFT: known to be none */
+    uint32_t first;      /* the next node; ECC_NO_NODE: not known, ECC_CALENDAR_EMPTY: known to be none */
     int shift;
     ecc_node_t *nodes;
     ecc_bucket_t *buckets;
     uint64_t *occupied; /* a bit a bucket */
     uint64_t *summary;  /* a bit a word of occupied */
-    ecc_ps_t clock;     /* time of the last node taken */
-    ecc_ps_t epoch;     /* clock at the last look at the width */
+    ecc_ps_t clock;     /* time of the last node popped */
+    ecc_ps_t epoch;     /* clock when the width was last adapted */
     uint32_t n_buckets; /* a power of two */
     uint32_t n_nodes;
-    uint32_t n_taken; /* since the epoch */
-    uint32_t effort;  /* nodes walked over and buckets looked at in vain, since the epoch */
-    uint32_t patience;
+    uint32_t n_popped; /* since the epoch */
+    uint32_t work;     /* nodes passed and buckets searched in vain, since the epoch */
+    uint32_t budget;
 } ecc_calendar_t;
 
 /* A year of at least n_days days: nodes set further ahead than that are looked at more than once. */
@@ -61,7 +61,7 @@ ECC_MUST_CHECK int ecc_calendar_verify(const ecc_calendar_t *self);
 
 void ecc_calendar_remove(ecc_calendar_t *self, uint32_t node);
 
-/* The rare ends of what follows. */
+/* The infrequent cases of what follows. */
 void ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t node, ecc_ps_t time);
 void ecc_calendar_search(ecc_calendar_t *self);
 
@@ -102,14 +102,14 @@ ecc_calendar_unmark(ecc_calendar_t *self, uint32_t bucket)
     }
 }
 
-/* Times are never before the last node taken. */
+/* The time is not before that of the last node popped. */
 static inline void
 ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
 {
     uint32_t index = ecc_calendar_bucket(self, time);
     ecc_bucket_t *bucket = &self->buckets[index];
 
-    assert(time >= self->clock && self->nodes[id].time == ECC_IDLE);
+    assert(time >= self->clock && self->nodes[id].time == ECC_NOT_PENDING);
     if (bucket->head == ECC_NO_NODE) {
         self->nodes[id] = (ecc_node_t) { time, ECC_NO_NODE, ECC_NO_NODE };
         *bucket = (ecc_bucket_t) { time, id, id };
@@ -132,9 +132,9 @@ ecc_calendar_find(ecc_calendar_t *self)
     }
 }
 
-/* Takes the first node, which must have been found. */
+/* Removes the first node, which must have been found. */
 static inline uint32_t
-ecc_calendar_take(ecc_calendar_t *self)
+ecc_calendar_pop(ecc_calendar_t *self)
 {
     uint32_t id = self->first;
     ecc_ps_t time = self->first_time;
@@ -143,8 +143,8 @@ ecc_calendar_take(ecc_calendar_t *self)
     uint32_t next = self->nodes[id].next;
 
     assert(id == bucket->head && self->nodes[id].time == time);
-    self->nodes[id].time = ECC_IDLE;
-    self->n_taken++;
+    self->nodes[id].time = ECC_NOT_PENDING;
+    self->n_popped++;
     self->clock = time;
     self->first = ECC_NO_NODE;
     self->first_time = ECC_NEVER;
@@ -154,8 +154,8 @@ ecc_calendar_take(ecc_calendar_t *self)
         self->nodes[next].prev = ECC_NO_NODE;
         bucket->head = next;
         bucket->time = self->nodes[next].time;
-        /* the next of the same day is the next of all; now and then the width must be looked at */
-        if ((bucket->time ^ time) >> self->shift == 0 && self->n_taken < self->patience) {
+        /* the next of the same day is the next of all; but now and then the width must be adapted */
+        if ((bucket->time ^ time) >> self->shift == 0 && self->n_popped < self->budget) {
             self->first = next;
             self->first_time = bucket->time;
         }
@@ -166,7 +166,7 @@ ecc_calendar_take(ecc_calendar_t *self)
 static inline bool
 ecc_calendar_pending(const ecc_calendar_t *self, uint32_t node)
 {
-    return self->nodes[node].time != ECC_IDLE;
+    return self->nodes[node].time != ECC_NOT_PENDING;
 }
 
 static inline void

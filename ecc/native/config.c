@@ -1,3 +1,9 @@
+/*
+ * What the caller described: every value is checked before anything is built, and routes become the table of hops.
+ *
+ * A check names the first bad value; errors.h says what is allowed. Not checked: pointers, and what hooks return later.
+ */
+
 #include "config.h"
 
 #include <math.h>
@@ -5,9 +11,9 @@
 #include "link.h"
 #include "receiver.h"
 
-#define LARGEST_HEADER 4096
-#define LARGEST_RECORD 4096
-#define MOST_PACKETS (INT64_C(1) << 53)
+#define MAX_HEADER 4096
+#define MAX_RECORD 4096
+#define MAX_PACKETS (INT64_C(1) << 53)
 
 static bool
 is_offset(int64_t offset, size_t header_size)
@@ -15,7 +21,7 @@ is_offset(int64_t offset, size_t header_size)
     return offset >= 0 && offset <= (int64_t) header_size && offset % 8 == 0;
 }
 
-/* What a router is, also the first of a link. */
+/* The fields of a router, also of the first of a link. */
 static int
 check_router(const ecc_link_t *router, size_t header_size, double *value)
 {
@@ -33,18 +39,18 @@ check_router(const ecc_link_t *router, size_t header_size, double *value)
 static bool
 is_delay(ecc_ps_t lo, ecc_ps_t hi)
 {
-    return lo >= 0 && lo <= hi && hi <= ECC_LARGEST_DELAY;
+    return lo >= 0 && lo <= hi && hi <= ECC_MAX_DELAY;
 }
 
 static bool
-is_impairment(const ecc_impairment_t *is)
+is_impairment(const ecc_impairment_t *spec)
 {
-    return is->data_loss >= 0.0 && is->data_loss <= 1.0 && is->ack_loss >= 0.0 && is->ack_loss <= 1.0
-        && (is->spike_every_hi == 0
-            || (is->spike_every_lo >= 1 && is->spike_every_lo <= is->spike_every_hi
-                && is->spike_every_hi <= MOST_PACKETS))
-        && is_delay(is->spike_lo, is->spike_hi) && is_delay(is->spike_between, is->spike_between)
-        && is_delay(is->jitter_lo, is->jitter_hi);
+    return spec->data_loss >= 0.0 && spec->data_loss <= 1.0 && spec->ack_loss >= 0.0 && spec->ack_loss <= 1.0
+        && (spec->spike_every_hi == 0
+            || (spec->spike_every_lo >= 1 && spec->spike_every_lo <= spec->spike_every_hi
+                && spec->spike_every_hi <= MAX_PACKETS))
+        && is_delay(spec->spike_lo, spec->spike_hi) && is_delay(spec->spike_between, spec->spike_between)
+        && is_delay(spec->jitter_lo, spec->jitter_hi);
 }
 
 /* The number of the first bad change of a link's capacity, from 0, or n_changes. */
@@ -84,7 +90,7 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         *value = link->capacity;
         return ECC_ERR_LINK_CAPACITY;
     }
-    if (link->delay < 0 || link->delay > ECC_LARGEST_DELAY) {
+    if (link->delay < 0 || link->delay > ECC_MAX_DELAY) {
         *value = (double) link->delay;
         return ECC_ERR_LINK_DELAY;
     }
@@ -104,7 +110,7 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
 {
     const struct {
         int code;
-        bool fine;
+        bool holds;
         double value;
     } checks[] = {
         { ECC_ERR_RATE, flow->rate >= 0.0 && isfinite(flow->rate), flow->rate },
@@ -112,33 +118,33 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
         { ECC_ERR_FLOW_TIMES, flow->start >= 0 && flow->start < ECC_NEVER, (double) flow->start },
         { ECC_ERR_FLOW_TIMES, flow->stop == -1 || flow->stop > flow->start, (double) flow->stop },
         { ECC_ERR_FLOW_SIZE, flow->size == -1 || flow->size > 0, (double) flow->size },
-        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= ECC_LARGEST_PACKET,
+        { ECC_ERR_PACKET_SIZE, flow->packet_size > 0 && flow->packet_size <= ECC_MAX_PACKET_SIZE,
             (double) flow->packet_size },
         { ECC_ERR_PACKET_SIZE,
             flow->packet_size_max == 0
-                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= ECC_LARGEST_PACKET),
+                || (flow->packet_size_max >= flow->packet_size && flow->packet_size_max <= ECC_MAX_PACKET_SIZE),
             (double) flow->packet_size_max },
-        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= ECC_LARGEST_PACKET,
+        { ECC_ERR_PACKET_SIZE, flow->opening_size >= 0 && flow->opening_size <= ECC_MAX_PACKET_SIZE,
             (double) flow->opening_size },
-        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= ECC_MOST_HEADER_BYTES,
+        { ECC_ERR_HEADER_BYTES, flow->header_bytes >= 0 && flow->header_bytes <= ECC_MAX_HEADER_BYTES,
             (double) flow->header_bytes },
         { ECC_ERR_HEADER_OFFSET, is_offset(flow->header_offset, header_size), (double) flow->header_offset },
-        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= ECC_LARGEST_PACKET, (double) flow->ack_size },
-        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= ECC_LARGEST_DELAY,
+        { ECC_ERR_PACKET_SIZE, flow->ack_size > 0 && flow->ack_size <= ECC_MAX_PACKET_SIZE, (double) flow->ack_size },
+        { ECC_ERR_FLOW_DELAY, flow->access_delay >= 0 && flow->access_delay <= ECC_MAX_DELAY,
             (double) flow->access_delay },
-        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= ECC_LARGEST_DELAY, (double) flow->ack_delay },
+        { ECC_ERR_FLOW_DELAY, flow->ack_delay >= 0 && flow->ack_delay <= ECC_MAX_DELAY, (double) flow->ack_delay },
         { ECC_ERR_ACKS, flow->ack_every >= 0, (double) flow->ack_every },
         { ECC_ERR_ACKS, is_delay(flow->ack_wait, flow->ack_wait), (double) flow->ack_wait },
         { ECC_ERR_TRANSPORT, flow->transport >= 0 && flow->transport <= ECC_TRANSPORT_SACK, (double) flow->transport },
         { ECC_ERR_TRANSPORT, flow->receiver_window >= 0, (double) flow->receiver_window },
-        { ECC_ERR_TRANSPORT, is_delay(flow->least_rto, flow->least_rto), (double) flow->least_rto },
+        { ECC_ERR_TRANSPORT, is_delay(flow->min_rto, flow->min_rto), (double) flow->min_rto },
         { ECC_ERR_TRANSPORT, is_delay(flow->rto_granularity, flow->rto_granularity), (double) flow->rto_granularity },
         { ECC_ERR_FLOW_ROUTE, flow->n_forward >= 1, (double) flow->n_forward },
         { ECC_ERR_FLOW_ROUTE, flow->n_reverse >= 0, (double) flow->n_reverse },
     };
 
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-        if (!checks[i].fine) {
+        if (!checks[i].holds) {
             *value = checks[i].value;
             return checks[i].code;
         }
@@ -146,7 +152,7 @@ ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value)
     return 0;
 }
 
-/* Whether what samples are to show can be: offsets into records are the caller's. */
+/* Whether samples can record what they are to: offsets into records are the caller's to check. */
 static bool
 are_recorded(const ecc_samples_t *samples)
 {
@@ -175,47 +181,47 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
     int64_t n_changes = 0;
     int ret;
 
-    if (config->n_links < 0 || config->n_links >= ECC_MOST_ENTITIES || config->n_further < 0
-        || config->n_further >= ECC_MOST_ENTITIES - config->n_links || config->n_flows < 0
-        || config->n_flows >= ECC_MOST_ENTITIES || config->n_templates < 0 || config->n_templates >= ECC_MOST_ENTITIES
+    if (config->n_links < 0 || config->n_links >= ECC_MAX_ENTITIES || config->n_additional < 0
+        || config->n_additional >= ECC_MAX_ENTITIES - config->n_links || config->n_flows < 0
+        || config->n_flows >= ECC_MAX_ENTITIES || config->n_templates < 0 || config->n_templates >= ECC_MAX_ENTITIES
         || config->n_routes < 0 || config->n_routes >= UINT32_MAX) {
-        return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->n_flows);
+        return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->n_flows);
     }
-    if (config->header_size < 0 || config->header_size > LARGEST_HEADER || config->header_size % 8 != 0) {
-        return ecc_state_fail(self, ECC_ERR_HEADER_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->header_size);
+    if (config->header_size < 0 || config->header_size > MAX_HEADER || config->header_size % 8 != 0) {
+        return ecc_state_fail(self, ECC_ERR_HEADER_SIZE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->header_size);
     }
-    if (config->record_size < 0 || config->record_size > LARGEST_RECORD || config->record_size % 8 != 0) {
-        return ecc_state_fail(self, ECC_ERR_RECORD_SIZE, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) config->record_size);
+    if (config->record_size < 0 || config->record_size > MAX_RECORD || config->record_size % 8 != 0) {
+        return ecc_state_fail(self, ECC_ERR_RECORD_SIZE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->record_size);
     }
     if (samples->n_samples != 0
         && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0 || samples->n_flows > config->n_flows
             || samples->sent == NULL || samples->received == NULL || samples->bottleneck == NULL
             || samples->queue == NULL || samples->queue_peak == NULL || samples->arrived == NULL
             || samples->dropped == NULL)) {
-        return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->period);
+        return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) samples->period);
     }
     if (samples->n_samples != 0 && samples->n_recorded != 0 && !are_recorded(samples)) {
-        return ecc_state_fail(self, ECC_ERR_RECORDED, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) samples->n_recorded);
+        return ecc_state_fail(self, ECC_ERR_RECORDED, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) samples->n_recorded);
     }
     for (int64_t i = 0; i < config->n_impairments; i++) {
         if (!is_impairment(&config->impairments[i])) {
-            return ecc_state_fail(self, ECC_ERR_IMPAIRMENT, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) i + 1.0);
+            return ecc_state_fail(self, ECC_ERR_IMPAIRMENT, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) i + 1.0);
         }
     }
     for (int64_t i = 0; i < config->n_links; i++) {
         ret = check_link(&config->links[i], config, &n_changes, &value);
         if (ret != 0) {
-            return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
+            return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
         }
     }
-    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
         const ecc_link_t *router = &config->links[i];
         if (i >= config->n_links && (router->at < 0 || router->at >= config->n_links)) {
-            return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_OF_LINK, i, ECC_NO_HOOK, (double) router->at);
+            return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_ENTITY_LINK, i, ECC_NO_HOOK, (double) router->at);
         }
         ret = check_router(router, (size_t) config->header_size, &value);
         if (ret != 0) {
-            return ecc_state_fail(self, ret, ECC_OF_LINK, i, ECC_NO_HOOK, value);
+            return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
         }
     }
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
@@ -226,15 +232,15 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
             ret = ECC_ERR_IMPAIRMENT;
         }
         if (ret != 0) {
-            return ecc_state_fail(self, ret, ECC_OF_FLOW, i, ECC_NO_HOOK, value);
+            return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, value);
         }
     }
     return 0;
 }
 
-/* What ends the wires of the last links on either way. */
+/* What follows the wires of the last links in either direction (S-32 to S-34). */
 static void
-lay_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
+set_route_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
 {
     uint32_t *last = &hops[flow->n_forward + flow->n_reverse - 1];
     bool is_explicit = flow->impairment > 0 || ecc_link_reorders(self, *last >> ECC_HOP_LINK);
@@ -242,29 +248,29 @@ lay_ends(ecc_engine_t *self, const ecc_flow_t *flow, uint32_t *hops)
     if (flow->n_reverse > 0) {
         *last |= is_explicit ? ECC_END_HOST : ECC_END_SENDER;
     }
-    is_explicit = flow->on_receive != NULL || flow->followed != 0 || flow->transport != ECC_TRANSPORT_NONE
+    is_explicit = flow->on_receive != NULL || flow->enables_subsequent != 0 || flow->transport != ECC_TRANSPORT_NONE
         || ecc_receiver_is_needed(self, flow, hops);
-    hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_ECHO;
+    hops[flow->n_forward - 1] |= is_explicit ? ECC_END_HOST : ECC_END_IMMEDIATE_ACK;
 }
 
 int
-ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
+ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config)
 {
     uint32_t position = 0;
 
-    for (uint32_t i = 0; i < self->n_flows + self->pool.n_templates; i++) {
-        ecc_template_t *template = i < self->n_flows ? NULL : &self->pool.templates[i - self->n_flows];
-        const ecc_flow_t *flow = template == NULL ? &config->flows[i] : &template->is;
+    for (uint32_t i = 0; i < self->n_flows + self->transfers.n_templates; i++) {
+        ecc_template_t *template = i < self->n_flows ? NULL : &self->transfers.templates[i - self->n_flows];
+        const ecc_flow_t *flow = template == NULL ? &config->flows[i] : &template->spec;
         if (flow->n_forward > config->n_routes - position
             || flow->n_reverse > config->n_routes - position - flow->n_forward) {
-            return ecc_state_fail(
-                self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) (flow->n_forward + flow->n_reverse));
+            return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK,
+                (double) (flow->n_forward + flow->n_reverse));
         }
         *(template == NULL ? &self->flows[i].position : &template->position) = position;
         for (int64_t k = 0; k < flow->n_forward + flow->n_reverse; k++, position++) {
             int64_t link = config->routes[position];
             if (link < 0 || link >= config->n_links) {
-                return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_OF_FLOW, i, ECC_NO_HOOK, (double) link);
+                return ecc_state_fail(self, ECC_ERR_FLOW_ROUTE, ECC_ENTITY_FLOW, i, ECC_NO_HOOK, (double) link);
             }
             self->hops[position] = (uint32_t) link << ECC_HOP_LINK
                 | (k >= flow->n_forward          ? ECC_HOP_IS_ACK
@@ -272,7 +278,7 @@ ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config)
                                                  : 0u)
                 | ECC_END_LINK;
         }
-        lay_ends(self, flow, &self->hops[position - flow->n_forward - flow->n_reverse]);
+        set_route_ends(self, flow, &self->hops[position - flow->n_forward - flow->n_reverse]);
     }
     return 0;
 }

@@ -1,13 +1,13 @@
 #ifndef ECC_CONFIG_H
 #define ECC_CONFIG_H
 
-/* What the caller gave: checked, and the routes laid out. */
+/* The configuration: checked, and its routes installed. */
 
 #include "state.h"
 
-#define ECC_LARGEST_DELAY INT64_C(1000000000000000000)
-#define ECC_LARGEST_PACKET (INT64_C(1) << 30)
-#define ECC_MOST_HEADER_BYTES 65535
+#define ECC_MAX_DELAY INT64_C(1000000000000000000)
+#define ECC_MAX_PACKET_SIZE (INT64_C(1) << 30)
+#define ECC_MAX_HEADER_BYTES 65535
 
 /* 0, or the code of the first bad value, which the engine's report then names. */
 ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *config);
@@ -16,9 +16,9 @@ ECC_MUST_CHECK int ecc_config_check(ecc_engine_t *self, const ecc_config_t *conf
 ECC_MUST_CHECK int ecc_config_check_flow(const ecc_flow_t *flow, size_t header_size, double *value);
 
 /*
- * Fills the table of hops: for every position of every route, those of templates last, which link, which way, and what
- * ends its wire.
+ * Fills the table of hops: for every position of every route, those of templates last, its link, its direction, and what
+ * follows its wire.
  */
-ECC_MUST_CHECK int ecc_config_lay_routes(ecc_engine_t *self, const ecc_config_t *config);
+ECC_MUST_CHECK int ecc_config_install_routes(ecc_engine_t *self, const ecc_config_t *config);
 
 #endif

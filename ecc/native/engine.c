@@ -1,16 +1,29 @@
+/*
+ * The functions of the interface, and the loop that runs events in their order (S-10): the next one of two calendars,
+ * one for kinds that packets cause and one for the rest. A node of a calendar is a kind and an entity (S-11). Each event is hashed here and handled in the file of its entity:
+ * link.c, router.c, flow.c, sender.c, receiver.c.
+ *
+ * Also here: samples (S-15 to S-17), and how an engine is built and freed. Not here: what an event does.
+ */
+
 #include "engine.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "ask.h"
+#include "channel.h"
+#include "checkpoint.h"
 #include "config.h"
 #include "flow.h"
+#include "flow_hooks.h"
 #include "link.h"
-#include "pool.h"
 #include "receiver.h"
+#include "router.h"
 #include "sender.h"
 #include "state.h"
+#include "tables.h"
+#include "transfers.h"
+#include "verify.h"
 
 const char *
 ecc_engine_error_text(int code)
@@ -30,63 +43,29 @@ ecc_engine_error_text(int code)
 /* ---- life ---- */
 
 static int
-take(ecc_engine_t *self, size_t size, void **block)
+allocate(ecc_engine_t *self, size_t size, void **block)
 {
-    int ret = ecc_memory_resize(&self->memory, 0, size, block);
-    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) size);
-}
-
-/* As `take` of n items, which may be none. */
-static int
-take_copy(ecc_engine_t *self, size_t n, size_t item, const void *items, void **block)
-{
-    int ret = n == 0 ? 0 : take(self, n * item, block);
-
-    if (ret == 0 && n > 0 && items != NULL) {
-        memcpy(*block, items, n * item);
-    }
-    return ret;
-}
-
-/* Hands links the changes of their capacities and their impairments. */
-static int
-build_rare(ecc_engine_t *self, const ecc_config_t *config)
-{
-    const ecc_change_t *changes;
-    void *blocks[3] = { NULL, NULL, NULL };
-    size_t n_impaired = config->n_impairments > 0 ? self->n_links : 0;
     int ret;
 
-    self->n_changes = (size_t) config->n_changes;
-    self->n_impairments = (size_t) config->n_impairments;
-    ret = take_copy(self, self->n_changes, sizeof(*self->changes), config->changes, &blocks[0]);
-    self->changes = blocks[0];
-    if (ret == 0) {
-        ret = take_copy(self, self->n_impairments, sizeof(*self->impairments), config->impairments, &blocks[1]);
-        self->impairments = blocks[1];
+    *block = NULL;
+    ret = ecc_memory_resize(&self->memory, 0, size, block);
+    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) size);
+}
+
+/* A block of n items, which may be none, copied from `items` unless that is NULL. */
+static int
+allocate_items(ecc_engine_t *self, size_t n, size_t item_size, const void *items, void **block)
+{
+    int ret = 0;
+
+    *block = NULL;
+    if (n > 0) {
+        ret = allocate(self, n * item_size, block);
     }
-    if (ret == 0) {
-        ret = take_copy(self, n_impaired, sizeof(*self->impaired), NULL, &blocks[2]);
-        self->impaired = blocks[2];
+    if (ret == 0 && n > 0 && items != NULL) {
+        memcpy(*block, items, n * item_size);
     }
-    if (ret != 0) {
-        return ret;
-    }
-    changes = self->changes;
-    for (uint32_t i = 0; i < self->n_links; i++) {
-        ecc_link_state_t *link = &self->links[i];
-        if (link->is.n_changes > 0) {
-            link->changes = changes;
-            link->n_changes = (uint32_t) link->is.n_changes;
-            changes += link->is.n_changes;
-        }
-        if (link->is.impairment > 0) {
-            link->impaired = &self->impaired[i];
-            ecc_impairment_init(
-                link->impaired, &self->impairments[link->is.impairment - 1], config->seed, (UINT64_C(1) << 34) + i);
-        }
-    }
-    return 0;
+    return ret;
 }
 
 static size_t
@@ -101,20 +80,97 @@ flow_specs_size(const ecc_engine_t *self)
     return (self->n_flows + (size_t) 1) * sizeof(*self->flow_specs);
 }
 
+/* Copies what the configuration has of links and flows. */
+static int
+copy_specs(ecc_engine_t *self, const ecc_config_t *config)
+{
+    void *block;
+    int ret = allocate(self, links_size(self), &block);
+
+    self->links = block;
+    if (ret == 0) {
+        ret = allocate(self, flow_specs_size(self), &block);
+        self->flow_specs = block;
+    }
+    if (ret == 0) {
+        ret = allocate(self, self->header_size + 8, &block);
+        self->scratch = block;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_changes, sizeof(*self->changes), config->changes, &block);
+        self->changes = block;
+    }
+    if (ret == 0) {
+        ret = allocate_items(self, self->n_impairments, sizeof(*self->impairments), config->impairments, &block);
+        self->impairments = block;
+    }
+    if (ret == 0) {
+        size_t n_channels = self->n_impairments > 0 ? self->n_links : 0;
+        ret = allocate_items(self, n_channels, sizeof(*self->channels), NULL, &block);
+        self->channels = block;
+    }
+    if (ret == 0 && self->n_flows > 0) {
+        memcpy(self->flow_specs, config->flows, self->n_flows * sizeof(*self->flow_specs));
+    }
+    return ret;
+}
+
+static void
+build_links(ecc_engine_t *self, const ecc_config_t *config)
+{
+    const ecc_change_t *changes = self->changes;
+    bool wants_means = self->samples.n_samples > 0 && self->samples.queue_mean != NULL;
+
+    for (uint32_t i = 0; i < self->n_routers; i++) {
+        ecc_link_init(self, i, &config->links[i], config->seed);
+        self->links[i].measures_queue = config->histogram != NULL || wants_means;
+        self->wants_flow_queues = self->wants_flow_queues || config->links[i].wants_flow_queue != 0;
+    }
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_state_t *link = &self->links[i];
+        if (config->histogram != NULL) {
+            link->histogram = config->histogram + (size_t) i * 2 * ECC_N_BINS;
+        }
+        if (link->spec.n_changes > 0) {
+            link->changes = changes;
+            link->n_changes = (uint32_t) link->spec.n_changes;
+            changes += link->spec.n_changes;
+        }
+        if (link->spec.impairment > 0) {
+            link->channel = &self->channels[i];
+            ecc_channel_init(
+                link->channel, &self->impairments[link->spec.impairment - 1], config->seed, ECC_RANDOM_OF_WIRES + i);
+        }
+    }
+}
+
+static void
+build_flows(ecc_engine_t *self)
+{
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        const ecc_flow_t *spec = &self->flow_specs[i];
+        ecc_flow_init(self, i, spec, self->flows[i].position, i);
+        ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_START] + i, spec->start);
+        if (spec->stop >= 0) {
+            ecc_calendar_insert(
+                &self->slow, self->base[ECC_EVENT_STOP] + i, spec->stop < ECC_NEVER ? spec->stop : ECC_NEVER);
+        }
+    }
+}
+
 static int
 build(ecc_engine_t *self, const ecc_config_t *config)
 {
-    uint32_t n_routers;
-    uint32_t n_flows;
-    void *block = NULL;
     int ret = ecc_config_check(self, config);
 
     if (ret != 0) {
         return ret;
     }
     self->n_links = (uint32_t) config->n_links;
-    self->n_routers = n_routers = (uint32_t) (config->n_links + config->n_further);
-    self->n_flows = n_flows = (uint32_t) config->n_flows;
+    self->n_routers = (uint32_t) (config->n_links + config->n_additional);
+    self->n_flows = (uint32_t) config->n_flows;
+    self->n_changes = (size_t) config->n_changes;
+    self->n_impairments = (size_t) config->n_impairments;
     self->seed = config->seed;
     self->header_size = (size_t) config->header_size;
     self->trace = config->trace;
@@ -122,53 +178,21 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->samples = config->samples;
     self->next_sample = self->samples.n_samples > 0 ? self->samples.period : ECC_NEVER;
     ecc_packets_init(&self->packets, self->header_size);
-
-    ret = take(self, links_size(self), &block);
+    ret = copy_specs(self, config);
     if (ret != 0) {
         return ret;
     }
-    self->links = block;
-    block = NULL;
-    ret = take(self, flow_specs_size(self), &block);
-    if (ret != 0) {
-        return ret;
-    }
-    self->flow_specs = block;
-    if (n_flows > 0) {
-        memcpy(self->flow_specs, config->flows, n_flows * sizeof(*self->flow_specs));
-    }
-    block = NULL;
-    ret = take(self, self->header_size + 8, &block);
-    if (ret != 0) {
-        return ret;
-    }
-    self->scratch = block;
-    for (uint32_t i = 0; i < n_routers; i++) {
-        ecc_link_init(self, i, &config->links[i], config->seed);
-        if (i < self->n_links && config->histogram != NULL) {
-            self->links[i].histogram = config->histogram + (size_t) i * 2 * ECC_N_BINS;
-        }
-        self->links[i].measures
-            = config->histogram != NULL || (self->samples.n_samples > 0 && self->samples.queue_mean != NULL);
-        self->wants_flow_queues = self->wants_flow_queues || config->links[i].wants_flow_queue != 0;
-    }
-    ret = build_rare(self, config);
+    build_links(self, config);
+    ecc_tables_init(self, config);
+    ret = ecc_transfers_init(self, config);
     if (ret == 0) {
-        ret = ecc_pool_init(self, config);
+        ret = ecc_tables_reserve(self, ecc_tables_initial_room(config));
     }
     if (ret == 0) {
-        ret = ecc_pool_make_room(self, ecc_pool_first_room(config));
+        ret = ecc_config_install_routes(self, config);
     }
     if (ret == 0) {
-        ret = ecc_config_lay_routes(self, config);
-    }
-    for (uint32_t i = 0; i < n_flows && ret == 0; i++) {
-        const ecc_flow_t *is = &self->flow_specs[i];
-        ecc_flow_init(self, i, is, self->flows[i].position, i);
-        ecc_calendar_insert(&self->slow, self->base[ECC_START] + i, is->start);
-        if (is->stop >= 0) {
-            ecc_calendar_insert(&self->slow, self->base[ECC_STOP] + i, is->stop < ECC_NEVER ? is->stop : ECC_NEVER);
-        }
+        build_flows(self);
     }
     return ret;
 }
@@ -184,7 +208,7 @@ ecc_engine_new(const ecc_config_t *config, ecc_engine_t **engine, ecc_report_t *
     *engine = NULL;
     *report = (ecc_report_t) { .code = ECC_ERR_NO_MEMORY, .hook = ECC_NO_HOOK };
     ecc_memory_init(&memory, config->allocator);
-    memory.most = config->most_bytes > 0 ? (size_t) config->most_bytes : 0;
+    memory.limit = config->max_bytes > 0 ? (size_t) config->max_bytes : 0;
     ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
     if (ret != 0) {
         return ret;
@@ -217,21 +241,18 @@ ecc_engine_free(ecc_engine_t *self)
     if (self == NULL) {
         return;
     }
-    if (self->links != NULL) {
-        for (uint32_t i = 0; i < self->n_links; i++) {
-            ecc_ring_free(&self->links[i].ring, &self->memory);
-        }
+    for (uint32_t i = 0; i < self->n_links && self->links != NULL; i++) {
+        ecc_ring_free(&self->links[i].ring, &self->memory);
     }
-    if (self->impaired != NULL) {
-        for (uint32_t i = 0; i < self->n_links; i++) {
-            ecc_impairment_free(&self->impaired[i], &self->memory);
-        }
-        release(self, self->n_links * sizeof(*self->impaired), self->impaired);
+    for (uint32_t i = 0; i < self->n_links && self->channels != NULL; i++) {
+        ecc_channel_free(&self->channels[i], &self->memory);
     }
+    ecc_packets_free(&self->packets, &self->memory);
+    ecc_transfers_free(self);
+    ecc_tables_free(self);
+    release(self, self->n_links * sizeof(*self->channels), self->channels);
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
-    ecc_packets_free(&self->packets, &self->memory);
-    ecc_pool_free(self);
     release(self, links_size(self), self->links);
     release(self, flow_specs_size(self), self->flow_specs);
     release(self, self->header_size + 8, self->scratch);
@@ -242,23 +263,29 @@ ecc_engine_free(ecc_engine_t *self)
 /* ---- running ---- */
 
 static void
-sample(ecc_engine_t *self)
+sample_flows(ecc_engine_t *self)
 {
     const ecc_samples_t *samples = &self->samples;
     int64_t row = self->n_sampled * samples->n_flows;
 
-    self->now = self->next_sample;
     for (int64_t i = 0; i < samples->n_flows; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
         ecc_flow_catch_up(self, (uint32_t) i);
         samples->sent[row + i] = flow->sent;
         samples->received[row + i] = flow->received;
         samples->bottleneck[row + i] = -1;
-        if (flow->is->bottleneck >= 0 && flow->started) {
-            memcpy(&samples->bottleneck[row + i], (const char *) flow->state + flow->is->bottleneck, sizeof(int64_t));
+        if (flow->spec->bottleneck >= 0 && flow->started) {
+            memcpy(&samples->bottleneck[row + i], (const char *) flow->state + flow->spec->bottleneck, sizeof(int64_t));
         }
     }
-    row = self->n_sampled * self->n_links;
+}
+
+static void
+sample_links(ecc_engine_t *self)
+{
+    const ecc_samples_t *samples = &self->samples;
+    int64_t row = self->n_sampled * self->n_links;
+
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_state_t *link = &self->links[i];
         ecc_link_catch_up(self, link);
@@ -269,14 +296,25 @@ sample(ecc_engine_t *self)
         link->queue_peak = link->queue;
         if (samples->queue_mean != NULL) {
             ecc_link_measure(link, self->now);
-            samples->queue_mean[row + i] = (double) link->area / (double) samples->period;
+            samples->queue_mean[row + i] = (double) link->area / (double) samples->period; /* S-17 */
             link->area = 0;
         }
     }
-    row = self->n_sampled * samples->n_recorded;
+}
+
+/* S-15, S-16. */
+static void
+sample(ecc_engine_t *self)
+{
+    const ecc_samples_t *samples = &self->samples;
+    int64_t row = self->n_sampled * samples->n_recorded;
+
+    self->now = self->next_sample;
+    sample_flows(self);
+    sample_links(self);
     for (int64_t i = 0; i < samples->n_recorded; i++) {
         const ecc_recorded_t *one = &samples->recorded[i];
-        const void *from = one->record != NULL ? one->record : ecc_ask_nothing(self, (uint32_t) one->flow);
+        const void *from = one->record != NULL ? one->record : ecc_flow_hooks_env(self, (uint32_t) one->flow);
         memcpy(&samples->words[row + i], (const char *) from + one->offset, sizeof(int64_t));
     }
     self->n_sampled++;
@@ -284,6 +322,22 @@ sample(ecc_engine_t *self)
         = self->n_sampled < samples->n_samples ? ecc_state_add(self->next_sample, samples->period) : ECC_NEVER;
 }
 
+/* All that happens silently by now (S-29, S-33) has happened, and queues are measured up to now. */
+static void
+catch_up(ecc_engine_t *self)
+{
+    for (uint32_t i = 0; i < self->n_flows + self->transfers.n_slots; i++) {
+        ecc_flow_catch_up(self, i);
+    }
+    for (uint32_t i = 0; i < self->n_links; i++) {
+        ecc_link_catch_up(self, &self->links[i]);
+        if (self->links[i].measures_queue) {
+            ecc_link_measure(&self->links[i], self->now);
+        }
+    }
+}
+
+/* S-12, S-14: an event is counted and hashed. */
 static void
 hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
 {
@@ -294,139 +348,135 @@ hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
     self->n_events++;
 }
 
-/* Starts to fetch what the next event will touch while this one runs. */
+/* Fetches the memory that the next event will touch while this one runs. */
 static inline void
-look_ahead(ecc_engine_t *self)
+prefetch_next(ecc_engine_t *self)
 {
     uint32_t id = self->fast.first;
     const char *flow;
 
-    if (id < self->base[ECC_ACCESS] || id >= ECC_NOTHING_LEFT) {
+    if (id < self->base[ECC_EVENT_ACCESS] || id >= ECC_CALENDAR_EMPTY) {
         return;
     }
-    id -= id >= self->base[ECC_SEND] ? self->base[ECC_SEND]
-        : id >= self->base[ECC_ACK]  ? self->base[ECC_ACK]
-                                     : self->base[ECC_ACCESS];
+    id -= id >= self->base[ECC_EVENT_SEND] ? self->base[ECC_EVENT_SEND]
+        : id >= self->base[ECC_EVENT_ACK]  ? self->base[ECC_EVENT_ACK]
+                                           : self->base[ECC_EVENT_ACCESS];
     flow = (const char *) &self->flows[id];
     __builtin_prefetch(flow);
     __builtin_prefetch(flow + ECC_CACHE_LINE);
     __builtin_prefetch(flow + 2 * ECC_CACHE_LINE);
 }
 
+/* The next event of the kinds from DEPARTURE to SEND; the most frequent ones are tested first. */
 static int
 run_fast(ecc_engine_t *self)
 {
     const uint32_t *base = self->base;
-    uint32_t id = ecc_calendar_take(&self->fast);
+    uint32_t id = ecc_calendar_pop(&self->fast);
 
     ecc_calendar_find(&self->fast);
-    look_ahead(self);
+    prefetch_next(self);
 
-    if (id >= base[ECC_SEND]) {
-        hash(self, ECC_SEND, id - base[ECC_SEND]);
-        return ecc_sender_send(self, id - base[ECC_SEND]);
+    if (id >= base[ECC_EVENT_SEND]) {
+        hash(self, ECC_EVENT_SEND, id - base[ECC_EVENT_SEND]);
+        return ecc_sender_send(self, id - base[ECC_EVENT_SEND]);
     }
-    if (id >= base[ECC_ACK]) {
-        hash(self, ECC_ACK, id - base[ECC_ACK]);
-        return ecc_sender_ack(self, id - base[ECC_ACK]);
+    if (id >= base[ECC_EVENT_ACK]) {
+        hash(self, ECC_EVENT_ACK, id - base[ECC_EVENT_ACK]);
+        return ecc_sender_ack(self, id - base[ECC_EVENT_ACK]);
     }
-    if (id < base[ECC_HOP]) {
-        hash(self, ECC_DEPARTURE, id);
+    if (id < base[ECC_EVENT_HOP]) {
+        hash(self, ECC_EVENT_DEPARTURE, id);
         return ecc_link_departure(self, id);
     }
-    if (id < base[ECC_ACCESS]) {
-        hash(self, ECC_HOP, id - base[ECC_HOP]);
-        return ecc_link_hop(self, id - base[ECC_HOP]);
+    if (id < base[ECC_EVENT_ACCESS]) {
+        hash(self, ECC_EVENT_HOP, id - base[ECC_EVENT_HOP]);
+        return ecc_link_hop(self, id - base[ECC_EVENT_HOP]);
     }
-    hash(self, ECC_ACCESS, id - base[ECC_ACCESS]);
-    return ecc_flow_access(self, id - base[ECC_ACCESS]);
+    hash(self, ECC_EVENT_ACCESS, id - base[ECC_EVENT_ACCESS]);
+    return ecc_flow_access(self, id - base[ECC_EVENT_ACCESS]);
 }
 
-/* START of a flow, of the next transfer, or of what follows the one in a slot. */
+/*
+ * START of a flow, of the next transfer, or of the one subsequent to that in a slot: by node, in this order (S-56,
+ * S-60). The event is that of the flow that it becomes.
+ */
 static int
-start(ecc_engine_t *self, uint32_t place)
+start(ecc_engine_t *self, uint32_t node)
 {
-    uint32_t index = place;
-    int ret = place > self->n_flows ? ecc_pool_follow(self, place - 1, &index)
-        : place == self->n_flows    ? ecc_pool_take(self, &index)
-                                    : 0;
+    bool is_next = node == self->n_flows;
+    bool is_subsequent = node > self->n_flows;
+    uint32_t index = node;
+    int ret = 0;
 
+    if (is_next) {
+        ret = ecc_transfers_start_next(self, &index);
+    } else if (is_subsequent) {
+        ret = ecc_transfers_start_subsequent(self, node - 1, &index);
+    }
     if (ret != 0) {
         return ret;
     }
-    hash(self, ECC_START, index);
+    hash(self, ECC_EVENT_START, index);
     ret = ecc_flow_start(self, index);
-    if (ret == 0 && place > self->n_flows) {
-        ecc_flow_leave_if_over(self, place - 1);
+    if (ret == 0 && is_subsequent) {
+        ecc_flow_finish_if_done(self, node - 1); /* S-61 */
     }
-    return ret == 0 && place == self->n_flows && ecc_pool_is_hungry(&self->pool) ? ECC_PAUSE : ret;
+    return ret == 0 && is_next && ecc_transfers_needs_input(&self->transfers) ? ECC_NEEDS_TRANSFERS : ret;
 }
 
+/* The next event of the kinds from INTERVAL to FLUSH. */
 static int
 run_slow(ecc_engine_t *self)
 {
     const uint32_t *base = self->base;
-    uint32_t id = ecc_calendar_take(&self->slow);
+    uint32_t id = ecc_calendar_pop(&self->slow);
 
-    if (id < base[ECC_START]) {
-        hash(self, ECC_INTERVAL, id);
-        return ecc_link_interval(self, id);
+    if (id < base[ECC_EVENT_START]) {
+        hash(self, ECC_EVENT_INTERVAL, id);
+        return ecc_router_interval(self, id);
     }
-    if (id < base[ECC_STOP]) {
-        return start(self, id - base[ECC_START]);
+    if (id < base[ECC_EVENT_STOP]) {
+        return start(self, id - base[ECC_EVENT_START]);
     }
-    if (id < base[ECC_TIMER]) {
-        hash(self, ECC_STOP, id - base[ECC_STOP]);
-        return ecc_flow_stop(self, id - base[ECC_STOP]);
+    if (id < base[ECC_EVENT_TIMER]) {
+        hash(self, ECC_EVENT_STOP, id - base[ECC_EVENT_STOP]);
+        return ecc_flow_stop(self, id - base[ECC_EVENT_STOP]);
     }
-    if (id < base[ECC_TIMEOUT]) {
-        hash(self, ECC_TIMER, id - base[ECC_TIMER]);
-        return ecc_flow_timer(self, id - base[ECC_TIMER]);
+    if (id < base[ECC_EVENT_TIMEOUT]) {
+        hash(self, ECC_EVENT_TIMER, id - base[ECC_EVENT_TIMER]);
+        return ecc_flow_timer(self, id - base[ECC_EVENT_TIMER]);
     }
-    if (id < base[ECC_FLUSH]) {
-        hash(self, ECC_TIMEOUT, id - base[ECC_TIMEOUT]);
-        return ecc_sender_timeout(self, id - base[ECC_TIMEOUT]);
+    if (id < base[ECC_EVENT_FLUSH]) {
+        hash(self, ECC_EVENT_TIMEOUT, id - base[ECC_EVENT_TIMEOUT]);
+        return ecc_sender_timeout(self, id - base[ECC_EVENT_TIMEOUT]);
     }
-    hash(self, ECC_FLUSH, id - base[ECC_FLUSH]);
-    return ecc_receiver_flush(self, id - base[ECC_FLUSH]);
+    hash(self, ECC_EVENT_FLUSH, id - base[ECC_EVENT_FLUSH]);
+    return ecc_receiver_flush(self, id - base[ECC_EVENT_FLUSH]);
 }
 
+/* S-22. */
 static int
-start_links(ecc_engine_t *self)
+start_routers(ecc_engine_t *self)
 {
     int ret = 0;
 
     for (uint32_t i = 0; i < self->n_routers && ret == 0; i++) {
-        ret = ecc_link_start(self, i);
+        ret = ecc_router_start(self, i);
     }
     return ret;
 }
 
-int
-ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
+/*
+ * Runs events and takes samples up to and at `until`: 0, ECC_NEEDS_TRANSFERS or a code. Time never goes back, and a
+ * sample comes after all events of its instant. Sets `stop`, except for transfers and failures.
+ */
+static int
+run(ecc_engine_t *self, ecc_ps_t until)
 {
-    bool limited = max_events >= 0 && max_events < INT64_MAX - self->n_events;
-    ecc_ps_t limit;
+    ecc_ps_t limit = self->next_sample < until ? self->next_sample : until;
     int ret = 0;
 
-    if (self->stop == ECC_STOP_ERROR) {
-        return (int) self->report.code;
-    }
-    if (until < 0 || until >= ECC_NEVER) {
-        return ecc_state_fail(self, ECC_ERR_UNTIL, ECC_OF_NOBODY, 0, ECC_NO_HOOK, (double) until);
-    }
-    if (until < self->now) {
-        until = self->now; /* time does not go back */
-    }
-    atomic_store_explicit(&self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
-    limit = self->next_sample < until ? self->next_sample : until;
-    if (self->stop == ECC_STOP_NOT_YET) {
-        ret = start_links(self);
-    }
-    self->stop = ECC_STOP_UNTIL;
-    if (ret == 0 && ecc_pool_is_hungry(&self->pool)) {
-        ret = ECC_PAUSE;
-    }
     while (ret == 0) {
         ecc_ps_t fast;
         ecc_ps_t slow;
@@ -454,7 +504,34 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
         self->now = next;
         ret = fast <= slow ? run_fast(self) : run_slow(self);
     }
-    if (ret == ECC_PAUSE) {
+    return ret;
+}
+
+int
+ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
+{
+    bool limited = max_events >= 0 && max_events < INT64_MAX - self->n_events;
+    int ret = 0;
+
+    if (self->stop == ECC_STOP_ERROR) {
+        return (int) self->report.code;
+    }
+    if (until < 0 || until >= ECC_NEVER) {
+        return ecc_state_fail(self, ECC_ERR_UNTIL, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) until);
+    }
+    atomic_store_explicit(&self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
+    if (self->stop == ECC_STOP_NOT_YET) {
+        ret = start_routers(self);
+    }
+    self->stop = ECC_STOP_UNTIL;
+    if (ret == 0 && ecc_transfers_needs_input(&self->transfers)) {
+        ret = ECC_NEEDS_TRANSFERS;
+    }
+    if (ret == 0) {
+        ret = run(self, until > self->now ? until : self->now);
+    }
+    catch_up(self);
+    if (ret == ECC_NEEDS_TRANSFERS) {
         self->stop = ECC_STOP_TRANSFERS;
         ret = 0;
     }
@@ -479,24 +556,9 @@ ecc_engine_report(const ecc_engine_t *self, ecc_report_t *report)
     *report = self->report;
 }
 
-static void
-catch_up(ecc_engine_t *self)
-{
-    for (uint32_t i = 0; i < self->n_flows + self->pool.n_slots; i++) {
-        ecc_flow_catch_up(self, i);
-    }
-    for (uint32_t i = 0; i < self->n_links; i++) {
-        ecc_link_catch_up(self, &self->links[i]);
-        if (self->links[i].measures) {
-            ecc_link_measure(&self->links[i], self->now);
-        }
-    }
-}
-
 void
-ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats)
+ecc_engine_stats(const ecc_engine_t *self, ecc_stats_t *stats)
 {
-    catch_up(self);
     *stats = (ecc_stats_t) {
         .now = self->now,
         .events = self->n_events,
@@ -504,10 +566,10 @@ ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats)
         .in_flight = self->packets.n_used,
         .samples = self->n_sampled,
         .trace = self->n_traced,
-        .transfers = self->pool.n_started,
-        .alive = self->pool.n_alive,
-        .waiting = (int64_t) (self->pool.n_waiting - self->pool.n_taken),
-        .over = (int64_t) self->pool.n_over,
+        .transfers = self->transfers.n_started,
+        .alive = self->transfers.n_alive,
+        .waiting = (int64_t) (self->transfers.n_pending - self->transfers.n_consumed),
+        .finished = (int64_t) self->transfers.n_finished,
         .bytes = (int64_t) self->memory.bytes,
         .peak_bytes = (int64_t) self->memory.peak,
         .digest = self->digest,
@@ -516,18 +578,16 @@ ecc_engine_stats(ecc_engine_t *self, ecc_stats_t *stats)
 }
 
 void
-ecc_engine_flow_results(ecc_engine_t *self, ecc_flow_result_t *results)
+ecc_engine_flow_results(const ecc_engine_t *self, ecc_flow_result_t *results)
 {
-    catch_up(self);
     for (uint32_t i = 0; i < self->n_flows; i++) {
         results[i] = ecc_flow_result(self, i);
     }
 }
 
 void
-ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
+ecc_engine_link_results(const ecc_engine_t *self, ecc_link_result_t *results)
 {
-    catch_up(self);
     for (uint32_t i = 0; i < self->n_links; i++) {
         const ecc_link_state_t *link = &self->links[i];
         results[i] = (ecc_link_result_t) {
@@ -540,4 +600,42 @@ ecc_engine_link_results(ecc_engine_t *self, ecc_link_result_t *results)
             .lost_bytes = link->lost_bytes,
         };
     }
+}
+
+void
+ecc_engine_alive(const ecc_engine_t *self, ecc_transfer_result_t *results)
+{
+    ecc_transfers_alive(self, results);
+}
+
+/* ---- transfers, checkpoints, invariants ---- */
+
+int
+ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more)
+{
+    return ecc_transfers_add(self, transfers, n, more != 0);
+}
+
+int64_t
+ecc_engine_take_finished(ecc_engine_t *self, ecc_transfer_result_t *results, int64_t n)
+{
+    return ecc_transfers_take_finished(self, results, n);
+}
+
+int64_t
+ecc_engine_save(ecc_engine_t *self, unsigned char *buffer)
+{
+    return ecc_checkpoint_save(self, buffer);
+}
+
+int
+ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size)
+{
+    return ecc_checkpoint_load(self, buffer, size);
+}
+
+int
+ecc_engine_verify(const ecc_engine_t *self)
+{
+    return ecc_verify_engine(self);
 }

@@ -2,8 +2,8 @@
 
 A run is described by two structured arrays, `new_links(n)` and `new_flows(n)`, whose fields are those of `ecc_link_t`
 and `ecc_flow_t` in engine.h (times in integer picoseconds), and by the routes of all flows in one array. Hooks are
-addresses of C functions, records and parameters addresses of memory: see `addresses`. What the engine does is written,
-exactly, at the top of engine.h.
+addresses of C functions, records and parameters addresses of memory: see `addresses`. What the engine does, exactly, is
+written in docs/engine_specification.md.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def new_flows(n: int) -> NDArray[np.void]:
         flows[name] = -1
     flows["packet_size"] = 1000
     flows["ack_size"] = 40
-    flows["least_rto"] = 10**12  # RFC 6298
+    flows["min_rto"] = 10**12  # RFC 6298
     return flows
 
 
@@ -183,9 +183,9 @@ class Stats:
     samples: int  # rows filled
     trace: int  # events the trace saw, kept or not
     transfers: int  # that have started
-    alive: int  # transfers that are not over
+    alive: int  # transfers that have started and not finished
     waiting: int  # transfers that have not started
-    over: int  # transfers whose results were not taken yet
+    finished: int  # transfers whose results were not taken yet
     bytes: int  # of memory held by the engine
     peak_bytes: int
     digest: int  # 64-bit hash of all events
@@ -200,11 +200,11 @@ class Engine:
     `now` is the time up to which it was last advanced [s], for any thread.
 
     Parameters
-        links : shape (n_links + n_further,), dtype LINK, from `new_links`.
+        links : shape (n_links + n_additional,), dtype LINK, from `new_links`.
         flows : shape (n_flows,), dtype FLOW, from `new_flows`.
         routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse;
             those of the templates last.
-        n_further : int, >= 0. How many of `links`, the last, are further routers at the link that their `at` names.
+        n_additional : int, >= 0. How many of `links`, the last, are additional routers, each at the link of its `at`.
         header_size : int, bytes, a multiple of 8. What travels with each packet.
         seed : int, from 0 to 2^64 - 1.
         sample : float, s, >= 0. Period of the samples; 0: none.
@@ -213,7 +213,7 @@ class Engine:
         recorded : shape (n_recorded,), dtype RECORDED, or None. Eight bytes each that samples show too, as int64: of
             records, or of what hooks of a flow see.
         trace : int, >= 0. Events to keep in the trace.
-        histogram : bool. Whether to count how long the queues were how long, and what arrivals found.
+        histogram : bool. Whether to count the time that queues were in each bin, and what arrivals found there.
         templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
         record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
         changes : dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
@@ -233,7 +233,7 @@ class Engine:
         flows: NDArray[np.void],
         routes: ArrayLike,
         *,
-        n_further: int = 0,
+        n_additional: int = 0,
         header_size: int = 0,
         seed: int = 0,
         sample: float = 0.0,
@@ -262,7 +262,7 @@ class Engine:
         self._reasons = reasons or {}
         self._at = links["at"].tolist()
         self._cpu_seconds = 0.0
-        self._links = len(links) - n_further
+        self._links = len(links) - n_additional
         self._flows = len(flows)
         self._period = sample
         n_sampled = len(flows) if n_sampled is None else n_sampled
@@ -281,9 +281,9 @@ class Engine:
         table = np.array(routes, np.int64)
         config = ffi.new("ecc_config_t *")
         config.seed = seed
-        config.n_links, config.n_further = self._links, n_further
+        config.n_links, config.n_additional = self._links, n_additional
         config.n_flows, config.n_routes = len(flows), table.size
-        config.n_templates, config.record_size, config.most_bytes = len(templates), record_size, memory_limit
+        config.n_templates, config.record_size, config.max_bytes = len(templates), record_size, memory_limit
         config.header_size = header_size
         config.links = _pointer("const ecc_link_t *", link_table)
         config.flows = _pointer("const ecc_flow_t *", flow_table)
@@ -345,13 +345,13 @@ class Engine:
 
     @guarded
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
-        """Hand over the next transfers; in how many calls never changes the result.
+        """Add the next transfers; in how many calls never changes the result.
 
         Parameters
             transfers : shape (n,), dtype TRANSFER, from `new_transfers`, in the order of their starts.
-            more : bool. Whether others will follow.
+            more : bool. Whether others will come.
         Raises
-            NativeError: one starts before the one before it or before now, or has a value out of range; none was taken.
+            NativeError: one starts before the one before it or before now, or has a value out of range; none was added.
         """
         _check("transfers", transfers, TRANSFER)
         table = transfers.copy()
@@ -359,26 +359,26 @@ class Engine:
             raise self._reported()
 
     @guarded
-    def take_over(self) -> NDArray[np.void]:
-        """Return the results of the transfers that are over and were not taken yet, dtype TRANSFER_RESULT.
+    def take_finished(self) -> NDArray[np.void]:
+        """Return the results of the finished transfers that were not taken yet, dtype TRANSFER_RESULT.
 
-        `number` counts the flows and then the transfers, in the order of their starts; `kind` is the template.
+        `number` counts the flows and then the transfers, in the order of their starts.
         """
-        results = np.zeros(self.stats.over, TRANSFER_RESULT)
-        lib.ecc_engine_take_over(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
+        results = np.zeros(self.stats.finished, TRANSFER_RESULT)
+        lib.ecc_engine_take_finished(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
         return results
 
     @property
     @guarded
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are not over, dtype TRANSFER_RESULT."""
+        """The results so far of the transfers that are alive, dtype TRANSFER_RESULT."""
         results = np.zeros(self.stats.alive, TRANSFER_RESULT)
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
         return results
 
     @guarded
     def save(self) -> dict[str, NDArray[Any]]:
-        """Return all that an engine of the same configuration needs to go on as this one would: name -> array.
+        """Return all that an engine of the same configuration needs to continue as this one would: name -> array.
 
         Records, which belong to the caller, are not in it.
         """
@@ -394,7 +394,7 @@ class Engine:
 
     @guarded
     def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `save` returned; the caller's records must be as they were.
+        """Continue from what `save` returned; the caller's records must be as they were.
 
         Parameters
             saved : of an engine of the same configuration. This one must be new.
@@ -456,13 +456,12 @@ class Engine:
         """
         if self._histogram is None:
             raise ValueError("histogram must be asked for: Engine(histogram=True)")
-        _ = self.stats  # brings it up to the present
         return self._histogram
 
     @property
     @guarded
     def trace(self) -> NDArray[np.void]:
-        """The first events, dtype EVENT: time [ps], kind, entity, value, as the text in engine.h numbers them."""
+        """The first events, dtype EVENT: time [ps], kind, entity, value, kind as in `enum ecc_event_kind`."""
         return self._trace[: self.stats.trace]
 
     @property
@@ -486,8 +485,8 @@ class Engine:
         text = ffi.string(lib.ecc_engine_error_text(report.code)).decode()
         reason = self._reasons.get(int(report.value)) if report.failed else None
         where = []
-        if report.of:
-            entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", FLOW_HOOKS))[report.of - 1]
+        if report.entity:
+            entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", FLOW_HOOKS))[report.entity - 1]
             further = entity == "link" and report.index >= self._links
             where.append(
                 f"router {report.index} at link {self._at[report.index]}" if further else f"{entity} {report.index}"

@@ -1,7 +1,7 @@
 #ifndef ECC_ERRORS_H
 #define ECC_ERRORS_H
 
-/* Every code of the engine: its name and its text, which says what is allowed. Codes are -1, -2, ... in this order. */
+/* The codes of the engine: -1, -2, ... in this order, each with its text, which says what is allowed. */
 #define ECC_ERRORS(X)                                                                                                  \
     X(NO_MEMORY, "out of memory")                                                                                      \
     X(TOO_LARGE, "too many links, flows or packets in flight (at most 2^28 links, 2^28 flows, 2^32 - 1 packets)")      \
@@ -39,7 +39,8 @@
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \
     X(TRANSFER, "transfers must come in the order of their starts, none before the present, of kinds that exist")      \
     X(FOLLOWS,                                                                                                         \
-        "a transfer may follow one of finite size, handed over in the same call, of a template that is followed, and " \
+        "a transfer may follow one of finite size, handed over in the same call, of a template that is "               \
+        "enables_subsequent, and "                                                                                     \
         "has no stop")                                                                                                 \
     X(CHECKPOINT, "a checkpoint must be that of an engine of the same make and configuration, whole")                  \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \

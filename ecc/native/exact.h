@@ -1,7 +1,10 @@
 #ifndef ECC_EXACT_H
 #define ECC_EXACT_H
 
-/* Refuses what would take the checks for NaN out of the engine, and make its results those of one compiler. */
+/*
+ * Refuses compiler flags with which floating point is not that of the specification (S-2): results would be those of one
+ * compiler, and checks for NaN would be removed.
+ */
 
 #include <float.h>
 

@@ -1,53 +1,62 @@
+/*
+ * Flows from START to their end (S-37 to S-45, S-49, S-51), what they have in transit outside of links, and their receivers'
+ * side of a packet (S-32, S-33).
+ *
+ * Not here: what is sent and acknowledged (sender.c), what receivers find missing (receiver.c, transport.c), and when a
+ * flow is a transfer (transfers.c).
+ */
+
 #include "flow.h"
 
 #include <string.h>
 
-#include "ask.h"
+#include "flow_hooks.h"
 #include "link.h"
-#include "pool.h"
 #include "receiver.h"
 #include "sender.h"
+#include "transfers.h"
 #include "transport.h"
 
 void
-ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *is, uint32_t position, int64_t number)
+ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32_t position, int64_t number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
     memset(flow, 0, sizeof(*flow));
-    flow->is = is;
+    flow->spec = spec;
     flow->position = position;
     flow->number = number;
-    flow->start = is->start;
+    flow->start = spec->start;
     flow->acks = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     flow->access = flow->acks;
-    flow->counted = ECC_NO_PACKET;
-    flow->follower = ECC_NO_FOLLOWER;
-    flow->counts = ecc_receiver_is_needed(self, is, &self->hops[position]);
-    flow->repairs = is->transport != ECC_TRANSPORT_NONE;
-    flow->echoes = is->on_receive == NULL && is->followed == 0 && !flow->counts && !flow->repairs;
-    flow->rate = is->rate;
-    flow->window = is->window;
-    flow->state = is->state;
-    flow->params = is->params;
-    flow->on_send = is->on_send;
-    flow->on_ack = is->on_ack;
-    flow->access_delay = is->access_delay;
-    flow->ack_delay = is->ack_delay;
-    flow->size = is->size;
-    flow->draws_sizes = is->packet_size_max > is->packet_size;
-    flow->random_sizes = ecc_random_stream(self->seed, (UINT64_C(1) << 33) + (uint64_t) number);
+    flow->last_counted = ECC_NO_PACKET;
+    flow->subsequent = ECC_NO_SUBSEQUENT;
+    flow->needs_receiver = ecc_receiver_is_needed(self, spec, &self->hops[position]);
+    flow->reliable = spec->transport != ECC_TRANSPORT_NONE;
+    flow->immediate_ack
+        = spec->on_receive == NULL && spec->enables_subsequent == 0 && !flow->needs_receiver && !flow->reliable;
+    flow->rate = spec->rate;
+    flow->window = spec->window;
+    flow->state = spec->state;
+    flow->params = spec->params;
+    flow->on_send = spec->on_send;
+    flow->on_ack = spec->on_ack;
+    flow->access_delay = spec->access_delay;
+    flow->ack_delay = spec->ack_delay;
+    flow->size = spec->size;
+    flow->draws_sizes = spec->packet_size_max > spec->packet_size;
+    flow->random_sizes = ecc_random_stream(self->seed, ECC_RANDOM_OF_SIZES + (uint64_t) number);
     flow->full_size = ecc_flow_full_size(flow);
-    flow->packet_size = is->opening_size > 0 ? (int32_t) is->opening_size : flow->full_size;
-    flow->wants_random = is->wants_random != 0;
-    flow->has_header_bytes = is->header_bytes > 0;
-    flow->header_offset = (uint16_t) is->header_offset;
+    flow->packet_size = spec->opening_size > 0 ? (int32_t) spec->opening_size : flow->full_size;
+    flow->wants_random = spec->wants_random != 0;
+    flow->has_header_bytes = spec->header_bytes > 0;
+    flow->header_offset = (uint16_t) spec->header_offset;
     flow->finish = -1;
-    flow->random = ecc_random_stream(self->seed, (UINT64_C(1) << 32) + (uint64_t) number);
-    if (flow->counts) {
+    flow->random = ecc_random_stream(self->seed, ECC_RANDOM_OF_FLOWS + (uint64_t) number);
+    if (flow->needs_receiver) {
         ecc_receiver_init(self, index);
     }
-    if (flow->repairs) {
+    if (flow->reliable) {
         ecc_transport_init(self, index);
     }
 }
@@ -57,8 +66,8 @@ retransmitted(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (flow->repairs) {
-        return flow->sent - self->transports[index].top;
+    if (flow->reliable) {
+        return flow->sent - self->transports[index].snd_nxt;
     }
     return flow->size >= 0 && flow->sent > flow->size ? flow->sent - flow->size : 0;
 }
@@ -68,35 +77,37 @@ idle_rtt(const ecc_engine_t *self, const ecc_flow_state_t *flow)
 {
     ecc_ps_t rtt = flow->access_delay + flow->ack_delay;
 
-    for (int64_t k = 0; k < flow->is->n_forward + flow->is->n_reverse; k++) {
-        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].is.delay;
+    for (int64_t k = 0; k < flow->spec->n_forward + flow->spec->n_reverse; k++) {
+        rtt += self->links[self->hops[flow->position + k] >> ECC_HOP_LINK].spec.delay;
     }
     return rtt;
 }
 
+/* The least time that an impairment adds (S-43). */
 static ecc_ps_t
-least_of(const ecc_impaired_t *impaired)
+min_delay(const ecc_channel_t *channel)
 {
-    return ecc_state_add(impaired->is.spike_between, impaired->is.jitter_lo);
+    return ecc_state_add(channel->spec.spike_between, channel->spec.jitter_lo);
 }
 
+/* S-43. */
 ecc_ps_t
 ecc_flow_first_rtt(ecc_engine_t *self, uint32_t index)
 {
-    const ecc_flow_t *is = self->flows[index].is;
-    int64_t size = ecc_flow_largest_size(&self->flows[index]) + is->header_bytes;
+    const ecc_flow_t *spec = self->flows[index].spec;
+    int64_t size = ecc_flow_largest_size(&self->flows[index]) + spec->header_bytes;
     ecc_ps_t rtt = ecc_state_add(self->flows[index].access_delay, self->flows[index].ack_delay);
 
-    for (int64_t k = 0; k < is->n_forward + is->n_reverse; k++) {
+    for (int64_t k = 0; k < spec->n_forward + spec->n_reverse; k++) {
         uint32_t hop = self->hops[self->flows[index].position + k];
         ecc_link_state_t *link = &self->links[hop >> ECC_HOP_LINK];
         double capacity = ecc_link_capacity(self, link);
-        rtt = ecc_state_add(rtt, link->is.delay);
-        rtt = ecc_state_add(rtt, ecc_state_tx(k < is->n_forward ? size : is->ack_size, capacity));
-        rtt = link->impaired != NULL ? ecc_state_add(rtt, least_of(link->impaired)) : rtt;
+        rtt = ecc_state_add(rtt, link->spec.delay);
+        rtt = ecc_state_add(rtt, ecc_state_tx(k < spec->n_forward ? size : spec->ack_size, capacity));
+        rtt = link->channel != NULL ? ecc_state_add(rtt, min_delay(link->channel)) : rtt;
     }
-    rtt = is->impairment > 0 ? ecc_state_add(rtt, least_of(&self->receivers[index].impaired)) : rtt;
-    return is->ack_every > 1 ? ecc_state_add(rtt, is->ack_wait) : rtt;
+    rtt = spec->impairment > 0 ? ecc_state_add(rtt, min_delay(&self->receivers[index].channel)) : rtt;
+    return spec->ack_every > 1 ? ecc_state_add(rtt, spec->ack_wait) : rtt;
 }
 
 ecc_flow_result_t
@@ -112,7 +123,7 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
         .delivered = flow->expected - flow->lost,
         .lost = flow->lost,
         .retransmitted = retransmitted(self, index),
-        .acks_lost = flow->counts ? self->receivers[index].acks_lost : 0,
+        .acks_lost = flow->needs_receiver ? self->receivers[index].acks_lost : 0,
         .rate = flow->rate,
         .window = flow->window,
         .srtt = flow->srtt,
@@ -124,30 +135,31 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
 int
 ecc_flow_fail(ecc_engine_t *self, int code, uint32_t index, int hook, double value)
 {
-    int64_t of = index < self->n_flows ? ECC_OF_FLOW : ECC_OF_TRANSFER;
+    int64_t entity = index < self->n_flows ? ECC_ENTITY_FLOW : ECC_ENTITY_TRANSFER;
 
-    return ecc_state_fail(self, code, of, self->flows[index].number, hook, value);
+    return ecc_state_fail(self, code, entity, self->flows[index].number, hook, value);
 }
 
 void
-ecc_flow_leave_if_over(ecc_engine_t *self, uint32_t index)
+ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (index >= self->n_flows && !flow->active && flow->n_packets == 0 && !ecc_pool_is_followed(self, index)) {
-        ecc_pool_leave(self, index);
+    if (index >= self->n_flows && !flow->active && flow->n_packets == 0
+        && !ecc_transfers_subsequent_is_due(self, index)) {
+        ecc_transfers_finish(self, index);
     }
 }
 
 void
-ecc_flow_forget(ecc_engine_t *self, uint32_t id)
+ecc_flow_discard(ecc_engine_t *self, uint32_t id)
 {
     uint32_t index = ecc_packets_at(&self->packets, id)->flow;
 
-    ecc_packets_give_back(&self->packets, id);
+    ecc_packets_release(&self->packets, id);
     if (index >= self->n_flows) {
         self->flows[index].n_packets--;
-        ecc_flow_leave_if_over(self, index);
+        ecc_flow_finish_if_done(self, index);
     }
 }
 
@@ -159,15 +171,15 @@ ecc_flow_end(ecc_engine_t *self, uint32_t index)
 
     flow->active = false;
     flow->finish = self->now;
-    ecc_calendar_cancel(&self->fast, self->base[ECC_SEND] + index);
+    ecc_calendar_cancel(&self->fast, self->base[ECC_EVENT_SEND] + index);
     if (self->wants_timers) {
-        ecc_calendar_cancel(&self->slow, self->base[ECC_TIMER] + index);
+        ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_TIMER] + index);
     }
     if (self->wants_stops) {
-        ecc_calendar_cancel(&self->slow, self->base[ECC_STOP] + index);
+        ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_STOP] + index);
     }
-    ret = ecc_ask_stop(self, index);
-    ecc_flow_leave_if_over(self, index);
+    ret = ecc_flow_hooks_stop(self, index);
+    ecc_flow_finish_if_done(self, index);
     return ret;
 }
 
@@ -177,11 +189,11 @@ ecc_flow_start(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     int ret;
 
-    ecc_state_trace(self, ECC_START, index, ecc_state_in_flight(flow));
+    ecc_state_trace(self, ECC_EVENT_START, index, ecc_state_in_flight(flow));
     flow->active = true;
     flow->started = true;
-    ret = ecc_ask_alone(self, index, ECC_FLOW_ON_START, flow->is->on_start, 0);
-    return ret != 0 ? ret : ecc_sender_go(self, index);
+    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_START, flow->spec->on_start, 0);
+    return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }
 
 int
@@ -189,7 +201,7 @@ ecc_flow_stop(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
-    ecc_state_trace(self, ECC_STOP, index, ecc_state_in_flight(flow));
+    ecc_state_trace(self, ECC_EVENT_STOP, index, ecc_state_in_flight(flow));
     return flow->active ? ecc_flow_end(self, index) : 0;
 }
 
@@ -200,18 +212,18 @@ ecc_flow_timer(ecc_engine_t *self, uint32_t index)
     double timer;
     int ret;
 
-    ecc_state_trace(self, ECC_TIMER, index, ecc_state_in_flight(flow));
-    ret = ecc_ask_alone(self, index, ECC_FLOW_ON_TIMER, flow->is->on_timer, 0);
+    ecc_state_trace(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
+    ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, 0);
     if (ret != 0) {
         return ret;
     }
     timer = self->flow_env.timer;
     if (timer < 0.0 || ecc_state_ps(timer) >= 1) {
-        flow->n_hasty = 0;
-    } else if (++flow->n_hasty == ECC_MOST_HASTY) {
+        flow->n_zero_waits = 0;
+    } else if (++flow->n_zero_waits == ECC_MAX_ZERO_WAITS) {
         return ecc_flow_fail(self, ECC_ERR_TIMER_STUCK, index, ECC_FLOW_ON_TIMER, timer);
     }
-    return ecc_sender_go(self, index);
+    return ecc_sender_try_send(self, index);
 }
 
 int
@@ -221,23 +233,23 @@ ecc_flow_access(ecc_engine_t *self, uint32_t index)
     uint32_t id = flow->access.head;
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
 
-    ecc_state_trace(self, ECC_ACCESS, index, packet->offset);
+    ecc_state_trace(self, ECC_EVENT_ACCESS, index, packet->offset);
     flow->access.head = packet->next;
     if (flow->access.head != ECC_NO_PACKET) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, packet->next_time);
+        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, packet->next_time);
     }
     return ecc_link_arrive(self, id);
 }
 
 void
-ecc_flow_return(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
+ecc_flow_return_ack(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
 {
     uint32_t index = ecc_packets_at(&self->packets, id)->flow;
     ecc_flow_state_t *flow = &self->flows[index];
 
     time = ecc_state_add(time, flow->ack_delay);
     if (ecc_packets_append(&self->packets, &flow->acks, id, time)) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, time);
+        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACK] + index, time);
     }
 }
 
@@ -246,19 +258,19 @@ ecc_flow_catch_up(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     uint32_t id = flow->acks.head;
-    ecc_ps_t time = self->fast.nodes[self->base[ECC_ACK] + index].time;
+    ecc_ps_t time = self->fast.nodes[self->base[ECC_EVENT_ACK] + index].time;
 
-    if (!flow->echoes || id == ECC_NO_PACKET) {
+    if (!flow->immediate_ack || id == ECC_NO_PACKET) {
         return;
     }
-    if (flow->counted != ECC_NO_PACKET) {
-        id = ecc_packets_at(&self->packets, flow->counted)->next;
-        time = ecc_packets_at(&self->packets, flow->counted)->next_time;
+    if (flow->last_counted != ECC_NO_PACKET) {
+        id = ecc_packets_at(&self->packets, flow->last_counted)->next;
+        time = ecc_packets_at(&self->packets, flow->last_counted)->next_time;
     }
     while (id != ECC_NO_PACKET && time - flow->ack_delay <= self->now) {
         const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
         flow->received += packet->size;
-        flow->counted = id;
+        flow->last_counted = id;
         self->n_received++;
         id = packet->next;
         time = packet->next_time;
@@ -274,27 +286,27 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     int ret;
 
     self->n_received++;
-    if (flow->repairs) {
-        ret = ecc_transport_take(self, packet, &may_wait);
+    if (flow->reliable) {
+        ret = ecc_transport_receive_data(self, packet, &may_wait);
         if (ret != 0) {
             return ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, (double) packet->offset);
         }
     } else {
         flow->received += packet->size;
     }
-    if (flow->follower != ECC_NO_FOLLOWER) {
-        ecc_pool_receive(self, packet->flow);
+    if (flow->subsequent != ECC_NO_SUBSEQUENT) {
+        ecc_transfers_received(self, packet->flow);
     }
-    ret = ecc_ask_receive(self, packet);
+    ret = ecc_flow_hooks_receive(self, packet);
     if (ret != 0) {
         return ret;
     }
-    if (flow->counts) {
-        return ecc_receiver_take(self, id, may_wait);
+    if (flow->needs_receiver) {
+        return ecc_receiver_receive(self, id, may_wait);
     }
-    if (flow->repairs) {
-        ecc_transport_say(self, packet);
+    if (flow->reliable) {
+        ecc_transport_write_ack(self, packet);
     }
-    ecc_flow_return(self, id, self->now);
+    ecc_flow_return_ack(self, id, self->now);
     return 0;
 }

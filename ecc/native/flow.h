@@ -1,30 +1,31 @@
 #ifndef ECC_FLOW_H
 #define ECC_FLOW_H
 
-/* A flow from START to its end, its receiver, and what is on the way outside of links; its sender is in sender.h. */
+/* A flow from START to its end, its receiver, and what is in transit outside of links; its sender is in sender.h. */
 
 #include "state.h"
 
-/* Sets up a flow from its specification; its links are at this position of the table of hops. */
-void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *is, uint32_t position, int64_t number);
+/* Sets up a flow from its spec; its links are at this position of the table of hops. */
+void ecc_flow_init(ecc_engine_t *self, uint32_t flow, const ecc_flow_t *spec, uint32_t position, int64_t number);
 
-/* A size for packets once the opening is over. */
+/* S-41: the full size of the next packet. */
 static inline int32_t
 ecc_flow_full_size(ecc_flow_state_t *flow)
 {
-    const ecc_flow_t *is = flow->is;
+    const ecc_flow_t *spec = flow->spec;
 
-    return (int32_t) (flow->draws_sizes ? ecc_random_between(&flow->random_sizes, is->packet_size, is->packet_size_max)
-                                        : is->packet_size);
+    return (int32_t) (flow->draws_sizes
+            ? ecc_random_between(&flow->random_sizes, spec->packet_size, spec->packet_size_max)
+            : spec->packet_size);
 }
 
-/* What hooks without a packet see as its size. */
+/* S-101: packet_size of hooks without a packet. */
 static inline int64_t
 ecc_flow_largest_size(const ecc_flow_state_t *flow)
 {
-    bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+    bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
 
-    return flow->draws_sizes && !opening ? flow->is->packet_size_max : flow->packet_size;
+    return flow->draws_sizes && !opening ? flow->spec->packet_size_max : flow->packet_size;
 }
 
 ECC_MUST_CHECK int ecc_flow_start(ecc_engine_t *self, uint32_t flow);
@@ -32,30 +33,30 @@ ECC_MUST_CHECK int ecc_flow_stop(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_access(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_flow_timer(ecc_engine_t *self, uint32_t flow);
 
-/* An active flow stops, or is complete. */
+/* An active flow stops (S-51). */
 ECC_MUST_CHECK int ecc_flow_end(ecc_engine_t *self, uint32_t flow);
 
-/* A packet has reached its receiver, where something is to be done. */
+/* A packet has reached its receiver, in an event (S-32). */
 ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
 
 /* A packet will reach its sender, as an ACK, ack_delay after `time`. */
-void ecc_flow_return(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
+void ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 
-/* A packet leaves the network: it goes back to the pool, and its flow may be over. */
-void ecc_flow_forget(ecc_engine_t *self, uint32_t packet);
+/* A packet leaves the network: its memory is released, and its flow may finish (S-59). */
+void ecc_flow_discard(ecc_engine_t *self, uint32_t packet);
 
-/* A transfer that neither sends, nor has anything in the network, nor is followed by one that waits, is over. */
-void ecc_flow_leave_if_over(ecc_engine_t *self, uint32_t flow);
+/* S-59, S-61: a transfer finishes that is not active, has nothing in the network and awaits no subsequent one. */
+void ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t flow);
 
-/* first of the text: how long the first answer takes at least. */
+/* S-43: the least time in which the first answer can come. */
 ecc_ps_t ecc_flow_first_rtt(ecc_engine_t *self, uint32_t flow);
 
 ecc_flow_result_t ecc_flow_result(const ecc_engine_t *self, uint32_t flow);
 
-/* Counts what has silently reached the receiver by now. */
+/* Counts what has silently reached the receiver by now (S-33). */
 void ecc_flow_catch_up(ecc_engine_t *self, uint32_t flow);
 
-/* Notes what went wrong at a flow, or at a transfer in its slot, and hands the code on. */
+/* Notes what failed at a flow, or at a transfer in its slot, and returns the code. */
 int ecc_flow_fail(ecc_engine_t *self, int code, uint32_t flow, int hook, double value);
 
 #endif

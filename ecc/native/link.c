@@ -1,55 +1,65 @@
+/*
+ * Links (S-20, S-23 to S-34): a queue with one packet in service, and a wire. A packet arrives, is dropped or queued, departs,
+ * and reaches the end of the wire, where the next link, the receiver or the sender takes over.
+ *
+ * Only what a hook or an impairment can observe is an event. Without them a packet is put on the wire when it arrives,
+ * for the time at which it will be there, and ecc_link_catch_up lets it leave the queue before the next look at that.
+ *
+ * Not here: the hooks of routers (router.c), what impairments do (channel.c).
+ */
+
 #include "link.h"
 
-#include <math.h>
-#include <string.h>
+#include <assert.h>
 
 #include "flow.h"
 #include "receiver.h"
+#include "router.h"
 
 void
-ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *is, uint64_t seed)
+ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64_t seed)
 {
     ecc_link_state_t *link = &self->links[index];
 
     ecc_ring_init(&link->ring);
     link->wire = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     link->random = ecc_random_stream(seed, index);
-    link->is = *is;
-    link->departs = is->on_departure != NULL;
-    if (index >= self->n_links) { /* a further router: the last of its link */
-        ecc_link_state_t *last = &self->links[is->at];
-        last->departs = last->departs || link->departs;
+    link->spec = *spec;
+    link->has_departure_events = spec->on_departure != NULL;
+    if (index >= self->n_links) { /* an additional router: the last of its link */
+        ecc_link_state_t *last = &self->links[spec->at];
+        last->has_departure_events = last->has_departure_events || link->has_departure_events;
         while (last->next != 0) {
             last = &self->links[last->next];
         }
         last->next = index;
     } else {
-        link->is.at = index;
-        link->departs = link->departs || is->impairment > 0;
+        link->spec.at = index;
+        link->has_departure_events = link->has_departure_events || spec->impairment > 0;
     }
-    link->told = is->capacity;
-    link->most_bytes = is->buffer >= 0 ? is->buffer : INT64_MAX;
-    link->most_packets = is->buffer_packets > 0 ? is->buffer_packets : INT64_MAX;
+    link->advertised_capacity = spec->capacity;
+    link->max_bytes = spec->buffer >= 0 ? spec->buffer : INT64_MAX;
+    link->max_packets = spec->buffer_packets > 0 ? spec->buffer_packets : INT64_MAX;
 }
 
 static uint32_t
-node(const ecc_engine_t *self, enum ecc_kind kind, uint32_t link)
+node(const ecc_engine_t *self, enum ecc_event_kind kind, uint32_t link)
 {
     return self->base[kind] + link;
 }
 
-ECC_RARE double
+ECC_COLD double
 ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link)
 {
     while (link->next_change < link->n_changes && link->changes[link->next_change].time <= self->now) {
         double capacity = link->changes[link->next_change].capacity;
-        link->told = capacity > 0.0 ? capacity : link->told;
+        link->advertised_capacity = capacity > 0.0 ? capacity : link->advertised_capacity;
         link->next_change++;
     }
-    return link->told;
+    return link->advertised_capacity;
 }
 
-/* serve(from, size) of the text, where capacity changes. */
+/* S-26. */
 static ecc_ps_t
 serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
 {
@@ -61,7 +71,7 @@ serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
         while (link->next_served < link->n_changes && link->changes[link->next_served].time <= from) {
             link->next_served++;
         }
-        capacity = link->next_served == 0 ? link->is.capacity : link->changes[link->next_served - 1].capacity;
+        capacity = link->next_served == 0 ? link->spec.capacity : link->changes[link->next_served - 1].capacity;
         end = link->next_served == link->n_changes ? ECC_NEVER : link->changes[link->next_served].time;
         if (capacity > 0.0) {
             ecc_ps_t wait = ecc_state_round(bits / capacity * 1e12);
@@ -79,163 +89,19 @@ serve_changing(ecc_link_state_t *link, ecc_ps_t from, int64_t size)
     }
 }
 
-/* When the last bit of a packet leaves, whose first is served at `from`; what packets of this size take is noted. */
-static ECC_RARE ecc_ps_t
-serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size, int kind)
+/* When the last bit of a packet leaves, whose first is served at `from`; the transmission time of its size is kept. */
+static ECC_COLD ecc_ps_t
+serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size, enum ecc_packet_kind kind)
 {
     if (link->changes != NULL) {
         return serve_changing(link, from, size);
     }
     link->tx_size[kind] = size;
-    link->tx_time[kind] = ecc_state_tx(size, link->is.capacity);
+    link->tx_time[kind] = ecc_state_tx(size, link->spec.capacity);
     return ecc_state_add(from, link->tx_time[kind]);
 }
 
-/* Calls a hook of a router at a link; header: the whole of a packet's. */
-static inline int
-call(ecc_engine_t *self, uint32_t index, uint32_t at, int hook_number, ecc_hook_t hook, unsigned char *header,
-    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue)
-{
-    ecc_link_state_t *router = &self->links[index];
-    ecc_link_state_t *link = &self->links[at];
-    ecc_link_env_t *env = &self->link_env;
-    int32_t ret;
-
-    env->now = ecc_state_seconds(self->now);
-    env->capacity = link->changes == NULL ? link->is.capacity : ecc_link_capacity(self, link);
-    env->buffer = link->is.buffer;
-    env->queue = link->queue;
-    env->queue_low = router->queue_low;
-    env->packet_size = packet_size;
-    env->kind = kind;
-    env->flow = flow;
-    env->link = at;
-    env->flow_queue = router->is.wants_flow_queue ? flow_queue : 0;
-    env->random = router->is.wants_random ? ecc_random_next(&router->random) : 0.0;
-    env->drop = 0;
-    env->next_interval = router->next_interval;
-    ret = hook(router->is.state, header + router->is.header_offset, router->is.params, env);
-    if (ret != 0) {
-        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_OF_LINK, index, hook_number, ret);
-        self->report.failed = 1;
-        return ECC_ERR_HOOK_FAILED;
-    }
-    if (env->next_interval != router->next_interval) {
-        if (isnan(env->next_interval)) {
-            return ecc_state_fail(self, ECC_ERR_INTERVAL, ECC_OF_LINK, index, hook_number, env->next_interval);
-        }
-        router->next_interval = env->next_interval;
-    }
-    return 0;
-}
-
-/* Calls a hook of the further routers of a link, after its first; env.drop: whether any of them all has set it. */
-static int
-call_further(ecc_engine_t *self, uint32_t index, int hook_number, unsigned char *header, int64_t packet_size,
-    int64_t kind, int64_t flow, int64_t flow_queue)
-{
-    int64_t drop = self->link_env.drop;
-
-    for (uint32_t i = self->links[index].next; i != 0; i = self->links[i].next) {
-        const ecc_link_t *router = &self->links[i].is;
-        ecc_hook_t hook = hook_number == ECC_LINK_ON_ARRIVAL ? router->on_arrival
-            : hook_number == ECC_LINK_ON_DEPARTURE           ? router->on_departure
-                                                             : router->on_drop;
-        if (hook != NULL) {
-            int ret = call(self, i, index, hook_number, hook, header, packet_size, kind, flow, flow_queue);
-            if (ret != 0) {
-                return ret;
-            }
-            drop |= self->link_env.drop;
-        }
-    }
-    self->link_env.drop = drop;
-    return 0;
-}
-
-/* Calls a hook of all routers of a link; first: that of the first one, or NULL. */
-static inline int
-call_all(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t first, const ecc_packet_t *packet,
-    uint32_t position, int64_t packet_size, int64_t kind)
-{
-    unsigned char *header = ecc_packets_header(packet);
-    int64_t flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[position];
-    int64_t flow = packet->flow;
-    int ret = 0;
-
-    if (first != NULL) {
-        ret = call(self, index, index, hook_number, first, header, packet_size, kind, flow, flow_queue);
-    } else {
-        self->link_env.drop = 0;
-    }
-    if (ret == 0 && self->links[index].next != 0) {
-        ret = call_further(self, index, hook_number, header, packet_size, kind, flow, flow_queue);
-    }
-    return ret;
-}
-
-static int
-call_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook)
-{
-    memset(self->scratch, 0, self->header_size);
-    return call(self, index, (uint32_t) self->links[index].is.at, hook_number, hook, self->scratch, 0, 0, -1, 0);
-}
-
-static int
-set_clock(ecc_engine_t *self, uint32_t index)
-{
-    ecc_link_state_t *router = &self->links[index];
-    double interval = router->next_interval;
-    ecc_ps_t wait = interval > 0.0 ? ecc_state_ps(interval) : ECC_NEVER;
-
-    if (wait >= 1) {
-        router->n_hasty = 0;
-    } else if (++router->n_hasty == ECC_MOST_HASTY) {
-        return ecc_state_fail(self, ECC_ERR_INTERVAL_STUCK, ECC_OF_LINK, index, ECC_LINK_ON_INTERVAL, interval);
-    }
-    if (interval > 0.0) {
-        ecc_calendar_insert(
-            &self->slow, node(self, ECC_INTERVAL, index), ecc_state_add(self->now, wait < 1 ? 1 : wait));
-    }
-    return 0;
-}
-
-int
-ecc_link_start(ecc_engine_t *self, uint32_t index)
-{
-    ecc_link_state_t *link = &self->links[index];
-
-    if (link->is.on_start != NULL) {
-        int ret = call_without_packet(self, index, ECC_LINK_ON_START, link->is.on_start);
-        if (ret != 0) {
-            return ret;
-        }
-    }
-    if (link->is.first_interval >= 0) {
-        ecc_calendar_insert(&self->slow, node(self, ECC_INTERVAL, index), link->is.first_interval);
-        return 0;
-    }
-    return set_clock(self, index);
-}
-
-int
-ecc_link_interval(ecc_engine_t *self, uint32_t index)
-{
-    ecc_link_state_t *router = &self->links[index];
-    ecc_link_state_t *link = &self->links[router->is.at];
-
-    ecc_link_catch_up(self, link);
-    ecc_state_trace(self, ECC_INTERVAL, index, link->queue);
-    if (router->is.on_interval != NULL) {
-        int ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->is.on_interval);
-        if (ret != 0) {
-            return ret;
-        }
-    }
-    router->queue_low = link->queue;
-    return set_clock(self, index);
-}
-
+/* S-19. */
 static uint32_t
 bin(ecc_bytes_t queue)
 {
@@ -248,25 +114,25 @@ bin(ecc_bytes_t queue)
     return index < ECC_N_BINS ? index : ECC_N_BINS - 1;
 }
 
-ECC_RARE void
+ECC_COLD void
 ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
 {
-    ecc_ps_t held = time - link->measured;
+    ecc_ps_t span = time - link->measured_until;
 
-    link->area += (ecc_wide_t) link->queue * held;
-    link->measured = time;
+    link->area += (ecc_wide_t) link->queue * span;
+    link->measured_until = time;
     if (link->histogram != NULL) {
-        link->histogram[bin(link->queue)] += held;
+        link->histogram[bin(link->queue)] += span;
     }
 }
 
-/* The first packet leaves the queue. */
+/* S-28: the first packet leaves the queue. */
 static void
 leave(ecc_engine_t *self, ecc_link_state_t *link)
 {
     const ecc_queued_t *first = ecc_ring_at(&link->ring, 0);
 
-    if (link->measures) {
+    if (link->measures_queue) {
         ecc_link_measure(link, first->leaves);
     }
     ECC_DEBUG(link->count.departed++);
@@ -289,14 +155,14 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
 void
 ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
 {
-    if (!link->departs) {
-        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) {
+    if (!link->has_departure_events) {
+        while (link->ring.count > 0 && ecc_ring_at(&link->ring, 0)->leaves <= self->now) { /* S-29 */
             leave(self, link);
         }
     }
 }
 
-/* A packet leaves the wire at `time`: it goes where it will be waited for. */
+/* A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to S-34). */
 static void
 put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 {
@@ -304,42 +170,43 @@ put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     uint32_t end = self->hops[packet->position] & ECC_HOP_END;
 
-    if (end == ECC_END_ECHO || end == ECC_END_SENDER) {
-        ecc_flow_return(self, id, time);
+    if (end == ECC_END_IMMEDIATE_ACK || end == ECC_END_SENDER) {
+        ecc_flow_return_ack(self, id, time);
         return;
     }
     if (ecc_packets_append(&self->packets, &link->wire, id, time)) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), time);
+        ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_HOP, index), time);
     }
 }
 
-/* A packet sets out on a wire that does something to it. */
-static ECC_RARE int
-impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int kind)
+/* A packet enters a wire with an impairment (S-93). */
+static ECC_COLD int
+impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_ps_t time;
     int ret;
 
-    if (ecc_impairment_loses(link->impaired, kind)) {
+    if (ecc_channel_loses(link->channel, kind)) {
         link->lost++;
         link->lost_bytes += size;
-        ecc_state_trace(self, ECC_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
-        ecc_flow_forget(self, id);
+        ecc_state_trace(self, ECC_EVENT_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
+        ecc_flow_discard(self, id);
         return 0;
     }
-    time = ecc_impairment_passes(link->impaired, self->now, link->is.delay);
-    if (link->impaired->is.reorders == 0) {
+    time = ecc_channel_arrival(link->channel, self->now, link->spec.delay);
+    if (link->channel->spec.reorders == 0) {
         put_on_wire(self, index, id, time);
         return 0;
     }
-    ret = ecc_impairment_append(
-        link->impaired, &self->memory, &self->packets, &link->wire, &self->fast, node(self, ECC_HOP, index), id, time);
-    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_OF_LINK, index, ECC_NO_HOOK, link->impaired->n_late);
+    ret = ecc_channel_append(link->channel, &self->memory, &self->packets, &link->wire, &self->fast,
+        node(self, ECC_EVENT_HOP, index), id, time);
+    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->channel->n_reordered);
 }
 
+/* S-23.3. */
 static int
-drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int64_t kind)
+drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
@@ -347,21 +214,22 @@ drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, int64_t kind
 
     link->dropped++;
     link->dropped_bytes += size;
-    ecc_state_trace(self, ECC_DROP, index, packet->offset);
-    ret = call_all(self, index, ECC_LINK_ON_DROP, link->is.on_drop, packet, packet->position, size, kind);
-    ecc_flow_forget(self, id);
+    ecc_state_trace(self, ECC_EVENT_DROP, index, packet->offset);
+    ret = ecc_router_call(self, index, ECC_LINK_ON_DROP, link->spec.on_drop, packet, packet->position, size, kind);
+    ecc_flow_discard(self, id);
     return ret;
 }
 
-/* The size of a packet on a link where it is not that of its data. */
+/* S-24: the size of a packet on a link where it is not that of its data. */
 static int64_t
 size_on_link(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop)
 {
-    const ecc_flow_t *flow = self->flows[packet->flow].is;
+    const ecc_flow_t *flow = self->flows[packet->flow].spec;
 
     return (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size : packet->size + flow->header_bytes;
 }
 
+/* S-23. */
 int
 ecc_link_arrive(ecc_engine_t *self, uint32_t id)
 {
@@ -369,7 +237,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     uint32_t position = packet->position;
     uint32_t hop = self->hops[position];
     uint32_t index = hop >> ECC_HOP_LINK;
-    int kind = (hop & ECC_HOP_IS_ACK) != 0;
+    enum ecc_packet_kind kind = (hop & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
     ecc_link_state_t *link = &self->links[index];
     int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : size_on_link(self, packet, hop);
     ecc_ps_t begins;
@@ -377,21 +245,18 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
 
     ecc_link_catch_up(self, link);
     link->arrived += size;
-    if (link->measures) {
+    if (link->measures_queue) {
         ecc_link_measure(link, self->now);
         if (link->histogram != NULL) {
             link->histogram[ECC_N_BINS + bin(link->queue)]++;
         }
     }
     ECC_DEBUG(link->count.arrived++);
-    ret = call_all(self, index, ECC_LINK_ON_ARRIVAL, link->is.on_arrival, packet, position, size, kind);
+    ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
     if (ret != 0) {
         return ret;
     }
-    if (self->link_env.drop != 0) {
-        return drop(self, index, id, size, kind);
-    }
-    if (link->queue + size > link->most_bytes || link->ring.count >= link->most_packets) {
+    if (self->link_env.drop != 0 || link->queue + size > link->max_bytes || link->ring.count >= link->max_packets) {
         return drop(self, index, id, size, kind);
     }
     begins = link->free_at > self->now ? link->free_at : self->now;
@@ -400,7 +265,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     ret = ecc_ring_append(
         &link->ring, &self->memory, (ecc_queued_t) { link->free_at, id, (int32_t) size, position, 0 });
     if (ret != 0) {
-        return ecc_state_fail(self, ret, ECC_OF_LINK, index, ECC_NO_HOOK, link->ring.count);
+        return ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->ring.count);
     }
     link->queue += size;
     if (link->queue > link->queue_peak) {
@@ -409,10 +274,10 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->flow_queues != NULL) {
         self->flow_queues[position] += size;
     }
-    if (!link->departs) {
-        put_on_wire(self, index, id, ecc_state_add(link->free_at, link->is.delay));
+    if (!link->has_departure_events) {
+        put_on_wire(self, index, id, ecc_state_add(link->free_at, link->spec.delay));
     } else if (link->ring.count == 1) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_DEPARTURE, index), link->free_at);
+        ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), link->free_at);
     }
     return 0;
 }
@@ -423,22 +288,24 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
     ecc_link_state_t *link = &self->links[index];
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, first.packet);
-    int kind = (self->hops[first.position] & ECC_HOP_IS_ACK) != 0;
+    uint32_t hop = self->hops[first.position];
+    enum ecc_packet_kind kind = (hop & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
     int ret;
 
-    ecc_state_trace(self, ECC_DEPARTURE, index, packet->offset);
+    ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);
     leave(self, link);
     if (link->ring.count > 0) {
-        ecc_calendar_insert(&self->fast, node(self, ECC_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
+        ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
     }
-    ret = call_all(self, index, ECC_LINK_ON_DEPARTURE, link->is.on_departure, packet, first.position, first.size, kind);
+    ret = ecc_router_call(
+        self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, first.position, first.size, kind);
     if (ret != 0) {
         return ret;
     }
-    if (link->impaired != NULL) {
+    if (link->channel != NULL) {
         return impair(self, index, first.packet, first.size, kind);
     }
-    put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->is.delay));
+    put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->spec.delay));
     return 0;
 }
 
@@ -454,13 +321,13 @@ ecc_link_hop(ecc_engine_t *self, uint32_t index)
         packet = ecc_packets_at(&self->packets, id);
         link->wire.head = packet->next;
         if (link->wire.head != ECC_NO_PACKET) {
-            ecc_calendar_insert(&self->fast, node(self, ECC_HOP, index), packet->next_time);
+            ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_HOP, index), packet->next_time);
         }
-    } else { /* packets overtake each other */
-        id = ecc_impairment_take_late(link->impaired, &self->fast, node(self, ECC_HOP, index));
+    } else { /* the wire reorders */
+        id = ecc_channel_pop(link->channel, &self->fast, node(self, ECC_EVENT_HOP, index));
         packet = ecc_packets_at(&self->packets, id);
     }
-    ecc_state_trace(self, ECC_HOP, index, packet->offset);
+    ecc_state_trace(self, ECC_EVENT_HOP, index, packet->offset);
     hop = self->hops[packet->position];
     if ((hop & ECC_HOP_END) == ECC_END_HOST) {
         return (hop & ECC_HOP_IS_ACK) != 0 ? ecc_receiver_return(self, id) : ecc_flow_receive(self, id);

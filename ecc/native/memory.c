@@ -1,3 +1,7 @@
+/*
+ * The one way to memory: blocks are taken, grown and released here, counted, and held to a limit.
+ */
+
 #include "memory.h"
 
 #include <stdlib.h>
@@ -32,7 +36,7 @@ ecc_memory_resize(ecc_memory_t *self, size_t old_size, size_t new_size, void **b
 {
     void *grown = NULL;
 
-    if (self->most == 0 || self->bytes - old_size + new_size <= self->most) {
+    if (self->limit == 0 || self->bytes - old_size + new_size <= self->limit) {
         grown = self->allocator.resize(self->allocator.context, *block, new_size);
     }
     if (grown == NULL) {

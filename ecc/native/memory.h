@@ -1,24 +1,24 @@
 #ifndef ECC_MEMORY_H
 #define ECC_MEMORY_H
 
-/* All memory of an engine goes through here: one allocator, which a test may replace, and the books of its bytes. */
+/* All memory of an engine: one allocator, which a test may replace, and counters of its bytes. */
 
 #include <stddef.h>
 
 #include "engine.h"
 
-/* Keeps what seldom runs out of the way of what always does. */
+/* Code that seldom runs, kept apart from the rest. */
 #if defined(__GNUC__)
-#define ECC_RARE __attribute__((noinline, cold))
+#define ECC_COLD __attribute__((noinline, cold))
 #else
-#define ECC_RARE
+#define ECC_COLD
 #endif
 
 typedef struct {
     ecc_allocator_t allocator;
     size_t bytes;
     size_t peak;
-    size_t most; /* no more bytes than these; 0: no limit */
+    size_t limit; /* of bytes; 0: none */
 } ecc_memory_t;
 
 void ecc_memory_init(ecc_memory_t *self, const ecc_allocator_t *allocator);

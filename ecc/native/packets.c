@@ -1,3 +1,7 @@
+/*
+ * Memory of packets: an array that doubles, with a list of the packets released; see packets.h for the lists they are in.
+ */
+
 #include "packets.h"
 
 #include <string.h>
@@ -11,7 +15,7 @@ ecc_packets_init(ecc_packets_t *self, size_t header_size)
 {
     memset(self, 0, sizeof(*self));
     self->stride = sizeof(ecc_packet_t) + header_size;
-    self->unused = ECC_NO_PACKET;
+    self->first_free = ECC_NO_PACKET;
 }
 
 void

@@ -2,10 +2,10 @@
 #define ECC_PACKETS_H
 
 /*
- * The pool of packets in flight, and first-in-first-out lists of them: each packet is in one list at most.
+ * The packets in the network, and first-in-first-out lists of them: each packet is in one list at most.
  *
- * A packet knows when the next one leaves the list, so that taking the first does not touch the second; the time of the
- * first is that of the node in the calendar that waits for it.
+ * A packet has the time at which the next one leaves the list, so that removing the first does not touch the second. The
+ * time of the first is that of the pending node in the calendar.
  */
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ typedef struct {
     uint32_t flow;
     int32_t size;      /* bytes of data, also once it is an ACK */
     uint32_t position; /* in the table of hops */
-} ecc_packet_t;        /* the header follows, and behind it what an ACK says */
+} ecc_packet_t;        /* the header follows, and behind it what an ACK carries */
 
 typedef struct {
     unsigned char *base;
@@ -30,7 +30,7 @@ typedef struct {
     uint32_t capacity;
     uint32_t n_touched; /* the rest has never been used */
     uint32_t n_used;
-    uint32_t unused; /* list of packets handed back */
+    uint32_t first_free; /* list of packets released */
 } ecc_packets_t;
 
 typedef struct {
@@ -54,13 +54,13 @@ ecc_packets_header(const ecc_packet_t *packet)
     return (unsigned char *) (packet + 1);
 }
 
-/* Pointers into the pool are good until the next take. */
+/* Pointers to packets are valid until the next call. */
 ECC_MUST_CHECK static inline int
-ecc_packets_take(ecc_packets_t *self, ecc_memory_t *memory, uint32_t *packet)
+ecc_packets_allocate(ecc_packets_t *self, ecc_memory_t *memory, uint32_t *packet)
 {
-    if (self->unused != ECC_NO_PACKET) {
-        *packet = self->unused;
-        self->unused = ecc_packets_at(self, *packet)->next;
+    if (self->first_free != ECC_NO_PACKET) {
+        *packet = self->first_free;
+        self->first_free = ecc_packets_at(self, *packet)->next;
     } else {
         if (self->n_touched == self->capacity) {
             int ret = ecc_packets_grow(self, memory);
@@ -75,10 +75,10 @@ ecc_packets_take(ecc_packets_t *self, ecc_memory_t *memory, uint32_t *packet)
 }
 
 static inline void
-ecc_packets_give_back(ecc_packets_t *self, uint32_t packet)
+ecc_packets_release(ecc_packets_t *self, uint32_t packet)
 {
-    ecc_packets_at(self, packet)->next = self->unused;
-    self->unused = packet;
+    ecc_packets_at(self, packet)->next = self->first_free;
+    self->first_free = packet;
     self->n_used--;
 }
 

@@ -1,9 +1,15 @@
 #ifndef ECC_RANDOM_H
 #define ECC_RANDOM_H
 
-/* Counter-based uniform numbers: SplitMix64, one stream an entity. The text in engine.h defines them to the bit. */
+/* Uniform random numbers: SplitMix64, streams of its own for each entity (S-6 to S-9). */
 
 #include <stdint.h>
+
+/* First streams (S-7); those of routers begin at 0. */
+#define ECC_RANDOM_OF_FLOWS (UINT64_C(1) << 32)
+#define ECC_RANDOM_OF_SIZES (UINT64_C(1) << 33)
+#define ECC_RANDOM_OF_WIRES (UINT64_C(1) << 34)
+#define ECC_RANDOM_OF_ACKS (UINT64_C(1) << 35)
 
 #define ECC_RANDOM_STEP UINT64_C(0x9E3779B97F4A7C15)
 
@@ -29,7 +35,7 @@ ecc_random_next(uint64_t *state)
     return (double) (ecc_random_mix(*state) >> 11) * 0x1p-53;
 }
 
-/* A whole number from lo to hi. */
+/* S-9: a whole number from lo to hi. */
 static inline int64_t
 ecc_random_between(uint64_t *state, int64_t lo, int64_t hi)
 {

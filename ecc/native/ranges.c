@@ -1,3 +1,10 @@
+/*
+ * Sets of bytes as ordered ranges, searched by bisection. The last few are looked at first: ACKs and holes are near the
+ * end of a stream.
+ *
+ * Invariant (ecc_ranges_verify): no range is empty, and each begins beyond the end of the one before it.
+ */
+
 #include "ranges.h"
 
 #include <string.h>
@@ -17,20 +24,20 @@ ecc_ranges_free(ecc_ranges_t *self, ecc_memory_t *memory)
 }
 
 uint32_t
-ecc_ranges_find(const ecc_ranges_t *self, int64_t place)
+ecc_ranges_find(const ecc_ranges_t *self, int64_t number)
 {
     uint32_t low = 0;
     uint32_t high = self->count;
 
-    for (uint32_t k = 0; k < NEAR && high > 0 && ecc_ranges_at(self, high - 1)->end > place; k++) {
+    for (uint32_t k = 0; k < NEAR && high > 0 && ecc_ranges_at(self, high - 1)->end > number; k++) {
         high--;
     }
-    if (high > 0 && ecc_ranges_at(self, high - 1)->end <= place) {
+    if (high > 0 && ecc_ranges_at(self, high - 1)->end <= number) {
         return high;
     }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (ecc_ranges_at(self, middle)->end > place) {
+        if (ecc_ranges_at(self, middle)->end > number) {
             high = middle;
         } else {
             low = middle + 1;
@@ -40,19 +47,19 @@ ecc_ranges_find(const ecc_ranges_t *self, int64_t place)
 }
 
 int64_t
-ecc_ranges_skip(const ecc_ranges_t *self, int64_t place)
+ecc_ranges_skip(const ecc_ranges_t *self, int64_t number)
 {
-    uint32_t k = ecc_ranges_find(self, place);
+    uint32_t k = ecc_ranges_find(self, number);
 
-    return k < self->count && ecc_ranges_at(self, k)->begin <= place ? ecc_ranges_at(self, k)->end : place;
+    return k < self->count && ecc_ranges_at(self, k)->begin <= number ? ecc_ranges_at(self, k)->end : number;
 }
 
 int64_t
-ecc_ranges_until(const ecc_ranges_t *self, int64_t place, int64_t most)
+ecc_ranges_until(const ecc_ranges_t *self, int64_t number, int64_t limit)
 {
-    uint32_t k = ecc_ranges_find(self, place);
+    uint32_t k = ecc_ranges_find(self, number);
 
-    return k < self->count && ecc_ranges_at(self, k)->begin < most ? ecc_ranges_at(self, k)->begin : most;
+    return k < self->count && ecc_ranges_at(self, k)->begin < limit ? ecc_ranges_at(self, k)->begin : limit;
 }
 
 int64_t
@@ -121,27 +128,27 @@ ecc_ranges_add(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t 
 }
 
 void
-ecc_ranges_drop(ecc_ranges_t *self, int64_t place)
+ecc_ranges_drop(ecc_ranges_t *self, int64_t number)
 {
-    uint32_t k = ecc_ranges_find(self, place);
+    uint32_t k = ecc_ranges_find(self, number);
 
     self->count -= k;
     if (k > 0 && self->count > 0) {
         memmove(self->items, self->items + k, self->count * sizeof(*self->items));
     }
-    if (self->count > 0 && self->items[0].begin < place) {
-        self->items[0].begin = place;
+    if (self->count > 0 && self->items[0].begin < number) {
+        self->items[0].begin = number;
     }
 }
 
 int
 ecc_ranges_verify(const ecc_ranges_t *self)
 {
-    bool fine = self->count <= self->room;
+    bool valid = self->count <= self->room;
 
-    for (uint32_t k = 0; k < self->count && fine; k++) {
+    for (uint32_t k = 0; k < self->count && valid; k++) {
         const ecc_range_t *range = ecc_ranges_at(self, k);
-        fine = range->begin < range->end && (k == 0 || range[-1].end < range->begin);
+        valid = range->begin < range->end && (k == 0 || range[-1].end < range->begin);
     }
-    return fine ? 0 : ECC_ERR_BROKEN;
+    return valid ? 0 : ECC_ERR_BROKEN;
 }

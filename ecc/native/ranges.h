@@ -1,7 +1,7 @@
 #ifndef ECC_RANGES_H
 #define ECC_RANGES_H
 
-/* Sets of bytes of a stream: ranges that neither overlap nor touch, in order, in a block that grows by doubling. */
+/* Sets of bytes of a stream: ranges that neither overlap nor touch, in order, in an array that grows by doubling. */
 
 #include <stdbool.h>
 
@@ -32,22 +32,22 @@ ecc_ranges_clear(ecc_ranges_t *self)
     self->count = 0;
 }
 
-/* Number of the first range that ends beyond a place; count if there is none. */
-uint32_t ecc_ranges_find(const ecc_ranges_t *self, int64_t place);
+/* Index of the first range that ends beyond a sequence number; count if there is none. */
+uint32_t ecc_ranges_find(const ecc_ranges_t *self, int64_t number);
 
-/* The first byte at or after a place that is not in the set. */
-int64_t ecc_ranges_skip(const ecc_ranges_t *self, int64_t place);
+/* The first byte at or after a sequence number that is not in the set. */
+int64_t ecc_ranges_skip(const ecc_ranges_t *self, int64_t number);
 
-/* Where the first range at or after a place, which is in none, begins; `most`, if that is below it or there is none. */
-int64_t ecc_ranges_until(const ecc_ranges_t *self, int64_t place, int64_t most);
+/* Where the first range after a sequence number that is in none begins, but at most `limit`. */
+int64_t ecc_ranges_until(const ecc_ranges_t *self, int64_t number, int64_t limit);
 
 /* How many of the bytes from begin to end are in the set. */
 int64_t ecc_ranges_within(const ecc_ranges_t *self, int64_t begin, int64_t end);
 
 ECC_MUST_CHECK int ecc_ranges_add(ecc_ranges_t *self, ecc_memory_t *memory, int64_t begin, int64_t end);
 
-/* Takes out all below a place. */
-void ecc_ranges_drop(ecc_ranges_t *self, int64_t place);
+/* Removes all below a sequence number. */
+void ecc_ranges_drop(ecc_ranges_t *self, int64_t number);
 
 ECC_MUST_CHECK int ecc_ranges_verify(const ecc_ranges_t *self);
 

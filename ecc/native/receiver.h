@@ -2,30 +2,30 @@
 #define ECC_RECEIVER_H
 
 /*
- * The receiver of a flow whose ACKs may be lost, late, out of order or few: it finds out itself what is missing, and its
- * ACKs say so. (Elsewhere every ACK stands for its packet, and the sender sees the gaps.)
+ * The receiver of a flow whose ACKs may be lost, reordered or delayed: it finds out itself what is missing, and its ACKs
+ * report that (S-62 to S-72). Elsewhere every ACK stands for its packet, and the sender sees the gaps.
  */
 
 #include "state.h"
 
-/* Whether a flow needs one, where its links are laid at `hops`. */
-bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *is, const uint32_t *hops);
+/* S-71: whether a flow needs one, where its route is installed at `hops`. */
+bool ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops);
 
 void ecc_receiver_init(ecc_engine_t *self, uint32_t flow);
 
-/* Settles what a packet that came shows (without a transport), and sends its ACK or, if it may wait, keeps it. */
-ECC_MUST_CHECK int ecc_receiver_take(ecc_engine_t *self, uint32_t packet, bool may_wait);
+/* Accounts for a packet (S-66; not of a reliable flow), and sends its ACK or, if it may be delayed, keeps it (S-69). */
+ECC_MUST_CHECK int ecc_receiver_receive(ecc_engine_t *self, uint32_t packet, bool may_delay);
 
-/* The ACK that has been kept sets out. */
+/* FLUSH: the delayed ACK is sent. */
 ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 
-/* Holes lie in their order, and more packets have passed the ones before. */
-ECC_MUST_CHECK int ecc_receiver_verify(const ecc_receiver_t *self);
-
-/* An ACK sets out on its pure delay. */
+/* An ACK enters its pure delay. */
 ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
 
-/* The sender hears an ACK; missing: bytes that it did not know of, if front is beyond what is settled. */
-ecc_news_t ecc_receiver_hear(ecc_engine_t *self, const ecc_packet_t *packet);
+/* S-48: what an ACK reports to its sender; missing: bytes that the sender did not know of, if front is beyond expected. */
+ecc_ack_info_t ecc_receiver_read_ack(ecc_engine_t *self, const ecc_packet_t *packet);
+
+/* Holes are in order, and those before have been passed more often. */
+ECC_MUST_CHECK int ecc_receiver_verify(const ecc_receiver_t *self);
 
 #endif

@@ -1,3 +1,7 @@
+/*
+ * A queue as a ring whose capacity is a power of two; it only grows.
+ */
+
 #include "ring.h"
 
 #include <string.h>
@@ -5,7 +9,7 @@
 #include "errors.h"
 
 #define FIRST_CAPACITY 16u
-#define LARGEST_CAPACITY (1u << 31)
+#define MAX_CAPACITY (1u << 31)
 
 void
 ecc_ring_init(ecc_ring_t *self)
@@ -30,7 +34,7 @@ ecc_ring_grow(ecc_ring_t *self, ecc_memory_t *memory)
     void *items = self->items;
     int ret;
 
-    if (old == LARGEST_CAPACITY) {
+    if (old == MAX_CAPACITY) {
         return ECC_ERR_TOO_LARGE;
     }
     ret = ecc_memory_resize(memory, old * sizeof(*self->items), new * sizeof(*self->items), &items);
@@ -39,7 +43,7 @@ ecc_ring_grow(ecc_ring_t *self, ecc_memory_t *memory)
     }
     self->items = items;
     self->capacity = new;
-    /* what had wrapped around goes behind the old end */
+    /* what had wrapped around moves behind the old end */
     if (self->first + self->count > old) {
         memcpy(self->items + old, self->items, (self->first + self->count - old) * sizeof(*self->items));
     }

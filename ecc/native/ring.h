@@ -1,13 +1,13 @@
 #ifndef ECC_RING_H
 #define ECC_RING_H
 
-/* The packets in a link's queue, first in, first out: a growing ring of what is known of each when it joins. */
+/* The packets in a link's queue, first in, first out, with what is known of each when it arrives. */
 
 #include "memory.h"
 
 typedef struct {
     ecc_ps_t leaves;   /* when its last bit leaves the queue */
-    uint32_t packet;   /* in the pool */
+    uint32_t packet;   /* see packets.h */
     int32_t size;      /* bytes on this link */
     uint32_t position; /* in the table of hops */
     uint32_t unused;

@@ -1,66 +1,75 @@
+/*
+ * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54), ACKs (S-46 to S-48) and the retransmission timer (S-42, S-50).
+ * A reliable flow asks transport.c what is next and what an ACK means; the rest is the same.
+ *
+ * Not here: the state of loss recovery (transport.c), what ACKs carry (receiver.c).
+ *
+ * Invariant (ecc_sender_verify): where a SEND is pending, there is something to send.
+ */
+
 #include "sender.h"
 
 #include <string.h>
 
-#include "ask.h"
+#include "flow_hooks.h"
 #include "flow.h"
 #include "link.h"
 #include "receiver.h"
 #include "transport.h"
 
-#define LEAST_TIMEOUT (INT64_C(1000000000000))
-#define MOST_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
+#define MIN_TIMEOUT (INT64_C(1000000000000))
+#define MAX_TIMEOUT (INT64_C(64000000000000)) /* by doubling */
 
-/* What counts against the window. */
+/* in_flight, as TRY-SEND and hooks see it (S-38, S-76). */
 static inline int64_t
-outstanding(const ecc_engine_t *self, uint32_t index)
+in_flight(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    return flow->repairs ? ecc_transport_in_flight(&self->transports[index]) : ecc_state_in_flight(flow);
+    return flow->reliable ? ecc_transport_in_flight(&self->transports[index]) : ecc_state_in_flight(flow);
 }
 
-/* Whether the window keeps a packet back. */
+/* Whether the window has no room for a packet (S-52.1, S-78). */
 static inline bool
 is_full(const ecc_engine_t *self, uint32_t index, int64_t size)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    int64_t out = outstanding(self, index);
+    int64_t bytes = in_flight(self, index);
 
-    return (out > 0 || !flow->repairs) && (double) (out + size) > flow->window;
+    return (bytes > 0 || !flow->reliable) && (double) (bytes + size) > flow->window;
 }
 
-/* rto of the text. */
+/* S-42, S-88. */
 static ecc_ps_t
 timeout(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t least = LEAST_TIMEOUT;
+    ecc_ps_t floor = MIN_TIMEOUT;
     ecc_ps_t wait;
 
-    if (flow->repairs && is_measured) {
+    if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
         wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
-        least = flow->repairs && flow->is->least_rto > least ? flow->is->least_rto : least;
-        wait = wait > least ? wait : least;
+        floor = flow->reliable && flow->spec->min_rto > floor ? flow->spec->min_rto : floor;
+        wait = wait > floor ? wait : floor;
     }
-    if (wait >= MOST_TIMEOUT) {
+    if (wait >= MAX_TIMEOUT) {
         return wait;
     }
     wait <<= flow->n_timeouts;
-    return wait < MOST_TIMEOUT ? wait : MOST_TIMEOUT;
+    return wait < MAX_TIMEOUT ? wait : MAX_TIMEOUT;
 }
 
-/* The next packet; its size is 0 if nothing is owed, its rule 0 without transport. */
+/* The next segment (S-52, S-77); of size 0 if there is none. */
 static inline ecc_segment_t
 next(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    ecc_segment_t segment = { flow->sent, flow->packet_size, 0 };
+    ecc_segment_t segment = { flow->sent, flow->packet_size, ECC_RULE_NONE };
 
-    if (flow->repairs) {
+    if (flow->reliable) {
         return ecc_transport_next(&self->transports[index], flow);
     }
     if (flow->size >= 0) {
@@ -70,39 +79,41 @@ next(const ecc_engine_t *self, uint32_t index)
     return segment;
 }
 
-/* The timer of a transport starts. */
+/* S-87. */
 static void
 start_timer(ecc_engine_t *self, uint32_t index)
 {
-    uint32_t node = self->base[ECC_TIMEOUT] + index;
+    uint32_t node = self->base[ECC_EVENT_TIMEOUT] + index;
     ecc_ps_t deadline = ecc_state_add(self->now, timeout(self, index));
 
-    self->flows[index].heard = self->now;
-    self->flows[index].timed = true;
+    self->flows[index].timer_start = self->now;
+    self->flows[index].timeout_pending = true;
     if (!ecc_calendar_pending(&self->slow, node) || self->slow.nodes[node].time > deadline) {
         ecc_calendar_move(&self->slow, node, deadline);
     }
 }
 
-/* A transport has sent a packet. */
+/* S-79, S-80. */
 static void
 note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_transport_t *transport = &self->transports[index];
-    bool was_idle = transport->una == transport->top;
+    bool was_idle = transport->snd_una == transport->snd_nxt;
 
-    ecc_transport_sent(transport, segment);
-    if (segment.rule != 3) {
+    ecc_transport_note_sent(transport, segment);
+    if (segment.rule != ECC_RULE_NEW) {
         flow->lost += segment.size;
         flow->expected += segment.size;
     }
     if (was_idle
-        || (transport->sacks && transport->recovering && segment.rule != 3 && segment.begin < transport->recover)) {
+        || (transport->uses_sack && transport->recovering && segment.rule != ECC_RULE_NEW
+            && segment.begin < transport->recovery_point)) {
         start_timer(self, index);
     }
 }
 
+/* EMIT (S-54). */
 static int
 emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
 {
@@ -112,7 +123,9 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     int32_t paced_size;
     ecc_ps_t due;
     uint32_t id;
-    int ret = ecc_packets_take(&self->packets, &self->memory, &id);
+    bool is_new = segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW;
+    enum ecc_segment_kind kind = is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
+    int ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
 
     if (ret != 0) {
         return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
@@ -127,66 +140,66 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     packet->size = size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
-    flow->last = self->now;
-    paced_size = flow->has_header_bytes ? size + (int32_t) flow->is->header_bytes : size;
+    flow->last_sent_at = self->now;
+    paced_size = flow->has_header_bytes ? size + (int32_t) flow->spec->header_bytes : size;
     if (flow->last_size != paced_size) {
         flow->last_size = paced_size;
-        flow->gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->pacing_gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
-    ret = ecc_ask_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, segment.rule != 0 && segment.rule != 3);
+    ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, kind);
     if (ret != 0) {
         return ret;
     }
     if (ecc_state_in_flight(flow) == 0) {
-        flow->heard = self->now;
+        flow->timer_start = self->now;
     }
     flow->sent += size;
-    if (flow->repairs) {
+    if (flow->reliable) {
         note_sent(self, index, segment);
     }
     if (flow->draws_sizes) {
-        bool opening = flow->srtt == 0.0 && flow->is->opening_size > 0;
+        bool opening = flow->srtt == 0.0 && flow->spec->opening_size > 0;
         flow->full_size = ecc_flow_full_size(flow);
         flow->packet_size = opening ? flow->packet_size : flow->full_size;
     }
-    if (!flow->timed) {
-        flow->timed = true;
+    if (!flow->timeout_pending) {
+        flow->timeout_pending = true;
         ecc_calendar_insert(
-            &self->slow, self->base[ECC_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
+            &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
     }
     if (flow->access_delay == 0) {
         return ecc_link_arrive(self, id);
     }
     due = ecc_state_add(self->now, flow->access_delay);
     if (ecc_packets_append(&self->packets, &flow->access, id, due)) {
-        ecc_calendar_insert(&self->fast, self->base[ECC_ACCESS] + index, due);
+        ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, due);
     }
     return 0;
 }
 
-/* GO of the text, where it is not clear that nothing changes. */
+/* TRY-SEND (S-52), where it is not clear that nothing changes. */
 static int
-go_on(ecc_engine_t *self, uint32_t index)
+try_send(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    uint32_t send_node = self->base[ECC_SEND] + index;
+    uint32_t send_node = self->base[ECC_EVENT_SEND] + index;
 
     for (int n_sent = 0;; n_sent++) {
         ecc_segment_t segment = next(self, index);
         int32_t size = segment.size;
         int ret;
         flow->changed = false;
-        if (size <= 0 || (flow->window > 0.0 && segment.rule != 1 && is_full(self, index, size))
+        if (size <= 0 || (flow->window > 0.0 && segment.rule != ECC_RULE_FIRST && is_full(self, index, size))
             || (flow->window == 0.0 && flow->rate == 0.0)) {
             ecc_calendar_cancel(&self->fast, send_node);
             return 0;
         }
         if (flow->rate > 0.0) {
-            ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last, flow->gap);
+            ecc_ps_t due = flow->last_size == 0 ? self->now : ecc_state_add(flow->last_sent_at, flow->pacing_gap);
             ecc_calendar_move(&self->fast, send_node, due > self->now ? due : self->now);
             return 0;
         }
-        if (n_sent == ECC_MOST_BURST) { /* an event ends, whatever the window */
+        if (n_sent == ECC_MAX_BURST) { /* S-53 */
             ecc_calendar_move(&self->fast, send_node, self->now);
             return 0;
         }
@@ -201,15 +214,16 @@ go_on(ecc_engine_t *self, uint32_t index)
 }
 
 int
-ecc_sender_go(ecc_engine_t *self, uint32_t index)
+ecc_sender_try_send(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
     if (!flow->active
-        || (!flow->changed && !flow->repairs && ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index))) {
+        || (!flow->changed && !flow->reliable
+            && ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index))) {
         return 0;
     }
-    return go_on(self, index);
+    return try_send(self, index);
 }
 
 int
@@ -218,47 +232,48 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     int ret;
 
-    ecc_state_trace(self, ECC_SEND, index, flow->sent);
+    ecc_state_trace(self, ECC_EVENT_SEND, index, flow->sent);
     ret = emit(self, index, next(self, index));
     if (ret != 0) {
         return ret;
     }
     if (flow->size < 0 && flow->window == 0.0 && flow->rate > 0.0
-        && !flow->repairs) { /* GO, made short for the commonest flows */
+        && !flow->reliable) { /* TRY-SEND, in short, for the most frequent case */
         flow->changed = false;
-        ecc_calendar_insert(&self->fast, self->base[ECC_SEND] + index, ecc_state_add(flow->last, flow->gap));
+        ecc_calendar_insert(
+            &self->fast, self->base[ECC_EVENT_SEND] + index, ecc_state_add(flow->last_sent_at, flow->pacing_gap));
         return 0;
     }
-    return go_on(self, index);
+    return try_send(self, index);
 }
 
-/* What an ACK settles without a transport; acked: bytes that it acknowledges and none did before. */
+/* S-48; acked: bytes that the ACK acknowledges and none did before. */
 static inline int
-settle(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+acknowledge(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     int64_t front = packet->offset + packet->size;
     int64_t lost = packet->offset - flow->expected;
     int ret = 0;
 
-    if (flow->counts) {
-        ecc_news_t news = ecc_receiver_hear(self, packet);
-        front = news.front;
-        lost = news.missing;
+    if (flow->needs_receiver) {
+        ecc_ack_info_t info = ecc_receiver_read_ack(self, packet);
+        front = info.front;
+        lost = info.missing;
     }
-    flow->heard = self->now;
+    flow->timer_start = self->now;
     flow->n_timeouts = 0;
     if (front <= flow->expected) {
         return 0;
     }
     if (lost > 0) {
-        if (lost > front - flow->expected) { /* a receiver that contradicts itself: of a forged checkpoint */
+        if (lost > front - flow->expected) { /* a contradiction: of a forged checkpoint */
             return ecc_flow_fail(self, ECC_ERR_BROKEN, index, ECC_NO_HOOK, (double) lost);
         }
         flow->lost += lost;
         flow->expected += lost;
         if (flow->active) {
-            ret = ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0);
+            ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP);
         }
     }
     *acked = front - flow->expected;
@@ -266,24 +281,26 @@ settle(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *
     return ret;
 }
 
-/* As `settle`, with a transport. */
+/* S-82 to S-86. */
 static int
-settle_transport(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
+acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet, int64_t *acked)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_heard_t heard;
-    int ret = ecc_transport_hear(self, packet, &heard);
+    ecc_ack_effect_t effect;
+    int ret = ecc_transport_receive_ack(self, packet, &effect);
 
     if (ret != 0) {
         return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, (double) packet->offset);
     }
-    *acked = heard.acked;
-    flow->expected += heard.acked;
-    flow->n_timeouts = heard.acked > 0 ? 0 : flow->n_timeouts;
-    if (heard.starts_timer) {
+    *acked = effect.acked;
+    flow->expected += effect.acked;
+    flow->n_timeouts = effect.acked > 0 ? 0 : flow->n_timeouts;
+    if (effect.starts_timer) {
         start_timer(self, index);
     }
-    return heard.is_loss && flow->active ? ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 0) : 0;
+    return effect.begins_recovery && flow->active
+        ? ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_GAP)
+        : 0;
 }
 
 int
@@ -299,39 +316,39 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
         packet = ecc_packets_at(&self->packets, id);
         flow->acks.head = packet->next;
         if (flow->acks.head != ECC_NO_PACKET) {
-            ecc_calendar_insert(&self->fast, self->base[ECC_ACK] + index, packet->next_time);
+            ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACK] + index, packet->next_time);
         }
-    } else { /* ACKs overtake each other */
-        id = ecc_impairment_take_late(&self->receivers[index].impaired, &self->fast, self->base[ECC_ACK] + index);
+    } else { /* the pure delay reorders */
+        id = ecc_channel_pop(&self->receivers[index].channel, &self->fast, self->base[ECC_EVENT_ACK] + index);
         packet = ecc_packets_at(&self->packets, id);
     }
-    ecc_state_trace(self, ECC_ACK, index, packet->offset);
-    if (flow->counted == id) {
-        flow->counted = ECC_NO_PACKET;
-    } else if (flow->echoes && flow->counted == ECC_NO_PACKET) {
+    ecc_state_trace(self, ECC_EVENT_ACK, index, packet->offset);
+    if (flow->last_counted == id) {
+        flow->last_counted = ECC_NO_PACKET;
+    } else if (flow->immediate_ack && flow->last_counted == ECC_NO_PACKET) {
         flow->received += packet->size;
         self->n_received++;
     }
     flow->rtt = ecc_state_seconds(self->now - packet->sent);
-    if (flow->repairs) {
+    if (flow->reliable) {
         ecc_transport_measure(&self->transports[index], flow);
     }
     if (flow->srtt == 0.0) {
         flow->srtt = flow->rtt;
         flow->min_rtt = flow->rtt;
         flow->packet_size = flow->full_size;
-        flow->changed = true; /* what fits into the window with an opening packet may not with a whole one */
+        flow->changed = true; /* the window may have room for an opening packet and not for a full one */
     } else {
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
-    ret = flow->repairs ? settle_transport(self, index, packet, &acked) : settle(self, index, packet, &acked);
+    ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
     if (ret == 0 && flow->active) {
         self->acked = acked;
-        ret = ecc_ask_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0);
+        ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0);
         self->acked = 0;
     }
-    ecc_flow_forget(self, id);
+    ecc_flow_discard(self, id);
     if (ret != 0) {
         return ret;
     }
@@ -339,21 +356,21 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
         flow->completed = true;
         return ecc_flow_end(self, index);
     }
-    return ecc_sender_go(self, index);
+    return ecc_sender_try_send(self, index);
 }
 
-/* Without a transport, what is in flight is held for lost, and the receiver is told. */
+/* S-50: what is in flight is abandoned. */
 static void
-give_up(ecc_engine_t *self, uint32_t index)
+abandon(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
     flow->lost += ecc_state_in_flight(flow);
     flow->expected = flow->sent;
-    flow->heard = self->now;
-    if (flow->counts) {
-        self->receivers[index].base = flow->sent;
-        self->receivers[index].known = 0;
+    flow->timer_start = self->now;
+    if (flow->needs_receiver) {
+        self->receivers[index].sender_base = flow->sent;
+        self->receivers[index].sender_missing = 0;
     }
 }
 
@@ -361,38 +378,38 @@ int
 ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
-    ecc_ps_t deadline = ecc_state_add(flow->heard, timeout(self, index));
+    ecc_ps_t deadline = ecc_state_add(flow->timer_start, timeout(self, index));
     int ret = 0;
 
-    ecc_state_trace(self, ECC_TIMEOUT, index, ecc_state_in_flight(flow));
-    flow->timed = false;
-    if (ecc_state_in_flight(flow) == 0 || (flow->repairs && !flow->active)) {
+    ecc_state_trace(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
+    flow->timeout_pending = false;
+    if (ecc_state_in_flight(flow) == 0 || (flow->reliable && !flow->active)) {
         return 0;
     }
     if (deadline > self->now) {
-        flow->timed = true;
-        ecc_calendar_insert(&self->slow, self->base[ECC_TIMEOUT] + index, deadline);
+        flow->timeout_pending = true;
+        ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index, deadline);
         return 0;
     }
-    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MOST_DOUBLINGS));
-    if (flow->repairs) {
+    flow->n_timeouts = (uint8_t) (flow->n_timeouts + (flow->n_timeouts < ECC_MAX_BACKOFFS));
+    if (flow->reliable) {
         ecc_transport_time_out(&self->transports[index]);
         start_timer(self, index);
     } else {
-        give_up(self, index);
+        abandon(self, index);
     }
     if (flow->active) {
-        ret = ecc_ask_alone(self, index, ECC_FLOW_ON_LOSS, flow->is->on_loss, 1);
+        ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_LOSS, flow->spec->on_loss, ECC_LOSS_TIMEOUT);
     }
-    return ret != 0 ? ret : ecc_sender_go(self, index);
+    return ret != 0 ? ret : ecc_sender_try_send(self, index);
 }
 
 int
 ecc_sender_verify(const ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
-    bool fine = !ecc_calendar_pending(&self->fast, self->base[ECC_SEND] + index)
+    bool valid = !ecc_calendar_pending(&self->fast, self->base[ECC_EVENT_SEND] + index)
         || (flow->active && next(self, index).size > 0);
 
-    return fine ? 0 : ECC_ERR_BROKEN;
+    return valid ? 0 : ECC_ERR_BROKEN;
 }

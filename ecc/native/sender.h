@@ -1,15 +1,16 @@
 #ifndef ECC_SENDER_H
 #define ECC_SENDER_H
 
-/* What a flow sends and when, and what its ACKs and its retransmission timer tell it. */
+/* What a flow sends and when, its ACKs, and its retransmission timer. */
 
 #include "state.h"
 
-#define ECC_MOST_DOUBLINGS 6 /* of a timeout */
+#define ECC_MAX_BACKOFFS 6 /* doublings of a timeout (S-42) */
 
-/* GO of the text. */
-ECC_MUST_CHECK int ecc_sender_go(ecc_engine_t *self, uint32_t flow);
+/* TRY-SEND (S-52). */
+ECC_MUST_CHECK int ecc_sender_try_send(ecc_engine_t *self, uint32_t flow);
 
+/* SEND, ACK and TIMEOUT (S-45, S-46, S-50). */
 ECC_MUST_CHECK int ecc_sender_send(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_sender_ack(ecc_engine_t *self, uint32_t flow);
 ECC_MUST_CHECK int ecc_sender_timeout(ecc_engine_t *self, uint32_t flow);

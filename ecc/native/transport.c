@@ -1,25 +1,39 @@
+/*
+ * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Sequence numbers are in
+ * bytes from 0; ranges are from begin to end, the end excluded.
+ *
+ * The sender's half first: what may be in flight, what is next, what an ACK and a timeout change. Then the receiver's:
+ * what it holds out of order, and the blocks that an ACK reports. When packets and ACKs are sent is in sender.c and
+ * receiver.c.
+ *
+ * Invariants (ecc_transport_verify): snd_una <= high_rxt, lost_below <= snd_nxt; sacked ranges lie beyond snd_una, and all
+ * of them has been received; with SACK, pipe_credit = sacked(snd_una, high_rxt).
+ */
+
 #include "transport.h"
+
+#include <assert.h>
 
 #include <string.h>
 
 #include "errors.h"
 
 static int64_t
-least(int64_t a, int64_t b)
+min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 static int64_t
-most(int64_t a, int64_t b)
+max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 static ecc_range_t *
-sacks_of(ecc_news_t *news)
+sack_blocks(ecc_ack_info_t *info)
 {
-    return (ecc_range_t *) (void *) (news + 1);
+    return (ecc_range_t *) (void *) (info + 1);
 }
 
 void
@@ -29,8 +43,8 @@ ecc_transport_init(ecc_engine_t *self, uint32_t index)
     ecc_ranges_t sacked = transport->sacked;
     ecc_ranges_t held = transport->held;
 
-    *transport = (ecc_transport_t) { .sacks = self->flows[index].is->transport == ECC_TRANSPORT_SACK,
-        .window = self->flows[index].is->receiver_window,
+    *transport = (ecc_transport_t) { .uses_sack = self->flows[index].spec->transport == ECC_TRANSPORT_SACK,
+        .receiver_window = self->flows[index].spec->receiver_window,
         .sacked = sacked,
         .held = held };
     ecc_ranges_clear(&transport->sacked);
@@ -49,61 +63,61 @@ ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory)
 int64_t
 ecc_transport_in_flight(const ecc_transport_t *self)
 {
-    int64_t out = 0;
+    int64_t held_above = 0;
 
-    for (uint32_t k = self->sacked.count; k > 0; k--) { /* few: beyond `gone` there are less than three */
+    for (uint32_t k = self->sacked.count; k > 0; k--) { /* few: above lost_below there are less than three */
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, k - 1);
-        if (range->end <= self->gone) {
+        if (range->end <= self->lost_below) {
             break;
         }
-        out += range->end - most(range->begin, self->gone);
+        held_above += range->end - max(range->begin, self->lost_below);
     }
-    return most(0, self->top - self->gone - out + self->again - self->una - self->left);
+    return max(0, self->snd_nxt - self->lost_below - held_above + self->high_rxt - self->snd_una - self->pipe_credit);
 }
 
 void
 ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
-    double off = flow->srtt > flow->rtt ? flow->srtt - flow->rtt : flow->rtt - flow->srtt;
+    double deviation = flow->srtt > flow->rtt ? flow->srtt - flow->rtt : flow->rtt - flow->srtt;
 
-    self->rttvar = flow->srtt == 0.0 ? flow->rtt / 2.0 : self->rttvar + (off - self->rttvar) / 4.0;
+    self->rttvar = flow->srtt == 0.0 ? flow->rtt / 2.0 : self->rttvar + (deviation - self->rttvar) / 4.0;
 }
 
 ecc_ps_t
 ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
-    double margin = ecc_state_seconds(flow->is->rto_granularity);
+    double margin = ecc_state_seconds(flow->spec->rto_granularity);
     double spread = 4.0 * self->rttvar;
 
-    return most(flow->is->least_rto, ecc_state_ps(flow->srtt + (margin > spread ? margin : spread)));
+    return max(flow->spec->min_rto, ecc_state_ps(flow->srtt + (margin > spread ? margin : spread)));
 }
 
-/* From the first byte at or after `place` that is not sacked, below `end`. */
+/* The segment from the first byte at or after `from` that is not sacked, below `end`. */
 static ecc_segment_t
-hole(const ecc_transport_t *self, int64_t place, int64_t end, int64_t size, uint32_t rule)
+hole(const ecc_transport_t *self, int64_t from, int64_t end, int64_t size, enum ecc_segment_rule rule)
 {
-    int64_t begin = ecc_ranges_skip(&self->sacked, place);
+    int64_t begin = ecc_ranges_skip(&self->sacked, from);
 
     if (begin >= end) {
         return (ecc_segment_t) { 0 };
     }
-    return (ecc_segment_t) { begin, (int32_t) least(size, ecc_ranges_until(&self->sacked, begin, end) - begin), rule };
+    return (ecc_segment_t) { begin, (int32_t) min(size, ecc_ranges_until(&self->sacked, begin, end) - begin), rule };
 }
 
-/* What is sent again, though it is not held for lost, where nothing new can go. */
+/* S-77.4 and 5: retransmissions of what is not held for lost, where nothing new can be sent. */
 static ecc_segment_t
 rescue(const ecc_transport_t *self, int64_t size)
 {
-    int64_t highest = self->una;
+    int64_t highest = self->snd_una;
     ecc_segment_t segment;
 
     if (self->sacked.count > 0) {
         highest = ecc_ranges_at(&self->sacked, self->sacked.count - 1)->end;
     }
-    segment = hole(self, self->again, highest, size, 4);
-    if (segment.size == 0 && self->una > self->rescue && highest < self->top) {
-        int64_t begin = most(highest, self->top - size);
-        segment = (ecc_segment_t) { begin, (int32_t) (self->top - begin), 5 };
+    segment = hole(self, self->high_rxt, highest, size, ECC_RULE_UNSACKED);
+    if (segment.size == 0 && self->snd_una > self->rescue_rxt && highest < self->snd_nxt) {
+        int64_t begin = max(highest, self->snd_nxt - size);
+        segment = (ecc_segment_t) { begin, (int32_t) (self->snd_nxt - begin), ECC_RULE_RESCUE };
     }
     return segment;
 }
@@ -114,82 +128,83 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     ecc_segment_t segment = { 0 };
     int64_t size = flow->packet_size;
 
-    if (self->urgent) {
-        return hole(self, self->una, self->top, size, 1);
+    if (self->retransmit_first) {
+        return hole(self, self->snd_una, self->snd_nxt, size, ECC_RULE_FIRST);
     }
-    if (self->again < self->gone) {
-        segment = hole(self, self->again, self->gone, size, 2);
+    if (self->high_rxt < self->lost_below) {
+        segment = hole(self, self->high_rxt, self->lost_below, size, ECC_RULE_LOST);
     }
     if (segment.size == 0) {
-        int64_t left = flow->size < 0 ? size : least(size, flow->size - self->top);
-        segment = (ecc_segment_t) { self->top, (int32_t) left, 3 };
-        if (self->window > 0 && segment.begin + segment.size - self->una > self->window) {
+        int64_t rest = flow->size < 0 ? size : min(size, flow->size - self->snd_nxt);
+        segment = (ecc_segment_t) { self->snd_nxt, (int32_t) rest, ECC_RULE_NEW };
+        if (self->receiver_window > 0 && segment.begin + segment.size - self->snd_una > self->receiver_window) {
             segment.size = 0;
         }
     }
-    return segment.size == 0 && self->sacks && self->recovering ? rescue(self, size) : segment;
+    return segment.size == 0 && self->uses_sack && self->recovering ? rescue(self, size) : segment;
 }
 
-/* All below a place that was to be sent again has been. */
+/* What is held for lost has been retransmitted below this. */
 static void
-advance(ecc_transport_t *self, int64_t again)
+raise_high_rxt(ecc_transport_t *self, int64_t end)
 {
-    self->left += ecc_ranges_within(&self->sacked, self->again, again);
-    self->again = again;
+    self->pipe_credit += ecc_ranges_within(&self->sacked, self->high_rxt, end);
+    self->high_rxt = end;
 }
 
 void
-ecc_transport_sent(ecc_transport_t *self, ecc_segment_t segment)
+ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment)
 {
     int64_t end = segment.begin + segment.size;
 
-    if (segment.rule == 3) {
-        self->top = end;
-    } else if (segment.rule == 5) {
-        self->rescue = self->recover;
+    if (segment.rule == ECC_RULE_NEW) {
+        self->snd_nxt = end;
+    } else if (segment.rule == ECC_RULE_RESCUE) {
+        self->rescue_rxt = self->recovery_point;
     } else {
-        if (self->sacks || !self->recovering) {
-            advance(self, end);
+        if (self->uses_sack || !self->recovering) {
+            raise_high_rxt(self, end);
         }
-        if (segment.rule == 1 && self->recovering) {
-            self->rescue = end;
+        if (segment.rule == ECC_RULE_FIRST && self->recovering) {
+            self->rescue_rxt = end;
         }
-        self->urgent = false;
+        self->retransmit_first = false;
     }
 }
 
-/* All below `ack` is acknowledged. */
+/* S-82: all below `ack` is acknowledged. */
 static void
-advance_una(ecc_transport_t *self, int64_t ack)
+acknowledge_below(ecc_transport_t *self, int64_t ack)
 {
-    self->left -= ecc_ranges_within(&self->sacked, self->una, least(ack, self->again));
-    self->una = ack;
-    self->gone = most(self->gone, ack);
-    self->again = most(self->again, ack);
-    self->urgent = false;
-    self->n_duplicates = 0;
+    self->pipe_credit -= ecc_ranges_within(&self->sacked, self->snd_una, min(ack, self->high_rxt));
+    self->snd_una = ack;
+    self->lost_below = max(self->lost_below, ack);
+    self->high_rxt = max(self->high_rxt, ack);
+    self->retransmit_first = false;
+    self->n_dup_acks = 0;
     ecc_ranges_drop(&self->sacked, ack);
 }
 
-/* Notes the ranges of an ACK: how many bytes were not known. */
+/* S-82: the blocks of an ACK are sacked; bytes: of them that were not. */
 static int
-note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *is, const ecc_range_t *sacks, int64_t *bytes)
+add_sack_blocks(
+    ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *spec, const ecc_range_t *sacks, int64_t *bytes)
 {
-    int64_t enough = (ECC_MOST_DUPLICATES - 1) * most(is->packet_size, is->packet_size_max);
+    int64_t enough = (ECC_DUP_THRESH - 1) * max(spec->packet_size, spec->packet_size_max);
     int64_t above = 0;
 
     *bytes = 0;
-    for (uint32_t k = 0; k < ECC_MOST_SACKS; k++) {
-        int64_t begin = most(sacks[k].begin, self->una);
+    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
+        int64_t begin = max(sacks[k].begin, self->snd_una);
         int64_t end = sacks[k].end;
         int ret;
         if (begin >= end) {
             continue;
         }
         *bytes += end - begin - ecc_ranges_within(&self->sacked, begin, end);
-        if (begin < self->again) {
-            int64_t below = least(end, self->again);
-            self->left += below - begin - ecc_ranges_within(&self->sacked, begin, below);
+        if (begin < self->high_rxt) {
+            int64_t below = min(end, self->high_rxt);
+            self->pipe_credit += below - begin - ecc_ranges_within(&self->sacked, begin, below);
         }
         ret = ecc_ranges_add(&self->sacked, memory, begin, end);
         if (ret != 0) {
@@ -199,76 +214,77 @@ note_sacks(ecc_transport_t *self, ecc_memory_t *memory, const ecc_flow_t *is, co
     for (uint32_t k = 1; k <= self->sacked.count; k++) {
         const ecc_range_t *range = ecc_ranges_at(&self->sacked, self->sacked.count - k);
         above += range->end - range->begin;
-        if (k == ECC_MOST_DUPLICATES || above > enough) {
-            self->gone = most(self->gone, range->begin);
+        if (k == ECC_DUP_THRESH || above > enough) {
+            self->lost_below = max(self->lost_below, range->begin);
             break;
         }
     }
     return 0;
 }
 
-/* A duplicate ACK, or what counts as one; whether it is taken for a loss. */
+/* S-84, S-85: a duplicate ACK; whether a recovery begins. */
 static bool
-duplicate(ecc_transport_t *self, int64_t size)
+count_duplicate(ecc_transport_t *self, int64_t size)
 {
-    self->before = self->n_duplicates == 0 ? self->top : self->before;
-    self->n_duplicates++; /* at most ECC_MOST_DUPLICATES: a recovery ends with new data acknowledged */
-    self->left += self->sacks ? 0 : size;
-    if (self->n_duplicates < ECC_MOST_DUPLICATES && self->gone == self->una) {
+    self->flight_end = self->n_dup_acks == 0 ? self->snd_nxt : self->flight_end;
+    self->n_dup_acks++; /* at most ECC_DUP_THRESH: a recovery ends only when new data is acknowledged */
+    self->pipe_credit += self->uses_sack ? 0 : size;
+    if (self->n_dup_acks < ECC_DUP_THRESH && self->lost_below == self->snd_una) {
         return false;
     }
     self->recovering = true;
-    self->recover = self->top;
-    self->again = self->una;
-    self->left = self->sacks ? 0 : self->left;
-    self->urgent = true;
-    self->is_partial = false;
+    self->recovery_point = self->snd_nxt;
+    self->high_rxt = self->snd_una;
+    self->pipe_credit = self->uses_sack ? 0 : self->pipe_credit;
+    self->retransmit_first = true;
+    self->had_partial_ack = false;
     return true;
 }
 
 int
-ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *heard)
+ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
 {
     ecc_transport_t *transport = &self->transports[packet->flow];
-    ecc_news_t *news = ecc_state_news(self, packet);
-    int64_t acked = most(0, news->front - transport->una);
-    bool is_repeated = news->front == transport->una;
+    ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
+    int64_t acked = max(0, info->front - transport->snd_una);
+    bool is_repeated = info->front == transport->snd_una;
     int64_t size = packet->size;
     int64_t n_sacked = 0;
 
-    *heard = (ecc_heard_t) { .acked = acked, .starts_timer = acked > 0 };
+    *effect = (ecc_ack_effect_t) { .acked = acked, .starts_timer = acked > 0 };
     transport->recovered = false;
     if (acked > 0) {
-        advance_una(transport, news->front);
+        acknowledge_below(transport, info->front);
     }
-    if (transport->sacks) {
-        int ret = note_sacks(transport, &self->memory, self->flows[packet->flow].is, sacks_of(news), &n_sacked);
+    if (transport->uses_sack) {
+        int ret
+            = add_sack_blocks(transport, &self->memory, self->flows[packet->flow].spec, sack_blocks(info), &n_sacked);
         if (ret != 0) {
             return ret;
         }
-        if (transport->sacked.count > 0 && ecc_ranges_at(&transport->sacked, 0)->begin <= transport->una) {
+        if (transport->sacked.count > 0 && ecc_ranges_at(&transport->sacked, 0)->begin <= transport->snd_una) {
             return ECC_ERR_BROKEN; /* ACKs that contradict each other: of a forged checkpoint */
         }
     }
-    if (transport->recovering && transport->una >= transport->recover) {
+    if (transport->recovering && transport->snd_una >= transport->recovery_point) {
         transport->recovering = false;
         transport->recovered = true;
-        transport->left = transport->sacks ? transport->left : 0;
+        transport->pipe_credit = transport->uses_sack ? transport->pipe_credit : 0;
     } else if (transport->recovering) {
-        if (!transport->sacks && acked > 0) {
-            transport->left = most(0, transport->left - acked + (acked >= size ? size : 0));
-            transport->urgent = true;
-            heard->starts_timer = !transport->is_partial;
-            transport->is_partial = true;
-        } else if (!transport->sacks && is_repeated) {
-            transport->left += size;
+        if (!transport->uses_sack && acked > 0) {
+            transport->pipe_credit = max(0, transport->pipe_credit - acked + (acked >= size ? size : 0));
+            transport->retransmit_first = true;
+            effect->starts_timer = !transport->had_partial_ack;
+            transport->had_partial_ack = true;
+        } else if (!transport->uses_sack && is_repeated) {
+            transport->pipe_credit += size;
         }
     } else {
-        transport->left = acked > 0 && !transport->sacks ? 0 : transport->left;
-        if (transport->una >= transport->recover
-            && (transport->sacks ? n_sacked > 0 : is_repeated && transport->top > transport->una)) {
-            heard->is_loss = duplicate(transport, size);
-            heard->starts_timer = heard->starts_timer || heard->is_loss;
+        transport->pipe_credit = acked > 0 && !transport->uses_sack ? 0 : transport->pipe_credit;
+        if (transport->snd_una >= transport->recovery_point
+            && (transport->uses_sack ? n_sacked > 0 : is_repeated && transport->snd_nxt > transport->snd_una)) {
+            effect->begins_recovery = count_duplicate(transport, size);
+            effect->starts_timer = effect->starts_timer || effect->begins_recovery;
         }
     }
     return 0;
@@ -278,76 +294,76 @@ void
 ecc_transport_time_out(ecc_transport_t *self)
 {
     self->recovering = false;
-    self->recover = self->top + !self->sacks;
-    self->gone = self->top;
-    self->again = self->una;
-    self->n_duplicates = 0;
-    self->left = 0;
-    self->urgent = true;
+    self->recovery_point = self->snd_nxt + !self->uses_sack;
+    self->lost_below = self->snd_nxt;
+    self->high_rxt = self->snd_una;
+    self->n_dup_acks = 0;
+    self->pipe_credit = 0;
+    self->retransmit_first = true;
     ecc_ranges_clear(&self->sacked);
 }
 
 /* ---- the receiver ---- */
 
-/* Of these places, the first in each range beyond `next`, and no more than an ACK can say. */
+/* S-90: of these sequence numbers, the first in each range beyond rcv_nxt, and no more than an ACK can report. */
 static void
-keep_places(ecc_transport_t *self, const int64_t *places, uint32_t n, int64_t next)
+keep_recent(ecc_transport_t *self, const int64_t *numbers, uint32_t n, int64_t rcv_nxt)
 {
-    uint32_t ranges[ECC_MOST_SACKS];
+    uint32_t ranges[ECC_MAX_SACK_BLOCKS];
 
-    self->n_places = 0;
-    for (uint32_t k = 0; k < n && self->n_places < ECC_MOST_SACKS; k++) {
-        uint32_t range = ecc_ranges_find(&self->held, places[k]);
-        bool is_first = places[k] >= next;
-        for (uint32_t j = 0; j < self->n_places; j++) {
+    self->n_recent = 0;
+    for (uint32_t k = 0; k < n && self->n_recent < ECC_MAX_SACK_BLOCKS; k++) {
+        uint32_t range = ecc_ranges_find(&self->held, numbers[k]);
+        bool is_first = numbers[k] >= rcv_nxt;
+        for (uint32_t j = 0; j < self->n_recent; j++) {
             is_first = is_first && ranges[j] != range;
         }
         if (is_first) {
-            ranges[self->n_places] = range;
-            self->places[self->n_places++] = places[k];
+            ranges[self->n_recent] = range;
+            self->recent[self->n_recent++] = numbers[k];
         }
     }
 }
 
 int
-ecc_transport_take(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_wait)
+ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay)
 {
     ecc_transport_t *transport = &self->transports[packet->flow];
     ecc_flow_state_t *flow = &self->flows[packet->flow];
-    int64_t next = flow->received;
+    int64_t rcv_nxt = flow->received;
     int64_t begin = packet->offset;
     int64_t end = begin + packet->size;
-    int64_t places[ECC_MOST_SACKS + 1];
-    uint32_t n = transport->n_places;
+    int64_t numbers[ECC_MAX_SACK_BLOCKS + 1];
+    uint32_t n = transport->n_recent;
 
-    *may_wait = begin == next && transport->held.count == 0;
-    if (begin > next) {
+    *may_delay = begin == rcv_nxt && transport->held.count == 0;
+    if (begin > rcv_nxt) {
         int ret = ecc_ranges_add(&transport->held, &self->memory, begin, end);
         if (ret != 0) {
             return ret;
         }
-        places[0] = begin;
-        memcpy(places + 1, transport->places, sizeof(transport->places));
-        keep_places(transport, places, n + 1, next);
-    } else if (end > next) {
+        numbers[0] = begin;
+        memcpy(numbers + 1, transport->recent, sizeof(transport->recent));
+        keep_recent(transport, numbers, n + 1, rcv_nxt);
+    } else if (end > rcv_nxt) {
         flow->received = ecc_ranges_skip(&transport->held, end);
         ecc_ranges_drop(&transport->held, flow->received);
-        memcpy(places, transport->places, sizeof(transport->places));
-        keep_places(transport, places, n, flow->received);
+        memcpy(numbers, transport->recent, sizeof(transport->recent));
+        keep_recent(transport, numbers, n, flow->received);
     }
     return 0;
 }
 
 void
-ecc_transport_say(const ecc_engine_t *self, const ecc_packet_t *packet)
+ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_transport_t *transport = &self->transports[packet->flow];
-    ecc_news_t *news = ecc_state_news(self, packet);
+    ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
 
-    *news = (ecc_news_t) { .front = self->flows[packet->flow].received };
-    for (uint32_t k = 0; k < ECC_MOST_SACKS && transport->sacks; k++) {
-        sacks_of(news)[k] = k < transport->n_places
-            ? *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->places[k]))
+    *info = (ecc_ack_info_t) { .front = self->flows[packet->flow].received };
+    for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && transport->uses_sack; k++) {
+        sack_blocks(info)[k] = k < transport->n_recent
+            ? *ecc_ranges_at(&transport->held, ecc_ranges_find(&transport->held, transport->recent[k]))
             : (ecc_range_t) { 0, 0 };
     }
 }
@@ -357,30 +373,32 @@ ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
     const ecc_ranges_t *sacked = &self->sacked;
     const ecc_ranges_t *held = &self->held;
-    int64_t next = flow->received;
-    bool fine = ecc_ranges_verify(sacked) == 0 && ecc_ranges_verify(held) == 0;
+    int64_t rcv_nxt = flow->received;
+    bool valid = ecc_ranges_verify(sacked) == 0 && ecc_ranges_verify(held) == 0;
 
-    fine = fine && self->una <= self->again && self->una <= self->gone && self->again <= self->top
-        && self->gone <= self->top && self->una <= next && next <= self->top && self->left >= 0;
-    fine = fine && flow->expected - flow->lost == self->una && flow->sent - flow->lost == self->top
-        && (flow->size < 0 || self->top <= flow->size);
-    fine = fine
+    valid = valid && self->snd_una <= self->high_rxt && self->snd_una <= self->lost_below
+        && self->high_rxt <= self->snd_nxt && self->lost_below <= self->snd_nxt && self->snd_una <= rcv_nxt
+        && rcv_nxt <= self->snd_nxt && self->pipe_credit >= 0;
+    valid = valid && flow->expected - flow->lost == self->snd_una && flow->sent - flow->lost == self->snd_nxt
+        && (flow->size < 0 || self->snd_nxt <= flow->size);
+    valid = valid
         && (sacked->count == 0
-            || (ecc_ranges_at(sacked, 0)->begin > self->una
-                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->top));
-    fine = fine
+            || (ecc_ranges_at(sacked, 0)->begin > self->snd_una
+                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt));
+    valid = valid
         && (held->count == 0
-            || (ecc_ranges_at(held, 0)->begin > next && ecc_ranges_at(held, held->count - 1)->end <= self->top));
-    fine = fine && (!self->sacks || self->left == ecc_ranges_within(sacked, self->una, self->again));
-    for (uint32_t k = 0; k < self->n_places && fine; k++) {
-        uint32_t range = ecc_ranges_find(held, self->places[k]);
-        fine = range < held->count && ecc_ranges_at(held, range)->begin <= self->places[k];
+            || (ecc_ranges_at(held, 0)->begin > rcv_nxt && ecc_ranges_at(held, held->count - 1)->end <= self->snd_nxt));
+    valid
+        = valid && (!self->uses_sack || self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt));
+    for (uint32_t k = 0; k < self->n_recent && valid; k++) {
+        uint32_t range = ecc_ranges_find(held, self->recent[k]);
+        valid = range < held->count && ecc_ranges_at(held, range)->begin <= self->recent[k];
     }
-    /* what an ACK said is held, was held or has been handed on */
-    for (uint32_t k = 0; k < sacked->count && fine; k++) {
+    /* what an ACK reported is held, or was and has been delivered */
+    for (uint32_t k = 0; k < sacked->count && valid; k++) {
         const ecc_range_t *range = ecc_ranges_at(sacked, k);
-        int64_t begin = most(range->begin, next);
-        fine = begin >= range->end || ecc_ranges_within(held, begin, range->end) == range->end - begin;
+        int64_t begin = max(range->begin, rcv_nxt);
+        valid = begin >= range->end || ecc_ranges_within(held, begin, range->end) == range->end - begin;
     }
-    return fine ? 0 : ECC_ERR_BROKEN;
+    return valid ? 0 : ECC_ERR_BROKEN;
 }

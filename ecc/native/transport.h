@@ -2,51 +2,63 @@
 #define ECC_TRANSPORT_H
 
 /*
- * Loss recovery, TRANSPORT of the text: what its sender knows and sends next, and what its receiver holds. Pure books:
- * sender.c lets packets go, receiver.c lets ACKs go.
+ * Loss recovery (S-73 to S-92): what a reliable flow's sender knows and sends next, and what its receiver holds. State only:
+ * sender.c sends packets, receiver.c sends ACKs.
  */
 
 #include "state.h"
 
-#define ECC_MOST_DUPLICATES 3 /* that are taken for a loss */
+#define ECC_DUP_THRESH 3 /* duplicate ACKs that prove a loss (DupThresh of RFC 6675) */
 
-/* What is to be sent next; small enough for registers. */
+/* Why a segment is the next (S-77), in the order in which they are tried. */
+enum ecc_segment_rule {
+    ECC_RULE_NONE, /* of a flow that is not reliable */
+    ECC_RULE_FIRST,
+    ECC_RULE_LOST,
+    ECC_RULE_NEW,
+    ECC_RULE_UNSACKED,
+    ECC_RULE_RESCUE
+};
+
+/* The next segment; small enough for registers. */
 typedef struct {
     int64_t begin;
-    int32_t size;  /* 0: nothing */
-    uint32_t rule; /* 1 to 5, of the text */
+    int32_t size; /* 0: there is none */
+    enum ecc_segment_rule rule;
 } ecc_segment_t;
 
-/* What an ACK has brought. */
+/* What an ACK has changed. */
 typedef struct {
     int64_t acked;
-    bool is_loss; /* a recovery begins */
+    bool begins_recovery;
     bool starts_timer;
-} ecc_heard_t;
+} ecc_ack_effect_t;
 
 void ecc_transport_init(ecc_engine_t *self, uint32_t flow);
 void ecc_transport_free(ecc_transport_t *self, ecc_memory_t *memory);
 
-/* What may still be in the network, as hooks see it. */
+/* S-76: what may still be in the network. */
 int64_t ecc_transport_in_flight(const ecc_transport_t *self);
 
-/* Of the RTT sample that the flow has just taken, before its srtt knows of it. */
+/* S-81: the mean deviation, of the RTT that the flow has just measured and has not yet smoothed. */
 void ecc_transport_measure(ecc_transport_t *self, const ecc_flow_state_t *flow);
 
-/* Once there is a sample. */
+/* S-88, after the first ACK, without backoff. */
 ecc_ps_t ecc_transport_rto(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 
+/* S-77, S-79. */
 ecc_segment_t ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow);
-void ecc_transport_sent(ecc_transport_t *self, ecc_segment_t segment);
+void ecc_transport_note_sent(ecc_transport_t *self, ecc_segment_t segment);
 
-ECC_MUST_CHECK int ecc_transport_hear(ecc_engine_t *self, const ecc_packet_t *packet, ecc_heard_t *heard);
+/* S-82 to S-86, S-89. */
+ECC_MUST_CHECK int ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect);
 void ecc_transport_time_out(ecc_transport_t *self);
 
-/* A packet has come; may_wait: its ACK, for others. */
-ECC_MUST_CHECK int ecc_transport_take(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_wait);
+/* S-90: a packet has arrived; may_delay: its ACK (S-92). */
+ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_packet_t *packet, bool *may_delay);
 
-/* Writes into an ACK what it says as it sets out. */
-void ecc_transport_say(const ecc_engine_t *self, const ecc_packet_t *packet);
+/* S-91: writes into an ACK what it carries. */
+void ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);
 
 ECC_MUST_CHECK int ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow);
 

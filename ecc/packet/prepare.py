@@ -89,7 +89,7 @@ class Setup:
     impairments: NDArray[np.void]
 
     @property
-    def n_further(self) -> int:
+    def n_additional(self) -> int:
         """Number of further routers."""
         return len(self.links) - self.n_links
 
@@ -101,11 +101,11 @@ class Setup:
         """
         out = new_transfers(len(drawn))
         waits = drawn["label"]["wait"]
-        out["follows"] = waits >= 0.0
-        out["start"] = picoseconds(np.where(out["follows"], waits, drawn["start"]))
+        out["is_subsequent"] = waits >= 0.0
+        out["start"] = picoseconds(np.where(out["is_subsequent"], waits, drawn["start"]))
         ends = np.isfinite(drawn["stop"])
         out["stop"][ends] = np.maximum(picoseconds(drawn["stop"][ends]), out["start"][ends] + 1)
-        out["size"], out["kind"], out["receiver_window"] = drawn["size"], drawn["kind"], drawn["window"]
+        out["size"], out["template_index"], out["receiver_window"] = drawn["size"], drawn["kind"], drawn["window"]
         out["access_delay"] = picoseconds(drawn["access_delay"])
         out["ack_delay"] = picoseconds(drawn["access_delay"] + self.ack_delays[drawn["kind"]])
         return out
@@ -157,7 +157,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     flows["ack_delay"] = picoseconds(ack_delays)
     flows["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
     if scenario.workload:
-        flows["followed"][network.n_flows :] = scenario.workload.followed
+        flows["enables_subsequent"][network.n_flows :] = scenario.workload.followed
     flows["n_forward"] = [len(flow.route) for flow in ends]
     flows["n_reverse"] = [len(flow.reverse or ()) for flow in ends]
     flows["ack_every"], flows["ack_wait"] = _delayed_acks(ends)
@@ -175,7 +175,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
         flows["opening_size"][part.flows] = protocol.opening_size
         flows["transport"][part.flows] = TRANSPORTS.index(protocol.transport)
         flows["receiver_window"][part.flows] = protocol.receiver_window
-        flows["least_rto"][part.flows] = picoseconds(protocol.min_rto)
+        flows["min_rto"][part.flows] = picoseconds(protocol.min_rto)
         flows["rto_granularity"][part.flows] = picoseconds(protocol.rto_granularity)
         if scenario.header_bytes:
             if protocol.header_bytes is None:

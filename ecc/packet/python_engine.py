@@ -56,22 +56,22 @@ class PythonEngine:
         return self._reason
 
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
-        """Hand over the next transfers.
+        """Add the next transfers.
 
         Parameters
-            transfers : shape (n,), dtype TRANSFER. more : whether others will follow.
+            transfers : shape (n,), dtype TRANSFER. more : whether others will come.
         """
         self._twin.add(transfers, more)
 
-    def take_over(self) -> NDArray[np.void]:
-        """Return the results of the transfers that are over and were not taken yet, dtype TRANSFER_RESULT."""
-        new = self._twin.over[self._taken :]
+    def take_finished(self) -> NDArray[np.void]:
+        """Return the results of the finished transfers that were not taken yet, dtype TRANSFER_RESULT."""
+        new = self._twin.finished[self._taken :]
         self._taken += len(new)
         return self._twin.transfer_results(new)
 
     @property
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are not over, dtype TRANSFER_RESULT."""
+        """The results so far of the transfers that are alive, dtype TRANSFER_RESULT."""
         return self._twin.transfers_alive
 
     @property
@@ -81,7 +81,7 @@ class PythonEngine:
         return Stats(
             now=self.now, events=twin.events, data_packets=twin.data_packets, in_flight=twin.in_flight,
             samples=len(twin.rows), trace=len(twin.traced), transfers=twin.started, alive=len(self.alive),
-            waiting=sum(map(len, twin.waiting)), over=len(twin.over) - self._taken, bytes=0, peak_bytes=0,
+            waiting=sum(map(len, twin.pending)), finished=len(twin.finished) - self._taken, bytes=0, peak_bytes=0,
             digest=twin.digest, stop=self._reason, cpu_seconds=self._cpu_seconds,
         )  # fmt: skip
 

@@ -315,7 +315,7 @@ class Run:
         return found
 
     def _take_all(self) -> None:
-        self._take_rows(self._engine.take_over())
+        self._take_rows(self._engine.take_finished())
         for capture in self._captures:
             capture.drain()
 
@@ -391,7 +391,7 @@ class Run:
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")
         run._rows, run._labels = [saved.array("rows", TRANSFER_RESULT)], [saved.array("labels", LABELS)]
         run.stopped, run._handed = saved.stopped, saved.handed
-        number, kind = run._rows[0]["number"] - setup.n_flows, run._rows[0]["kind"]
+        number, kind = run._rows[0]["number"] - setup.n_flows, run._rows[0]["template_index"]
         if not ((number >= 0) & (number < run._handed) & (kind >= 0) & (kind < len(setup.flows) - setup.n_flows)).all():
             raise ValueError("rows must be of transfers that there are")
         if run._has_connections and len(run._labels[0]) != run._handed:
@@ -418,7 +418,7 @@ class Run:
         runs = np.empty(len(setup.flows), dtype=object)
         for part in setup.parts:
             runs[part.flows] = type(part.protocol).__name__
-        which = np.where(rows["number"] < setup.n_flows, rows["number"], setup.n_flows + rows["kind"])
+        which = np.where(rows["number"] < setup.n_flows, rows["number"], setup.n_flows + rows["template_index"])
         return Trajectory.build(
             self._period * np.arange(1, len(seen["time"]) + 1),
             {
@@ -579,7 +579,7 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
             for name, address in compiled.items():
                 rows[name][numbers] = address
     return Engine(
-        setup.links, setup.flows[: setup.n_flows], setup.routes, n_further=setup.n_further,
+        setup.links, setup.flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
         templates=setup.flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
         seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
         recorded=table(setup, words), keep=keep, reasons=reasons, **options,

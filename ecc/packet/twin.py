@@ -1,13 +1,13 @@
 """The packet engine in plain Python: the same events, numbers and order as the C engine, written to be read.
 
-Read `Twin.advance` first, then the methods in the order of a packet's way: `go`, `emit`, `arrive`, `leave`, `hop`,
-`receive`, `ack`. What it holds is in `ecc.packet.twin_state`. The text at the top of ecc/native/engine.h
-says the same in words.
+Read `Twin.advance` first, then the methods in the order of a packet's path: `try_send`, `emit`, `arrive`, `leave`,
+`hop`, `receive`, `ack`. What it holds is in `ecc.packet.twin_state`.
+docs/engine_specification.md says the same in numbered clauses (S-1, ...).
 
 - Time is integer picoseconds, sizes are integer bytes, rates are bit/s.
 - What happens is ordered by (time, kind, entity): at equal times the smaller `Kind` comes first, then the smaller index
-  of the link or flow. LEAVE and RECEIVE are no events to the outside, nobody counts or traces them: what no hook
-  watches happens before all else of its instant.
+  of the link or flow. LEAVE and RECEIVE are no events to the outside, and neither counted nor traced: what no hook
+  observes happens before all else of its instant.
 - A packet has one entry in the heap, for the place where it is. A timer of a link or flow is due at the time in
   `timers`; setting it again or cancelling it leaves an old entry in the heap behind, which is ignored.
 - Hooks act on plain objects with the fields of their records. A field holds what a compiled hook would find in it; to
@@ -30,12 +30,13 @@ from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT
 from ecc.packet.prepare import Setup
 from ecc.packet.recorded import Word
 from ecc.packet.twin_state import (
-    MOST_BURST,
-    MOST_HASTY,
+    MAX_BURST,
+    MAX_ZERO_WAITS,
     NEVER,
     STEP,
     WORD,
     Agent,
+    Channel,
     Packet,
     Random,
     Receiver,
@@ -44,12 +45,11 @@ from ecc.packet.twin_state import (
     TwinFlow,
     TwinLink,
     TwinRouter,
-    Way,
     to_ps,
     to_seconds,
     transmission,
 )
-from ecc.packet.twin_transport import Incoming, Outgoing, Segment
+from ecc.packet.twin_transport import Incoming, Outgoing, Rule, Segment
 
 __all__ = ["Kind", "Twin", "build_twin"]
 
@@ -63,13 +63,13 @@ class Kind(IntEnum):
     HOP = 1  # a packet reaches the end of a link's wire
     ACCESS = 2  # a packet reaches its first link
     ACK = 3  # an ACK reaches the sender
-    SEND = 4  # the pacer lets a packet go
+    SEND = 4  # the pacer releases a packet
     INTERVAL = 5  # a tick of a router's clock
     START = 6
     STOP = 7
     TIMER = 8
-    TIMEOUT = 9  # a look at the retransmission timer
-    FLUSH = 10  # a receiver waits no longer with its ACK
+    TIMEOUT = 9  # the retransmission timer is examined
+    FLUSH = 10  # a receiver sends the ACK that it has delayed
     DROP = 11  # at a link; in traces only, as all below
     LOSS = 12  # on the wire of a link
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
@@ -79,7 +79,7 @@ class Twin:
     """One run of the packet engine, in plain Python.
 
     Parameters
-        links, flows, routes, seed, sample, n_samples, n_sampled, n_further, templates, changes, impairments : as
+        links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments : as
             ecc.native.Engine; addresses in them are ignored.
         routers, ends : one `Agent` for each router and each flow.
         headers : offset of a region of the header -> dtype of what is there.
@@ -98,7 +98,7 @@ class Twin:
         ends: Sequence[Agent],
         headers: Mapping[int, np.dtype[np.void]],
         *,
-        n_further: int = 0,
+        n_additional: int = 0,
         seed: int = 0,
         sample: float = 0.0,
         n_samples: int = 0,
@@ -122,10 +122,10 @@ class Twin:
         self.layouts = headers
         change = iter([] if changes is None else changes.tolist())
         self.links: list[TwinLink] = []
-        for k, row in enumerate(links[: len(links) - n_further]):
+        for k, row in enumerate(links[: len(links) - n_additional]):
             given = Record.of(row)
             changing = [next(change) for _ in range(given.n_changes)]
-            self.links.append(TwinLink(k, given, changing, self.new_way(given.impairment, 2**34 + k)))
+            self.links.append(TwinLink(k, given, changing, self.new_channel(given.impairment, 2**34 + k)))
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
             given = Record.of(row)
@@ -133,30 +133,30 @@ class Twin:
             link.routers.append(TwinRouter(k, link, given, *agent.records, agent.hooks, Random(seed, k)))
             self.routers.append(link.routers[-1])
         self.flows: list[TwinFlow] = []
-        way = iter(np.asarray(routes).tolist())
+        route = iter(np.asarray(routes).tolist())
         for k, (row, agent) in enumerate(zip(flows, ends, strict=True)):
             given = Record.of(row)
-            forward = [self.links[next(way)] for _ in range(given.n_forward)]
-            reverse = [self.links[next(way)] for _ in range(given.n_reverse)]
+            forward = [self.links[next(route)] for _ in range(given.n_forward)]
+            reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
             self.flows.append(self.new_flow(k, k, given, agent, forward, reverse))
             self.set_timer(Kind.START, k, given.start)
         self.n_flows = len(flows)  # those behind them are slots of transfers
         self.templates: list[Template] = []
         for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
             fields = {name: row[name].item() for name in row.dtype.names or ()}
-            ways = [[self.links[next(way)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
-            self.templates.append(Template(fields, agent, ways[0], ways[1]))
-        self.waiting: list[list[dict[str, int]]] = []  # each with those that follow it
+            directions = [[self.links[next(route)] for _ in range(fields[n])] for n in ("n_forward", "n_reverse")]
+            self.templates.append(Template(fields, agent, directions[0], directions[1]))
+        self.pending: list[list[dict[str, int]]] = []  # each with its subsequent ones
         self.more = bool(self.templates)
-        self.handed = self.started = 0  # transfers
+        self.added = self.started = 0  # transfers
         self.free_slots: list[int] = []
-        self.over: list[TwinFlow] = []
+        self.finished: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
             :n_sampled
         ]
 
-    def new_way(self, number: int, stream: int) -> Way | None:
-        return Way(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
+    def new_channel(self, number: int, stream: int) -> Channel | None:
+        return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
 
     def new_flow(
         self,
@@ -168,11 +168,11 @@ class Twin:
         reverse: Sequence[TwinLink],
     ) -> TwinFlow:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
-        way = self.new_way(given.impairment, 2**35 + number)
-        receiver = Receiver(patience=3 if any(link.reorders for link in forward) else 1)
+        channel = self.new_channel(given.impairment, 2**35 + number)
+        receiver = Receiver(reordering_threshold=3 if any(link.reorders for link in forward) else 1)
         flow = TwinFlow(
             index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
-            sizes, way, receiver, Outgoing(given) if given.transport else None, Incoming(),
+            sizes, channel, receiver, Outgoing(given) if given.transport else None, Incoming(),
         )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
@@ -193,8 +193,8 @@ class Twin:
         if not self.begun:
             self.begun = True
             for router in self.routers:
-                self.begin(router)
-        while not self.is_hungry and self.heap and self.heap[0][0] <= end:
+                self.start_router(router)
+        while not self.needs_input and self.heap and self.heap[0][0] <= end:
             time, kind, entity, _, packet = self.heap[0]
             if packet is None and self.timers.get((kind, entity)) != time:
                 heapq.heappop(self.heap)  # set again or cancelled
@@ -209,7 +209,7 @@ class Twin:
             if packet is None:
                 del self.timers[kind, entity]
             self.happen(kind, entity, packet)
-        if self.is_hungry:
+        if self.needs_input:
             return "transfers"
         self.take_samples(end)
         self.now = end
@@ -217,75 +217,75 @@ class Twin:
         return "until" if pending else "idle"
 
     def add(self, transfers: NDArray[np.void], more: bool) -> None:
-        """Hand over the next transfers.
+        """Add the next transfers.
 
         Parameters
-            transfers : shape (n,), dtype TRANSFER. more : whether others will follow.
+            transfers : shape (n,), dtype TRANSFER. more : whether others will come.
         """
         for row in transfers:
-            given = {name: row[name].item() for name in row.dtype.names or ()} | {"number": self.n_flows + self.handed}
-            self.handed += 1
-            if given.pop("follows"):
-                self.waiting[-1].append(given)
+            given = {name: row[name].item() for name in row.dtype.names or ()} | {"number": self.n_flows + self.added}
+            self.added += 1
+            if given.pop("is_subsequent"):
+                self.pending[-1].append(given)
             else:
-                self.waiting.append([given])
+                self.pending.append([given])
         self.more = more
-        self.wait_for_transfer()
+        self.schedule_next_transfer()
 
     @property
-    def is_hungry(self) -> bool:
-        """Whether the next transfers must be handed over before time goes on."""
-        return self.more and not self.waiting
+    def needs_input(self) -> bool:
+        """Whether the next transfers must be added before time advances."""
+        return self.more and not self.pending
 
-    def wait_for_transfer(self) -> None:
-        self.set_timer(Kind.START, self.n_flows, self.waiting[0][0]["start"] if self.waiting else None)
+    def schedule_next_transfer(self) -> None:
+        self.set_timer(Kind.START, self.n_flows, self.pending[0][0]["start"] if self.pending else None)
 
-    def take(self) -> int:
-        """Let the next transfer take a slot; which flow it is."""
-        index = self.settle(self.waiting.pop(0))
-        self.wait_for_transfer()
+    def start_next(self) -> int:
+        """The next transfer takes a slot: it becomes this flow."""
+        index = self.activate(self.pending.pop(0))
+        self.schedule_next_transfer()
         return index
 
-    def follow(self, other: TwinFlow) -> int:
-        """Let the one that follows another take a slot; which flow it is."""
-        first, *rest = other.followers
-        other.followers = ()
-        return self.settle([{**first, "start": self.now}, *rest])
+    def start_subsequent(self, other: TwinFlow) -> int:
+        """The one subsequent to another takes a slot: it becomes this flow."""
+        first, *rest = other.subsequent
+        other.subsequent = ()
+        return self.activate([{**first, "start": self.now}, *rest])
 
-    def settle(self, chain: Sequence[dict[str, int]]) -> int:
+    def activate(self, chain: Sequence[dict[str, int]]) -> int:
         transfer = dict(chain[0])
-        kind, number = transfer.pop("kind"), transfer.pop("number")
+        kind, number = transfer.pop("template_index"), transfer.pop("number")
         if transfer["receiver_window"] == 0:
             del transfer["receiver_window"]
         template = self.templates[kind]
         index = self.free_slots.pop() if self.free_slots else len(self.flows)
         given: Any = Record(FLOW, {**template.given, **transfer})
         flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
-        flow.kind, flow.followers = kind, chain[1:]
+        flow.template_index, flow.subsequent = kind, chain[1:]
         self.flows[index : index + 1] = [flow]
         self.started += 1
         return index
 
-    def is_followed(self, flow: TwinFlow) -> bool:
-        """Whether one that follows a transfer waits for its start."""
+    def subsequent_is_due(self, flow: TwinFlow) -> bool:
+        """Whether the delay of the one subsequent to a transfer has begun."""
         return flow.index >= self.n_flows and (Kind.START, flow.index + 1) in self.timers
 
-    def leave_if_over(self, flow: TwinFlow) -> None:
-        """A transfer that does not send, has nothing in the network and is not followed is over: its slot is free."""
-        if flow.index >= self.n_flows and not flow.active and flow.packets == 0 and not self.is_followed(flow):
+    def finish_if_done(self, flow: TwinFlow) -> None:
+        """A transfer finishes that does not send, has nothing in the network and awaits no subsequent one (S-59)."""
+        if flow.index >= self.n_flows and not flow.active and flow.packets == 0 and not self.subsequent_is_due(flow):
             flow.lost += flow.in_flight
             flow.expected = flow.sent
             self.set_timer(Kind.TIMEOUT, flow.index, None)
-            self.over.append(flow)
+            self.finished.append(flow)
             self.free_slots.append(flow.index)
 
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
-        """Count, hash and trace an event, and let it happen to its packet, link or flow."""
+        """Count, hash and trace an event, and call what it does to its packet, link or flow."""
         before = self.flows[entity - 1] if kind == Kind.START and entity > self.n_flows else None
         if before:
-            entity = self.follow(before)
+            entity = self.start_subsequent(before)
         elif kind == Kind.START and entity == self.n_flows:
-            entity = self.take()
+            entity = self.start_next()
         subject: Any = packet or (self.routers if kind == Kind.INTERVAL else self.flows)[entity]
         if kind >= 0:
             self.events += 1
@@ -296,19 +296,19 @@ class Twin:
             self.trace(kind, entity, getattr(subject, value))
         actions: dict[Kind, Callable[[Any], None]] = {
             Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
-            Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.tick,
+            Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.interval,
             Kind.START: self.start, Kind.STOP: self.stop, Kind.TIMER: self.timer, Kind.TIMEOUT: self.check_timeout,
-            Kind.FLUSH: self.acknowledge,
+            Kind.FLUSH: self.send_ack,
         }  # fmt: skip
         actions[kind](subject)
         if before:
-            self.leave_if_over(before)
+            self.finish_if_done(before)
 
     def trace(self, kind: Kind, entity: int, value: int) -> None:
         self.traced.append((self.now, kind, entity, value))
 
     def put(self, wait: int, kind: Kind, entity: int, packet: Packet) -> None:
-        """Let something happen to a packet, `wait` ps from now."""
+        """An event of a packet is due `wait` ps from now."""
         if self.now + wait < NEVER:
             self.serial += 1
             heapq.heappush(self.heap, (self.now + wait, kind, entity, self.serial, packet))
@@ -323,8 +323,8 @@ class Twin:
 
     # ---- links -----------------------------------------------------------------------------------------------
 
-    def begin(self, router: TwinRouter) -> None:
-        self.ask_router(router, "on_start")
+    def start_router(self, router: TwinRouter) -> None:
+        self.call_router(router, "on_start")
         if router.given.first_interval >= 0:
             self.set_timer(Kind.INTERVAL, router.index, router.given.first_interval)
         else:
@@ -332,15 +332,15 @@ class Twin:
 
     def set_clock(self, router: TwinRouter) -> None:
         wait = to_ps(router.next_interval) if router.next_interval > 0.0 else NEVER
-        router.n_hasty = router.n_hasty + 1 if wait < 1 else 0
-        if router.n_hasty == MOST_HASTY:
+        router.n_zero_waits = router.n_zero_waits + 1 if wait < 1 else 0
+        if router.n_zero_waits == MAX_ZERO_WAITS:
             text = "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less"
             raise self.error(router, "on_interval", text, router.next_interval)
         if wait < NEVER:
             self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, wait))
 
-    def tick(self, router: TwinRouter) -> None:
-        self.ask_router(router, "on_interval")
+    def interval(self, router: TwinRouter) -> None:
+        self.call_router(router, "on_interval")
         router.queue_low = router.queue
         self.set_clock(router)
 
@@ -350,14 +350,14 @@ class Twin:
         link.arrived += size
         link.measure(self.now)
         link.found[link.bin] += 1
-        unwanted = self.ask_link(link, "on_arrival", packet)
+        dropped = self.call_link(link, "on_arrival", packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
-        if unwanted or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
+        if dropped or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
             link.dropped += 1
             link.dropped_bytes += size
             self.trace(Kind.DROP, link.index, packet.offset)
-            self.ask_link(link, "on_drop", packet)
-            self.forget(packet)
+            self.call_link(link, "on_drop", packet)
+            self.discard(packet)
             return
         link.queue += size
         link.n_queued += 1
@@ -365,7 +365,7 @@ class Twin:
         link.flow_queue[packet.flow.index, packet.is_ack] += size
         link.free_at = link.serve(max(self.now, link.free_at), size)
         watched = any("on_departure" in router.hooks for router in link.routers)
-        kind = Kind.DEPARTURE if watched or link.way else Kind.LEAVE
+        kind = Kind.DEPARTURE if watched or link.channel else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
 
     def leave(self, packet: Packet) -> None:
@@ -378,20 +378,20 @@ class Twin:
             router.queue_low = min(router.queue_low, link.queue)
         link.flow_queue[flow.index, packet.is_ack] -= size
         link.departed += size
-        self.ask_link(link, "on_departure", packet)
+        self.call_link(link, "on_departure", packet)
         wait = link.given.delay
-        if link.way:
-            if link.way.loses(packet.is_ack):
+        if link.channel:
+            if link.channel.loses(packet.is_ack):
                 link.lost += 1
                 link.lost_bytes += size
                 self.trace(Kind.LOSS, link.index, packet.offset)
-                self.forget(packet)
+                self.discard(packet)
                 return
-            wait = link.way.out(self.now, wait) - self.now
+            wait = link.channel.out(self.now, wait) - self.now
         if not packet.is_at_last_link:
             self.put(wait, Kind.HOP, link.index, packet)
         elif packet.is_ack:
-            if flow.way or link.reorders:
+            if flow.channel or link.reorders:
                 self.put(wait, Kind.HOP, link.index, packet)
             else:
                 self.put(wait + flow.given.ack_delay, Kind.ACK, flow.index, packet)
@@ -403,45 +403,45 @@ class Twin:
     def hop(self, packet: Packet) -> None:
         """A packet reaches the end of a wire: the next link, the receiver, or, as an ACK, its pure delay."""
         if not packet.is_at_last_link:
-            packet.place += 1
+            packet.hop += 1
             self.arrive(packet)
         elif packet.is_ack:
-            self.send_back(packet)
+            self.return_ack(packet)
         else:
             self.receive(packet)
 
-    def forget(self, packet: Packet) -> None:
-        """A packet is gone."""
+    def discard(self, packet: Packet) -> None:
+        """A packet is discarded."""
         self.in_flight -= 1
         packet.flow.packets -= 1
-        self.leave_if_over(packet.flow)
+        self.finish_if_done(packet.flow)
 
     # ---- flows -----------------------------------------------------------------------------------------------
 
     def start(self, flow: TwinFlow) -> None:
         flow.started = flow.active = True
-        self.ask_flow(flow, "on_start")
-        self.go(flow)
+        self.call_flow(flow, "on_start")
+        self.try_send(flow)
 
     def send(self, flow: TwinFlow) -> None:
         self.emit(flow, flow.next)
-        self.go(flow)
+        self.try_send(flow)
 
     def timer(self, flow: TwinFlow) -> None:
-        wanted = self.ask_flow(flow, "on_timer")
-        flow.n_hasty = flow.n_hasty + 1 if wanted >= 0.0 and to_ps(wanted) < 1 else 0
-        if flow.n_hasty == MOST_HASTY:
+        wanted = self.call_flow(flow, "on_timer")
+        flow.n_zero_waits = flow.n_zero_waits + 1 if wanted >= 0.0 and to_ps(wanted) < 1 else 0
+        if flow.n_zero_waits == MAX_ZERO_WAITS:
             text = "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less"
             raise self.error(flow, "on_timer", text, wanted)
-        self.go(flow)
+        self.try_send(flow)
 
-    def go(self, flow: TwinFlow) -> None:
-        """Send what the window allows now, or let the pacer wait for the next packet's time, or wait for ACKs."""
+    def try_send(self, flow: TwinFlow) -> None:
+        """TRY-SEND (S-52): send what the window allows, or schedule the pacer, or wait for ACKs."""
         n_sent = 0
         while flow.active:
             segment = flow.next
-            kept_back = flow.outstanding > 0 or not flow.outgoing
-            limited = flow.window > 0.0 and segment.rule != 1 and kept_back
+            may_limit = flow.outstanding > 0 or not flow.outgoing
+            limited = flow.window > 0.0 and segment.rule != Rule.FIRST and may_limit
             full = limited and flow.outstanding + segment.size > flow.window
             if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
                 self.set_timer(Kind.SEND, flow.index, None)
@@ -450,28 +450,28 @@ class Twin:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
                 self.set_timer(Kind.SEND, flow.index, max(self.now, due))
                 return
-            if n_sent == MOST_BURST:  # an event ends, whatever the window
+            if n_sent == MAX_BURST:  # S-53
                 self.set_timer(Kind.SEND, flow.index, self.now)
                 return
             self.emit(flow, segment)
             n_sent += 1
 
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
-        """One packet leaves the sender."""
+        """EMIT (S-54, S-79): one packet leaves the sender."""
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward)
         self.in_flight += 1
         flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
-        self.ask_flow(flow, "on_send", packet, int(segment.is_repeat))
+        self.call_flow(flow, "on_send", packet, int(segment.is_retransmitted))
         stream = flow.outgoing
         if stream and (flow.in_flight == 0 or stream.restarts_with(segment)):
             self.start_timer(flow)
         elif flow.in_flight == 0:
-            flow.heard = self.now
+            flow.timer_start = self.now
         flow.sent += packet.size
         if stream:
             stream.sent(segment)
-        if segment.is_repeat:
+        if segment.is_retransmitted:
             flow.lost += packet.size
             flow.expected += packet.size
         flow.draw_size()
@@ -485,52 +485,52 @@ class Twin:
     def receive(self, packet: Packet) -> None:
         """The receiver turns a packet into its ACK."""
         flow = packet.flow
-        handed_on, may_wait = packet.size, True
+        delivered, may_delay = packet.size, True
         if flow.outgoing:
-            handed_on, may_wait = flow.incoming.take(packet.offset, packet.offset + packet.size)
-        flow.received += handed_on
+            delivered, may_delay = flow.incoming.receive_data(packet.offset, packet.offset + packet.size)
+        flow.received += delivered
         self.data_packets += 1
-        if flow.followers and flow.received >= flow.given.size and not self.is_followed(flow):
-            self.set_timer(Kind.START, flow.index + 1, self.now + flow.followers[0]["start"])
-        self.ask_flow(flow, "on_receive", packet)
-        packet.is_ack, packet.route, packet.place = True, flow.reverse, 0
+        if flow.subsequent and flow.received >= flow.given.size and not self.subsequent_is_due(flow):
+            self.set_timer(Kind.START, flow.index + 1, self.now + flow.subsequent[0]["start"])
+        self.call_flow(flow, "on_receive", packet)
+        packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
         if not flow.outgoing:
-            receiver.note(packet.offset, packet.size, flow.base)
-        if receiver.kept:
-            self.forget(receiver.kept)
+            receiver.account(packet.offset, packet.size, flow.sender_base)
+        if receiver.delayed:
+            self.discard(receiver.delayed)
         elif flow.given.ack_every > 1:
             self.set_timer(Kind.FLUSH, flow.index, self.now + flow.given.ack_wait)
-        receiver.kept = packet
-        receiver.n_kept += 1
-        if receiver.n_kept >= flow.given.ack_every or not may_wait:
+        receiver.delayed = packet
+        receiver.n_delayed += 1
+        if receiver.n_delayed >= flow.given.ack_every or not may_delay:
             self.set_timer(Kind.FLUSH, flow.index, None)
-            self.acknowledge(flow)
+            self.send_ack(flow)
 
-    def acknowledge(self, flow: TwinFlow) -> None:
-        """The packet that is kept sets out as an ACK, which says what is missing."""
+    def send_ack(self, flow: TwinFlow) -> None:
+        """The packet that is kept becomes an ACK, which reports what is missing."""
         receiver = flow.receiver
-        packet, receiver.kept, receiver.n_kept = receiver.kept, None, 0
+        packet, receiver.delayed, receiver.n_delayed = receiver.delayed, None, 0
         assert packet is not None
         packet.front, packet.missing = receiver.front, receiver.missing
         if flow.outgoing:
-            packet.front, packet.sacks = flow.incoming.next, flow.incoming.sacks
+            packet.front, packet.sacks = flow.incoming.rcv_nxt, flow.incoming.sacks
         if flow.reverse:
             self.arrive(packet)
         else:
-            self.send_back(packet)
+            self.return_ack(packet)
 
-    def send_back(self, packet: Packet) -> None:
-        """An ACK sets out on its pure delay."""
+    def return_ack(self, packet: Packet) -> None:
+        """An ACK enters its pure delay."""
         flow = packet.flow
         wait = flow.given.ack_delay
-        if flow.way:
-            if flow.way.loses(is_ack=True):
+        if flow.channel:
+            if flow.channel.loses(is_ack=True):
                 flow.receiver.acks_lost += 1
                 self.trace(Kind.ACK_LOSS, flow.index, packet.offset)
-                self.forget(packet)
+                self.discard(packet)
                 return
-            wait = flow.way.out(self.now, wait) - self.now
+            wait = flow.channel.out(self.now, wait) - self.now
         self.put(wait, Kind.ACK, flow.index, packet)
 
     def ack(self, packet: Packet) -> None:
@@ -545,59 +545,59 @@ class Twin:
             flow.outgoing.rttvar = flow.rtt / 2.0 if first else var + (abs(flow.srtt - flow.rtt) - var) / 4.0
         flow.srtt = flow.rtt if first else flow.srtt + (flow.rtt - flow.srtt) / 8.0
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
-        (self.hear_transport if flow.outgoing else self.hear)(flow, packet)
+        (self.acknowledge_reliable if flow.outgoing else self.acknowledge)(flow, packet)
         if flow.active:
-            self.ask_flow(flow, "on_ack", packet)
+            self.call_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
                 self.stop(flow)
-            self.go(flow)
+            self.try_send(flow)
         else:
-            self.leave_if_over(flow)
+            self.finish_if_done(flow)
 
-    def hear(self, flow: TwinFlow, packet: Packet) -> None:
-        """What an ACK settles without a transport."""
-        flow.heard = self.now
+    def acknowledge(self, flow: TwinFlow, packet: Packet) -> None:
+        """What an ACK acknowledges (S-48)."""
+        flow.timer_start = self.now
         flow.n_timeouts = flow.acked = 0
-        if packet.front > flow.expected:  # else all it says is known or had been given up
-            lost, flow.known = packet.missing - flow.known, packet.missing
+        if packet.front > flow.expected:  # else all it reports is known or was abandoned
+            lost, flow.sender_missing = packet.missing - flow.sender_missing, packet.missing
             if lost > 0:
                 flow.lost += lost
                 flow.expected += lost
                 if flow.active:
-                    self.ask_flow(flow, "on_loss")
+                    self.call_flow(flow, "on_loss")
             flow.acked, flow.expected = packet.front - flow.expected, packet.front
 
-    def hear_transport(self, flow: TwinFlow, packet: Packet) -> None:
-        """What an ACK settles with a transport."""
+    def acknowledge_reliable(self, flow: TwinFlow, packet: Packet) -> None:
+        """What an ACK of a reliable flow acknowledges (S-82 to S-86)."""
         assert flow.outgoing is not None
-        flow.acked, is_loss, starts = flow.outgoing.hear(packet.front, packet.sacks, packet.size)
+        flow.acked, begins_recovery, starts = flow.outgoing.receive_ack(packet.front, packet.sacks, packet.size)
         flow.expected += flow.acked
         if flow.acked > 0:
             flow.n_timeouts = 0
         if starts:
             self.start_timer(flow)
-        if is_loss and flow.active:
-            self.ask_flow(flow, "on_loss")
+        if begins_recovery and flow.active:
+            self.call_flow(flow, "on_loss")
 
     def start_timer(self, flow: TwinFlow) -> None:
-        """The retransmission timer of a transport starts."""
-        flow.heard, deadline = self.now, self.now + flow.timeout(self.now)
+        """The retransmission timer of a reliable flow starts (S-87)."""
+        flow.timer_start, deadline = self.now, self.now + flow.timeout(self.now)
         if self.timers.get((Kind.TIMEOUT, flow.index), NEVER) > deadline:
             self.set_timer(Kind.TIMEOUT, flow.index, deadline)
 
     def stop(self, flow: TwinFlow) -> None:
-        """A flow stops sending; its ACKs and timeouts still count what drains."""
+        """A flow stops sending; its ACKs and timeouts still count what is in flight (S-51)."""
         if flow.active:
             flow.active = False
             flow.finish = self.now
             for kind in (Kind.SEND, Kind.TIMER, Kind.STOP):
                 self.set_timer(kind, flow.index, None)
-            self.ask_flow(flow, "on_stop")
-            self.leave_if_over(flow)
+            self.call_flow(flow, "on_stop")
+            self.finish_if_done(flow)
 
     def check_timeout(self, flow: TwinFlow) -> None:
-        deadline = flow.heard + flow.timeout(self.now)
+        deadline = flow.timer_start + flow.timeout(self.now)
         if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
         if deadline > self.now:
@@ -609,29 +609,29 @@ class Twin:
             self.start_timer(flow)
         else:
             flow.lost += flow.in_flight
-            flow.base = flow.expected = flow.sent
-            flow.known = 0
-            flow.heard = self.now
+            flow.sender_base = flow.expected = flow.sent
+            flow.sender_missing = 0
+            flow.timer_start = self.now
         if flow.active:
-            self.ask_flow(flow, "on_loss", kind=1)
-        self.go(flow)
+            self.call_flow(flow, "on_loss", kind=1)
+        self.try_send(flow)
 
     # ---- hooks -----------------------------------------------------------------------------------------------
 
     def new_headers(self) -> dict[int, Record]:
         return {offset: Record(layout) for offset, layout in self.layouts.items()}
 
-    def ask_link(self, link: TwinLink, name: str, packet: Packet) -> bool:
-        """Call a hook of all routers of a link; True: one of them does not want the packet."""
-        return any([self.ask_router(router, name, packet) for router in link.routers])
+    def call_link(self, link: TwinLink, name: str, packet: Packet) -> bool:
+        """Call a hook of all routers of a link; True: one of them drops the packet."""
+        return any([self.call_router(router, name, packet) for router in link.routers])
 
-    def ask_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> bool:
-        """Call a hook of a router, if there is one, and take over what it wrote; True: it does not want the packet."""
+    def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> bool:
+        """Call a hook of a router, if there is one, and adopt what it wrote (S-103); True: it drops the packet."""
         if name not in router.hooks:
             return False
         link, given = router.link, router.given
         env: Any = Record(LINK_ENV, {
-            "now": to_seconds(self.now), "capacity": link.told(self.now), "buffer": link.given.buffer,
+            "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.given.buffer,
             "queue": link.queue, "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,
@@ -640,20 +640,20 @@ class Twin:
             "random": router.random.next() if given.wants_random else 0.0,
             "drop": 0, "next_interval": router.next_interval,
         })  # fmt: skip
-        self.call(router, name, packet, env)
+        self.invoke(router, name, packet, env)
         if math.isnan(env.next_interval):
             raise self.error(router, name, "next interval must not be NaN s", env.next_interval)
         router.next_interval = env.next_interval
         return bool(env.drop != 0)
 
-    def ask_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
-        """Call a hook of a flow, if there is one, and take over what it wrote; the timer that it wants [s]."""
+    def call_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
+        """Call a hook of a flow, if there is one, and adopt what it wrote (S-104); returns its timer [s]."""
         if name not in flow.hooks:
             return -1.0
-        env = self.shown(flow, name, packet, kind)
+        env = self.env_of(flow, name, packet, kind)
         if flow.given.wants_random:
             env.random = flow.random.next()
-        self.call(flow, name, packet, env)
+        self.invoke(flow, name, packet, env)
         if name in ("on_receive", "on_stop"):
             return -1.0
         for quantity, unit in (("rate", "bit/s"), ("window", "bytes")):
@@ -667,11 +667,11 @@ class Twin:
             self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
         return float(env.timer)
 
-    def shown(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
+    def env_of(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
         """What a hook of a flow sees, but for random numbers; no name: what one without a packet would."""
         stream, in_flight = flow.outgoing, flow.outstanding
         if stream and name == "on_loss":
-            in_flight = (stream.top if kind == 1 else stream.before) - stream.una
+            in_flight = (stream.snd_nxt if kind == 1 else stream.flight_end) - stream.snd_una
         return Record(FLOW_ENV, {
             "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
@@ -683,7 +683,7 @@ class Twin:
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
         })  # fmt: skip
 
-    def call(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
+    def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
         headers = packet.headers if packet else self.new_headers()
         try:
             entity.hooks[name](entity.state, headers[entity.given.header_offset], entity.params, env)
@@ -700,7 +700,7 @@ class Twin:
         got = "" if value is None else f", got {value:.12g}"
         return NativeError(f"{text}{got} ({of}, {name}, t = {to_seconds(self.now):.12g} s)")
 
-    # ---- what comes out --------------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------------
 
     def take_samples(self, until: int) -> None:
         """Take the samples up to and at a time."""
@@ -727,7 +727,7 @@ class Twin:
     def word(self, one: Word) -> int:
         """What a sample records: the bits of a field as a whole number."""
         if one.side == "env":
-            record = self.shown(self.flows[one.number])
+            record = self.env_of(self.flows[one.number])
         else:
             record = (self.routers if one.side == "links" else self.flows)[one.number].state
         value = getattr(record, one.field)
@@ -745,7 +745,7 @@ class Twin:
         out = np.zeros((len(self.links), 2, len(bin_edges()) - 1), np.int64)
         for link in self.links:
             link.measure(self.now)
-            for row, counts in zip(out[link.index], (link.held, link.found), strict=True):
+            for row, counts in zip(out[link.index], (link.time_in_bin, link.found), strict=True):
                 row[list(counts)] = list(counts.values())
         return out
 
@@ -773,15 +773,15 @@ class Twin:
 
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
-        again = f.sent - f.outgoing.top if f.outgoing else again
+        again = f.sent - f.outgoing.snd_nxt if f.outgoing else again
         counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost)
         idle = f.given.access_delay + f.given.ack_delay + sum(link.given.delay for link in [*f.forward, *f.reverse])
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt, f.min_rtt, idle)
 
     @property
-    def transfers_over(self) -> NDArray[np.void]:
-        """Results of the transfers that are over, in the order of their ends, dtype TRANSFER_RESULT."""
-        return self.transfer_results(self.over)
+    def transfers_finished(self) -> NDArray[np.void]:
+        """Results of the finished transfers, in the order of their ends, dtype TRANSFER_RESULT."""
+        return self.transfer_results(self.finished)
 
     @property
     def transfers_alive(self) -> NDArray[np.void]:
@@ -790,7 +790,7 @@ class Twin:
         return self.transfer_results([flow for flow in slots if flow.index not in self.free_slots])
 
     def transfer_results(self, flows: list[TwinFlow]) -> NDArray[np.void]:
-        rows = [(f.number, f.kind, f.given.start, f.given.size, self.flow_result(f)) for f in flows]
+        rows = [(f.number, f.template_index, f.given.start, f.given.size, self.flow_result(f)) for f in flows]
         return np.array(rows, TRANSFER_RESULT)
 
 
@@ -800,8 +800,8 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     Parameters
         setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled, recorded).
     """
-    nobody = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
-    agents = {"links": [nobody] * len(setup.links), "flows": [nobody] * len(setup.flows)}
+    none = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
+    agents = {"links": [none] * len(setup.links), "flows": [none] * len(setup.flows)}
     for part in setup.parts:
         for side, numbers, states, params, hooks in part.sides():
             for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):
@@ -811,6 +811,6 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     headers = {part.header_offset: part.header for part in by_size}
     return Twin(
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
-        n_further=setup.n_further, templates=setup.flows[n:], template_ends=agents["flows"][n:],
+        n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
         changes=setup.changes, impairments=setup.impairments, **options,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """What the twin of the packet engine holds: its numbers, packets, links, routers, receivers and flows.
 
-The text at the top of ecc/native/engine.h says the same in words; `ecc.packet.twin` lets it happen.
+docs/engine_specification.md says the same in numbered clauses (S-1, ...); `ecc.packet.twin` is what happens.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from ecc.arguments import shown
 from ecc.models.base import Hook
-from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Segment
+from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
-    "MOST_BURST", "MOST_HASTY", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record",
-    "Template", "TwinFlow", "TwinLink", "TwinRouter", "Way", "to_ps", "to_seconds", "transmission",
+    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record",
+    "Template", "TwinFlow", "TwinLink", "TwinRouter", "Channel", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
-LEAST_TIMEOUT, MOST_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
-MOST_BURST = 65536  # packets that one `go` sends
-MOST_HASTY = 100  # times in a row that a hook may ask to be called again in less than 1 ps
+MIN_TIMEOUT, MAX_TIMEOUT = 10**12, 64 * 10**12  # ps; by doubling it does not get beyond the latter
+MAX_BURST = 65536  # packets that one `go` sends
+MAX_ZERO_WAITS = 100  # times in a row that a hook may ask to be called again in less than 1 ps
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 
@@ -112,14 +112,14 @@ class Packet:
     headers: Mapping[int, Record]  # the regions of the header, by offset
     route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
     is_ack: bool = False
-    front: int = 0  # what the ACK says: all offsets below are settled ...
-    missing: int = 0  # ... and so many of these bytes, since the last timeout, are lost
-    sacks: Ranges = field(default_factory=list)  # of a transport: what the receiver holds beyond front
-    place: int = 0  # index in route of the link it is at
+    front: int = 0  # what the ACK carries: all offsets below are accounted for ...
+    missing: int = 0  # ... and so many of these bytes, since the last timeout, are missing
+    sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
+    hop: int = 0  # index in route of the link it is at
 
     @property
     def link(self) -> TwinLink:
-        return self.route[self.place]
+        return self.route[self.hop]
 
     @property
     def wire_size(self) -> int:
@@ -128,15 +128,15 @@ class Packet:
 
     @property
     def is_at_last_link(self) -> bool:
-        return self.place == len(self.route) - 1
+        return self.hop == len(self.route) - 1
 
 
-class Way:
-    """What a way does to the packets on it: an impairment at work."""
+class Channel:
+    """An impairment at work: what a channel does to the packets on it (S-93 to S-97)."""
 
     def __init__(self, given: Any, random: Random) -> None:
         self.given, self.random = given, random  # the fields of IMPAIRMENT
-        self.free = self.last_out = 0  # ps
+        self.free_at = self.last_out = 0  # ps
         self.until_spike = self.draw_until_spike()
 
     def draw_until_spike(self) -> int:
@@ -151,12 +151,12 @@ class Way:
         """When a packet that sets out now gets to the end."""
         given, out = self.given, now
         if given.spike_every_hi > 0:
-            takes = given.spike_between
+            service = given.spike_between
             self.until_spike -= 1
             if self.until_spike == 0:
-                takes = self.random.between(given.spike_lo, given.spike_hi)
+                service = self.random.between(given.spike_lo, given.spike_hi)
                 self.until_spike = self.draw_until_spike()
-            out = self.free = min(NEVER, max(now, self.free) + takes)
+            out = self.free_at = min(NEVER, max(now, self.free_at) + service)
         out += delay
         if given.jitter_hi > 0:
             out += self.random.between(given.jitter_lo, given.jitter_hi)
@@ -175,7 +175,7 @@ class TwinRouter:
     random: Random
     queue_low: int = 0  # of the link, since the router's last tick
     next_interval: float = 0.0  # s
-    n_hasty: int = 0  # INTERVALs in a row that were to come in less than 1 ps
+    n_zero_waits: int = 0  # INTERVALs in a row that were to come in less than 1 ps
 
     @property
     def queue(self) -> int:
@@ -187,12 +187,12 @@ class TwinLink:
     index: int
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
     changes: list[tuple[int, float]]  # of its capacity: when [ps] and to what
-    way: Way | None  # what its wire does to packets
+    channel: Channel | None  # what its wire does to packets
     routers: list[TwinRouter] = field(default_factory=list)
     queue: int = 0  # bytes
     n_queued: int = 0  # packets
     queue_peak: int = 0  # since the last sample
-    flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow, data and ACKs apart
+    flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow and kind
     free_at: int = 0  # ps, when the last bit in the queue leaves it
     arrived: int = 0  # bytes
     departed: int = 0  # bytes
@@ -203,7 +203,7 @@ class TwinLink:
 
     area: int = 0  # sum of queue * ps since the last sample, up to ...
     measured: int = 0  # ... this time, ps
-    held: Counter[int] = field(default_factory=Counter)  # ps by bin of the queue
+    time_in_bin: Counter[int] = field(default_factory=Counter)  # ps by bin of the queue
     found: Counter[int] = field(default_factory=Counter)  # arrivals by bin
 
     @property
@@ -214,12 +214,12 @@ class TwinLink:
 
     def measure(self, time: int) -> None:
         self.area += self.queue * (time - self.measured)
-        self.held[self.bin] += time - self.measured
+        self.time_in_bin[self.bin] += time - self.measured
         self.measured = time
 
     @property
     def reorders(self) -> bool:
-        return self.way is not None and self.way.given.reorders != 0
+        return self.channel is not None and self.channel.given.reorders != 0
 
     def capacity_at(self, now: int) -> tuple[float, int]:
         """The capacity, and until when it stays so."""
@@ -230,8 +230,8 @@ class TwinLink:
             capacity = changed
         return capacity, NEVER
 
-    def told(self, now: int) -> float:
-        """The capacity that routers are told: in an outage, the one before it."""
+    def advertised_capacity(self, now: int) -> float:
+        """The capacity that routers see: in an outage, the one before it (S-27)."""
         past = [float(self.given.capacity), *(capacity for time, capacity in self.changes if time <= now)]
         return next(capacity for capacity in reversed(past) if capacity > 0.0)
 
@@ -259,34 +259,34 @@ class Hole:
     begin: int
     end: int
     missing: int
-    passed: int = 1  # packets from beyond it
+    n_passed: int = 1  # packets received from beyond it
 
 
 @dataclass
 class Receiver:
-    """What a receiver knows of its flow's data, to say in ACKs what is missing."""
+    """A receiver that finds out what is missing, to report it in ACKs (S-62 to S-72)."""
 
-    patience: int  # packets from beyond a hole that prove a loss
+    reordering_threshold: int  # packets from beyond a hole that prove a loss
     next: int = 0
     front: int = 0
     missing: int = 0
     holes: list[Hole] = field(default_factory=list)
-    kept: Packet | None = None  # that waits for more, with delayed ACKs
-    n_kept: int = 0
+    delayed: Packet | None = None  # with delayed ACKs
+    n_delayed: int = 0
     acks_lost: int = 0
 
-    def note(self, begin: int, size: int, base: int) -> None:
-        """A packet has come; the sender has given up what was before `base`."""
+    def account(self, begin: int, size: int, base: int) -> None:
+        """A packet has arrived; the sender has abandoned what was before `base` (S-66, S-67)."""
         if begin >= base >= self.next:
             self.next, self.missing, self.holes = base, 0, []
         for hole in self.holes:
-            hole.passed += hole.end <= begin
+            hole.n_passed += hole.end <= begin
             hole.missing -= size if hole.begin <= begin < hole.end else 0
         if begin >= self.next:
             if begin > self.next:
                 self.holes.append(Hole(self.next, begin, begin - self.next))
             self.next = begin + size
-        while self.holes and (self.holes[0].missing == 0 or self.holes[0].passed >= self.patience):
+        while self.holes and (self.holes[0].missing == 0 or self.holes[0].n_passed >= self.reordering_threshold):
             self.missing += self.holes.pop(0).missing
         self.front = self.holes[0].begin if self.holes else self.next
 
@@ -305,45 +305,48 @@ class TwinFlow:
     rate: float  # bit/s
     window: float  # bytes, 0: not window-clocked
     sizes: Random  # of packets, where they are drawn
-    way: Way | None  # what the pure delay does to ACKs
+    channel: Channel | None  # what the pure delay does to ACKs
     receiver: Receiver
     outgoing: Outgoing | None  # of a transport
     incoming: Incoming
-    full_size: int = 0  # of the next packet once the opening is over
+    full_size: int = 0  # of the next packet after the opening
     started: bool = False
     active: bool = False
     completed: bool = False
     finish: int = -1  # ps
     sent: int = 0  # bytes
-    expected: int = 0  # all offsets below are settled
+    expected: int = 0  # all offsets below are accounted for: acknowledged or lost
     lost: int = 0  # bytes
-    base: int = 0  # sent, at the last timeout
+    sender_base: int = 0  # sent, at the last timeout
     acked: int = 0  # bytes, by the last ACK
-    known: int = 0  # bytes missing since then, as the last ACK said
+    sender_missing: int = 0  # bytes missing since then, as the last ACK said
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
-    heard: int = 0  # ps, when an ACK came last, or waiting for one began
+    timer_start: int = 0  # ps, of the retransmission timer
     n_timeouts: int = 0  # since the last ACK
-    n_hasty: int = 0  # TIMERs in a row that on_timer wanted in less than 1 ps
+    n_zero_waits: int = 0  # TIMERs in a row that on_timer wanted in less than 1 ps
     rtt: float = 0.0  # s
     srtt: float = 0.0
     min_rtt: float = 0.0
     packets: int = 0  # in the network
-    kind: int = 0  # of a transfer: its template
-    followers: Sequence[dict[str, int]] = ()  # of a transfer: those that come one after the other behind it
+    template_index: int = 0  # of a transfer
+    subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
 
     @property
     def needs_receiver(self) -> bool:
-        """Else every ACK stands for its packet, and nobody need look at a packet as it gets to its receiver."""
+        """Else every ACK stands for its packet (S-71, S-72)."""
         reordered = any(link.reorders for link in self.forward)
-        return bool(self.reverse) or self.way is not None or self.given.ack_every > 1 or reordered
+        return bool(self.reverse) or self.channel is not None or self.given.ack_every > 1 or reordered
 
     @property
     def is_watched(self) -> bool:
-        """Whether something happens when a packet gets to its receiver."""
+        """Whether the arrival of a packet at its receiver is an event (S-32)."""
         return (
-            "on_receive" in self.hooks or bool(self.given.followed) or self.outgoing is not None or self.needs_receiver
+            "on_receive" in self.hooks
+            or bool(self.given.enables_subsequent)
+            or self.outgoing is not None
+            or self.needs_receiver
         )
 
     @property
@@ -356,16 +359,16 @@ class TwinFlow:
 
     @property
     def outstanding(self) -> int:
-        """What counts against the window."""
+        """`in_flight` as the window and hooks see it (S-76)."""
         return self.outgoing.in_flight if self.outgoing else self.in_flight
 
     @property
     def next(self) -> Segment:
-        """The next packet; its size is 0 when nothing is owed."""
+        """The next segment; its size is 0 when nothing is owed."""
         if self.outgoing:
             return self.outgoing.next(self.packet_size)
         owed = self.given.size - self.delivered - self.in_flight
-        return Segment(self.sent, min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size, 0)
+        return Segment(self.sent, min(self.packet_size, owed) if self.given.size >= 0 else self.packet_size, Rule.NONE)
 
     @property
     def packet_size(self) -> int:
@@ -375,7 +378,7 @@ class TwinFlow:
 
     @property
     def largest_size(self) -> int:
-        """What hooks without a packet see as its size."""
+        """`packet_size` of hooks without a packet (S-101)."""
         opening = self.srtt == 0.0 and self.given.opening_size > 0
         return self.packet_size if opening else int(max(self.given.packet_size, self.given.packet_size_max))
 
@@ -384,24 +387,24 @@ class TwinFlow:
         self.full_size = self.sizes.between(lo, hi) if hi > lo else lo
 
     def first_rtt(self, now: int) -> int:
-        """How long the first answer takes at least."""
+        """The least time in which the first answer can come (S-43)."""
         given, sizes = self.given, (self.largest_size + self.given.header_bytes, self.given.ack_size)
         times: list[int] = [given.access_delay, given.ack_delay, given.ack_wait if given.ack_every > 1 else 0]
         for links, size in zip((self.forward, self.reverse), sizes, strict=True):
-            times += [link.given.delay + transmission(size, link.told(now)) for link in links]
-        ways = [way for way in (self.way, *(link.way for link in [*self.forward, *self.reverse])) if way]
-        times += [way.given.spike_between + way.given.jitter_lo for way in ways]
+            times += [link.given.delay + transmission(size, link.advertised_capacity(now)) for link in links]
+        channels = [c for c in (self.channel, *(link.channel for link in [*self.forward, *self.reverse])) if c]
+        times += [c.given.spike_between + c.given.jitter_lo for c in channels]
         return min(NEVER, sum(times))
 
     def timeout(self, now: int) -> int:
         given, measured = self.given, self.srtt > 0.0
-        least: int = max(LEAST_TIMEOUT, to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now)))))
+        wait: int = max(MIN_TIMEOUT, to_ps(3.0 * (self.srtt if measured else to_seconds(self.first_rtt(now)))))
         if self.outgoing and measured:
             spread = max(to_seconds(given.rto_granularity), 4.0 * self.outgoing.rttvar)
-            least = max(given.least_rto, to_ps(self.srtt + spread))
+            wait = max(given.min_rto, to_ps(self.srtt + spread))
         elif self.outgoing:
-            least = max(given.least_rto, least)
-        return min(least << min(self.n_timeouts, 6), max(MOST_TIMEOUT, least))  # 64 s: six doublings at most
+            wait = max(given.min_rto, wait)
+        return min(wait << min(self.n_timeouts, 6), max(MAX_TIMEOUT, wait))  # 64 s: six doublings at most
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
-"""Loss recovery in the twin of the packet engine: TRANSPORT at the top of ecc/native/engine.h, the names as there."""
+"""Loss recovery in the twin of the packet engine: S-73 to S-92 of docs/engine_specification.md, the names as there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple
 
-__all__ = ["NEWRENO", "SACK", "Incoming", "Outgoing", "Segment"]
+__all__ = ["NEWRENO", "SACK", "Incoming", "Outgoing", "Rule", "Segment"]
 
 NEWRENO, SACK = 1, 2
-DUPLICATES = 3  # that are taken for a loss
-SACKS = 3  # ranges that an ACK can say
+DUP_THRESH = 3  # duplicate ACKs that prove a loss
+MAX_SACK_BLOCKS = 3  # ranges that an ACK reports
 
 Ranges = list[tuple[int, int]]  # in order, none touches another
 
@@ -26,19 +27,30 @@ def within(ranges: Ranges, begin: int, end: int) -> int:
     return sum(max(0, min(e, end) - max(b, begin)) for b, e in ranges)
 
 
+class Rule(IntEnum):
+    """Why a segment is the next, in the order in which they are tried (S-77)."""
+
+    NONE = 0  # of a flow that is not reliable
+    FIRST = 1
+    LOST = 2
+    NEW = 3
+    UNSACKED = 4
+    RESCUE = 5
+
+
 class Segment(NamedTuple):
-    """What is to be sent next."""
+    """What is sent next."""
 
     begin: int
     size: int  # 0: nothing
-    rule: int  # of the text; 0: without transport
+    rule: Rule
 
     @property
-    def is_repeat(self) -> bool:
-        return self.rule not in (0, 3)
+    def is_retransmitted(self) -> bool:
+        return self.rule not in (Rule.NONE, Rule.NEW)
 
 
-NOTHING = Segment(0, 0, 0)
+NOTHING = Segment(0, 0, Rule.NONE)
 
 
 @dataclass
@@ -46,19 +58,19 @@ class Outgoing:
     """What a sender knows of its stream."""
 
     given: Any  # transport, receiver_window, ...: the fields of FLOW
-    una: int = 0
-    top: int = 0
-    gone: int = 0
-    again: int = 0
-    recover: int = 0
-    rescue: int = 0
-    before: int = 0
-    left: int = 0
-    duplicates: int = 0
-    partials: int = 0
+    snd_una: int = 0
+    snd_nxt: int = 0
+    lost_below: int = 0
+    high_rxt: int = 0
+    recovery_point: int = 0
+    rescue_rxt: int = 0
+    flight_end: int = 0
+    pipe_credit: int = 0
+    dup_acks: int = 0
+    partial_acks: int = 0
     recovering: bool = False
     recovered: bool = False
-    urgent: bool = False
+    retransmit_first: bool = False
     rttvar: float = 0.0
     sacked: Ranges = field(default_factory=list)
 
@@ -68,109 +80,110 @@ class Outgoing:
 
     @property
     def in_flight(self) -> int:
-        out = within(self.sacked, self.gone, self.top) if self.is_sack else self.left
-        return max(0, self.top - self.gone - out + self.again - self.una - within(self.sacked, self.una, self.again))
+        out = within(self.sacked, self.lost_below, self.snd_nxt) if self.is_sack else self.pipe_credit
+        retransmitted = self.high_rxt - self.snd_una - within(self.sacked, self.snd_una, self.high_rxt)
+        return max(0, self.snd_nxt - self.lost_below - out + retransmitted)
 
-    def hole(self, place: int, end: int, most: int, rule: int) -> Segment:
-        """From the first byte at or after a place that is not sacked."""
-        place = next((e for b, e in self.sacked if b <= place < e), place)
-        end = min([end, *(b for b, _ in self.sacked if b > place)])
-        return Segment(place, min(most, end - place), rule) if place < end else NOTHING
+    def hole(self, begin: int, end: int, most: int, rule: Rule) -> Segment:
+        """From the first byte at or after a sequence number that is not sacked."""
+        begin = next((e for b, e in self.sacked if b <= begin < e), begin)
+        end = min([end, *(b for b, _ in self.sacked if b > begin)])
+        return Segment(begin, min(most, end - begin), rule) if begin < end else NOTHING
 
     def next(self, most: int) -> Segment:
         """The next packet, at most so long."""
-        if self.urgent:
-            return self.hole(self.una, self.top, most, 1)
-        found = self.hole(self.again, self.gone, most, 2)
+        if self.retransmit_first:
+            return self.hole(self.snd_una, self.snd_nxt, most, Rule.FIRST)
+        found = self.hole(self.high_rxt, self.lost_below, most, Rule.LOST)
         if not found.size:
             window = self.given.receiver_window
-            new = min(most, self.given.size - self.top) if self.given.size >= 0 else most
-            if window == 0 or self.top + new <= self.una + window:
-                found = Segment(self.top, new, 3)
+            new = min(most, self.given.size - self.snd_nxt) if self.given.size >= 0 else most
+            if window == 0 or self.snd_nxt + new <= self.snd_una + window:
+                found = Segment(self.snd_nxt, new, Rule.NEW)
         if found.size or not (self.is_sack and self.recovering):
             return found
-        highest = self.sacked[-1][1] if self.sacked else self.una
-        found = self.hole(self.again, highest, most, 4)
-        if not found.size and self.una > self.rescue and highest < self.top:
-            begin = max(highest, self.top - most)
-            found = Segment(begin, self.top - begin, 5)
+        highest = self.sacked[-1][1] if self.sacked else self.snd_una
+        found = self.hole(self.high_rxt, highest, most, Rule.UNSACKED)
+        if not found.size and self.snd_una > self.rescue_rxt and highest < self.snd_nxt:
+            begin = max(highest, self.snd_nxt - most)
+            found = Segment(begin, self.snd_nxt - begin, Rule.RESCUE)
         return found
 
     def restarts_with(self, segment: Segment) -> bool:
-        """Whether the timer starts with a packet, though it runs."""
-        return self.is_sack and self.recovering and segment.is_repeat and segment.begin < self.recover
+        """Whether the timer starts anew with a segment (S-80)."""
+        return self.is_sack and self.recovering and segment.is_retransmitted and segment.begin < self.recovery_point
 
     def sent(self, segment: Segment) -> None:
         end = segment.begin + segment.size
-        if segment.rule == 3:
-            self.top = end
-        elif segment.rule == 5:
-            self.rescue = self.recover
+        if segment.rule == Rule.NEW:
+            self.snd_nxt = end
+        elif segment.rule == Rule.RESCUE:
+            self.rescue_rxt = self.recovery_point
         else:
-            self.urgent = False
+            self.retransmit_first = False
             if self.is_sack or not self.recovering:
-                self.again = end
-            if segment.rule == 1 and self.recovering:
-                self.rescue = end
+                self.high_rxt = end
+            if segment.rule == Rule.FIRST and self.recovering:
+                self.rescue_rxt = end
 
-    def hear(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
-        """An ACK for a packet of a size: bytes it newly acknowledges, whether it shows a loss, starts the timer."""
-        acked, is_same = max(0, ack - self.una), ack == self.una
+    def receive_ack(self, ack: int, sacks: Ranges, size: int) -> tuple[int, bool, bool]:
+        """An ACK for a packet of a size: bytes newly acknowledged, whether a recovery begins, and the timer starts."""
+        acked, is_same = max(0, ack - self.snd_una), ack == self.snd_una
         self.recovered = False
         if acked > 0:
-            self.una = ack
-            self.gone, self.again = max(self.gone, ack), max(self.again, ack)
-            self.urgent, self.duplicates = False, 0
+            self.snd_una = ack
+            self.lost_below, self.high_rxt = max(self.lost_below, ack), max(self.high_rxt, ack)
+            self.retransmit_first, self.dup_acks = False, 0
             self.sacked = [(max(b, ack), e) for b, e in self.sacked if e > ack]
-        news = self.note(sacks) if self.is_sack else 0
+        newly_sacked = self.add_sack_blocks(sacks) if self.is_sack else 0
         if self.recovering:
-            if self.una >= self.recover:
-                self.recovering, self.recovered, self.left = False, True, 0
+            if self.snd_una >= self.recovery_point:
+                self.recovering, self.recovered, self.pipe_credit = False, True, 0
             elif not self.is_sack and acked > 0:
-                self.left = max(0, self.left - acked + (size if acked >= size else 0))
-                self.urgent = True
-                self.partials += 1
-                return acked, False, self.partials == 1
+                self.pipe_credit = max(0, self.pipe_credit - acked + (size if acked >= size else 0))
+                self.retransmit_first = True
+                self.partial_acks += 1
+                return acked, False, self.partial_acks == 1
             elif not self.is_sack and is_same:
-                self.left += size
+                self.pipe_credit += size
             return acked, False, acked > 0
         if acked > 0:
-            self.left = 0
-        is_duplicate = news > 0 if self.is_sack else is_same and self.top > self.una
-        is_loss = self.una >= self.recover and is_duplicate and self.duplicate(size)
-        return acked, is_loss, acked > 0 or is_loss
+            self.pipe_credit = 0
+        is_duplicate = newly_sacked > 0 if self.is_sack else is_same and self.snd_nxt > self.snd_una
+        begins_recovery = self.snd_una >= self.recovery_point and is_duplicate and self.count_duplicate(size)
+        return acked, begins_recovery, acked > 0 or begins_recovery
 
-    def note(self, sacks: Ranges) -> int:
-        """Learn what the receiver holds; how many bytes are news."""
-        known = within(self.sacked, 0, self.top)
+    def add_sack_blocks(self, sacks: Ranges) -> int:
+        """Note what the receiver holds; returns how many bytes were not known to be."""
+        known = within(self.sacked, 0, self.snd_nxt)
         for begin, end in sacks:
-            if end > self.una:
-                self.sacked = added(self.sacked, max(begin, self.una), end)
+            if end > self.snd_una:
+                self.sacked = added(self.sacked, max(begin, self.snd_una), end)
         largest = max(self.given.packet_size, self.given.packet_size_max)
         for k, (begin, _) in enumerate(reversed(self.sacked), 1):
-            if k >= DUPLICATES or within(self.sacked, begin, self.top) > (DUPLICATES - 1) * largest:
-                self.gone = max(self.gone, begin)
+            if k >= DUP_THRESH or within(self.sacked, begin, self.snd_nxt) > (DUP_THRESH - 1) * largest:
+                self.lost_below = max(self.lost_below, begin)
                 break
-        return within(self.sacked, 0, self.top) - known
+        return within(self.sacked, 0, self.snd_nxt) - known
 
-    def duplicate(self, size: int) -> bool:
-        """What counts as a duplicate ACK; whether it is taken for a loss."""
-        if self.duplicates == 0:
-            self.before = self.top
-        self.duplicates += 1
+    def count_duplicate(self, size: int) -> bool:
+        """A duplicate ACK (S-84); returns whether a recovery begins (S-85)."""
+        if self.dup_acks == 0:
+            self.flight_end = self.snd_nxt
+        self.dup_acks += 1
         if not self.is_sack:
-            self.left += size
-        if self.duplicates < DUPLICATES and self.gone == self.una:
+            self.pipe_credit += size
+        if self.dup_acks < DUP_THRESH and self.lost_below == self.snd_una:
             return False
-        self.recovering = self.urgent = True
-        self.recover, self.again, self.partials = self.top, self.una, 0
+        self.recovering = self.retransmit_first = True
+        self.recovery_point, self.high_rxt, self.partial_acks = self.snd_nxt, self.snd_una, 0
         return True
 
     def time_out(self) -> None:
-        self.recovering, self.urgent = False, True
-        self.recover = self.top if self.is_sack else self.top + 1
-        self.gone, self.again = self.top, self.una
-        self.duplicates = self.left = 0
+        self.recovering, self.retransmit_first = False, True
+        self.recovery_point = self.snd_nxt if self.is_sack else self.snd_nxt + 1
+        self.lost_below, self.high_rxt = self.snd_nxt, self.snd_una
+        self.dup_acks = self.pipe_credit = 0
         self.sacked = []
 
 
@@ -178,26 +191,26 @@ class Outgoing:
 class Incoming:
     """What a receiver holds of a stream."""
 
-    next: int = 0
+    rcv_nxt: int = 0
     held: Ranges = field(default_factory=list)
-    places: list[int] = field(default_factory=list)  # where it grew last
+    recent: list[int] = field(default_factory=list)  # sequence numbers where it grew last
 
     @property
     def sacks(self) -> Ranges:
-        return [next(r for r in self.held if r[0] <= place < r[1]) for place in self.places]
+        return [next(r for r in self.held if r[0] <= number < r[1]) for number in self.recent]
 
-    def take(self, begin: int, end: int) -> tuple[int, bool]:
-        """A packet has come: how many bytes can be handed on, and whether its ACK may wait for others."""
-        before, may_wait = self.next, begin == self.next and not self.held
-        if begin > self.next:
+    def receive_data(self, begin: int, end: int) -> tuple[int, bool]:
+        """A packet has arrived: how many bytes it lets be delivered, and whether its ACK may be delayed."""
+        before, may_delay = self.rcv_nxt, begin == self.rcv_nxt and not self.held
+        if begin > self.rcv_nxt:
             self.held = added(self.held, begin, end)
-            self.places.insert(0, begin)
-        elif end > self.next:
-            self.next = max([end, *(e for b, e in self.held if b <= end)])
-            self.held = [r for r in self.held if r[0] > self.next]
-        last, self.places = self.places, []
-        for place in last:
-            if place >= self.next and not any(b <= place < e for b, e in self.sacks):
-                self.places.append(place)
-        del self.places[SACKS:]
-        return self.next - before, may_wait
+            self.recent.insert(0, begin)
+        elif end > self.rcv_nxt:
+            self.rcv_nxt = max([end, *(e for b, e in self.held if b <= end)])
+            self.held = [r for r in self.held if r[0] > self.rcv_nxt]
+        last, self.recent = self.recent, []
+        for number in last:
+            if number >= self.rcv_nxt and not any(b <= number < e for b, e in self.sacks):
+                self.recent.append(number)
+        del self.recent[MAX_SACK_BLOCKS:]
+        return self.rcv_nxt - before, may_delay

@@ -8,7 +8,7 @@
 
 #include "fuzz_input.h"
 
-#define MOST_EDITS 6
+#define MAX_EDITS 6
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,8 +53,8 @@ save(ecc_engine_t *engine)
 static void
 alter(reader_t *self, saved_t *saved)
 {
-    size_t at = (size_t) take(self, 2) % (size_t) saved->size;
-    uint64_t how = take(self, 1);
+    size_t at = (size_t) read_bytes(self, 2) % (size_t) saved->size;
+    uint64_t how = read_bytes(self, 1);
     size_t width = how & 1 ? 8 : how & 2 ? 4 : 1;
     int64_t value = whole(self);
     uint64_t was = 0;
@@ -79,8 +79,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static input_t input;
     reader_t edits = { data, size < 3 ? 0 : size };
-    int64_t n_events = (int64_t) take(&edits, 2) % MOST_EVENTS;
-    uint64_t n_edits = take(&edits, 1) % (MOST_EDITS + 1);
+    int64_t n_events = (int64_t) read_bytes(&edits, 2) % MAX_EVENTS;
+    uint64_t n_edits = read_bytes(&edits, 1) % (MAX_EDITS + 1);
     size_t most = n_edits * 12 < edits.left ? n_edits * 12 : edits.left;
     reader_t reader = { edits.data + most, edits.left - most };
     memory_t memory = { .fails_at = -1 };
@@ -108,7 +108,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             CHECK_EQUAL(again.size, saved.size);
             CHECK_EQUAL(memcmp(again.bytes, saved.bytes, (size_t) saved.size), 0);
             free(again.bytes);
-            (void) go(engine, &input, MOST_EVENTS, &n_added);
+            (void) go(engine, &input, MAX_EVENTS, &n_added);
         }
         free(saved.bytes);
     }

@@ -36,7 +36,7 @@ run(const uint8_t *data, size_t size, int64_t slice, int64_t fails_at)
     ecc_report_t report;
     ecc_stats_t stats = { 0 };
     int64_t n_added = 0;
-    int64_t left = MOST_EVENTS;
+    int64_t left = MAX_EVENTS;
     int ret;
 
     set_input(&reader, &input);
@@ -48,7 +48,7 @@ run(const uint8_t *data, size_t size, int64_t slice, int64_t fails_at)
         ret = ecc_engine_advance(engine, 2 * SECOND, slice < left ? slice : left);
         ecc_engine_stats(engine, &stats);
         left -= stats.events - before;
-        if (ret == 0 && before == 0 && slice < MOST_EVENTS) {
+        if (ret == 0 && before == 0 && slice < MAX_EVENTS) {
             change_over(&input.config, &engine);
         }
         if (ret == 0 && stats.stop == ECC_STOP_TRANSFERS) {
@@ -58,15 +58,15 @@ run(const uint8_t *data, size_t size, int64_t slice, int64_t fails_at)
         }
     }
     if (engine != NULL) {
-        ecc_flow_result_t flows[MOST_FLOWS];
-        ecc_link_result_t links[MOST_LINKS];
-        ecc_transfer_result_t over[MOST_TRANSFERS];
+        ecc_flow_result_t flows[MAX_FLOWS];
+        ecc_link_result_t links[MAX_LINKS];
+        ecc_transfer_result_t over[MAX_TRANSFERS];
         ecc_engine_report(engine, &report);
         CHECK_EQUAL(report.code, ret);
         ecc_engine_flow_results(engine, flows);
         ecc_engine_link_results(engine, links);
         ecc_engine_alive(engine, over);
-        CHECK_EQUAL(ecc_engine_take_over(engine, over, MOST_TRANSFERS), stats.over);
+        CHECK_EQUAL(ecc_engine_take_finished(engine, over, MAX_TRANSFERS), stats.finished);
         for (int64_t i = 0; i < input.config.n_links; i++) {
             CHECK_EQUAL(links[i].arrived, links[i].departed + links[i].dropped_bytes + links[i].queue);
         }
@@ -85,8 +85,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3) {
         return 0;
     }
-    at_once = run(data + 2, size - 2, MOST_EVENTS, -1);
+    at_once = run(data + 2, size - 2, MAX_EVENTS, -1);
     CHECK_EQUAL(run(data + 2, size - 2, 1 + data[0], -1), at_once);
-    (void) run(data + 2, size - 2, MOST_EVENTS, data[1] % 64);
+    (void) run(data + 2, size - 2, MAX_EVENTS, data[1] % 64);
     return 0;
 }

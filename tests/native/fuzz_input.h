@@ -11,15 +11,15 @@
 #include "check.h"
 #include "engine.h"
 
-#define MOST_LINKS 4
-#define MOST_ROUTERS 7
-#define MOST_FLOWS 6
-#define MOST_TEMPLATES 2
-#define MOST_ROUTES 48
-#define MOST_SAMPLES 6
-#define MOST_TRANSFERS 24
-#define MOST_EVENTS 3000
-#define MOST_MEMORY (INT64_C(1) << 22)
+#define MAX_LINKS 4
+#define MAX_ROUTERS 7
+#define MAX_FLOWS 6
+#define MAX_TEMPLATES 2
+#define MAX_ROUTES 48
+#define MAX_SAMPLES 6
+#define MAX_TRANSFERS 24
+#define MAX_EVENTS 3000
+#define MAX_MEMORY (INT64_C(1) << 22)
 #define RECORD 8 /* int64 of state for each hook's owner */
 #define MS INT64_C(1000000000)
 #define SECOND INT64_C(1000000000000)
@@ -31,21 +31,21 @@ typedef struct {
 
 typedef struct {
     ecc_config_t config;
-    ecc_link_t links[MOST_ROUTERS];
-    ecc_flow_t flows[MOST_FLOWS];
-    ecc_flow_t templates[MOST_TEMPLATES];
-    ecc_transfer_t transfers[MOST_TRANSFERS];
+    ecc_link_t links[MAX_ROUTERS];
+    ecc_flow_t flows[MAX_FLOWS];
+    ecc_flow_t templates[MAX_TEMPLATES];
+    ecc_transfer_t transfers[MAX_TRANSFERS];
     int64_t n_transfers;
     ecc_impairment_t impairments[2];
     ecc_change_t changes[3];
-    int64_t routes[MOST_ROUTES];
+    int64_t routes[MAX_ROUTES];
     ecc_event_t trace[16];
-    int64_t cells[7][MOST_SAMPLES * MOST_FLOWS];
-    int64_t records[MOST_ROUTERS + MOST_FLOWS + MOST_TEMPLATES][RECORD];
+    int64_t cells[7][MAX_SAMPLES * MAX_FLOWS];
+    int64_t records[MAX_ROUTERS + MAX_FLOWS + MAX_TEMPLATES][RECORD];
 } input_t;
 
 static uint64_t
-take(reader_t *self, size_t n)
+read_bytes(reader_t *self, size_t n)
 {
     uint64_t value = 0;
 
@@ -59,14 +59,14 @@ take(reader_t *self, size_t n)
 static int64_t
 whole(reader_t *self)
 {
-    uint64_t kind = take(self, 1);
+    uint64_t selector = read_bytes(self, 1);
     uint64_t raw;
     int64_t value;
 
-    if (kind < 128) {
-        return (int64_t) kind - 2;
+    if (selector < 128) {
+        return (int64_t) selector - 2;
     }
-    raw = take(self, kind < 176 ? 2 : kind < 224 ? 5 : 8);
+    raw = read_bytes(self, selector < 176 ? 2 : selector < 224 ? 5 : 8);
     memcpy(&value, &raw, sizeof(value));
     return value;
 }
@@ -74,14 +74,14 @@ whole(reader_t *self)
 static double
 number(reader_t *self)
 {
-    uint64_t kind = take(self, 1);
+    uint64_t selector = read_bytes(self, 1);
     uint64_t raw;
     double value;
 
-    if (kind < 224) {
-        return (double) kind * 1e5;
+    if (selector < 224) {
+        return (double) selector * 1e5;
     }
-    raw = take(self, 8);
+    raw = read_bytes(self, 8);
     memcpy(&value, &raw, sizeof(value));
     return value;
 }
@@ -90,8 +90,8 @@ number(reader_t *self)
 static void
 spoil(reader_t *self, void *start, size_t n, size_t n_real)
 {
-    for (uint64_t k = take(self, 1) % 4; k > 0; k--) {
-        size_t i = take(self, 1) % n;
+    for (uint64_t k = read_bytes(self, 1) % 4; k > 0; k--) {
+        size_t i = read_bytes(self, 1) % n;
         unsigned char *at = (unsigned char *) start + 8 * i;
         if (i < n_real) {
             double value = number(self);
@@ -175,14 +175,14 @@ flow_hook(void *state, void *header, void *params, void *env)
 static void
 set_link(reader_t *self, ecc_link_t *link, int64_t *record)
 {
-    uint64_t hooks = take(self, 1);
+    uint64_t hooks = read_bytes(self, 1);
 
     *link = (ecc_link_t) { .capacity = 1e6 + number(self),
-        .delay = (int64_t) take(self, 1) * MS / 8,
+        .delay = (int64_t) read_bytes(self, 1) * MS / 8,
         .buffer = -1,
-        .first_interval = (int64_t) (take(self, 1) % 8) * MS - 1,
-        .impairment = (int64_t) (take(self, 1) % 3),
-        .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+        .first_interval = (int64_t) (read_bytes(self, 1) % 8) * MS - 1,
+        .impairment = (int64_t) (read_bytes(self, 1) % 3),
+        .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
     link->on_start = hooks & 1 ? link_hook : NULL;
     link->on_arrival = hooks & 2 ? link_hook : NULL;
@@ -192,37 +192,37 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
     link->wants_flow_queue = hooks & 32;
     link->wants_random = hooks & 64;
     spoil(self, link, offsetof(ecc_link_t, state) / 8, 1);
-    record[0] = (int64_t) take(self, 2);
+    record[0] = (int64_t) read_bytes(self, 2);
 }
 
 static void
 set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
 {
-    uint64_t hooks = take(self, 1);
-    uint64_t kind = take(self, 1);
+    uint64_t hooks = read_bytes(self, 1);
+    uint64_t selector = read_bytes(self, 1);
 
-    *flow = (ecc_flow_t) { .rate = kind & 1 ? 1e6 : 0.0,
-        .window = kind & 2 ? 4000.0 : 0.0,
-        .start = (int64_t) take(self, 1) * MS,
+    *flow = (ecc_flow_t) { .rate = selector & 1 ? 1e6 : 0.0,
+        .window = selector & 2 ? 4000.0 : 0.0,
+        .start = (int64_t) read_bytes(self, 1) * MS,
         .stop = -1,
-        .size = kind & 4 ? (int64_t) take(self, 2) + 1 : -1,
-        .packet_size = 500 + (int64_t) (kind & 24),
+        .size = selector & 4 ? (int64_t) read_bytes(self, 2) + 1 : -1,
+        .packet_size = 500 + (int64_t) (selector & 24),
         .ack_size = 40,
-        .header_bytes = kind & 32,
-        .impairment = (int64_t) (take(self, 1) % 3),
-        .ack_every = (int64_t) (take(self, 1) % 4),
+        .header_bytes = selector & 32,
+        .impairment = (int64_t) (read_bytes(self, 1) % 3),
+        .ack_every = (int64_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
-        .followed = (int64_t) (take(self, 1) % 8),
-        .transport = (int64_t) (take(self, 1) % 3),
-        .receiver_window = (int64_t) (take(self, 1) % 4) * 2000,
-        .least_rto = (int64_t) take(self, 1) * MS,
-        .rto_granularity = (int64_t) (take(self, 1) % 16) * MS,
-        .access_delay = kind & 64 ? MS : 0,
-        .ack_delay = (int64_t) take(self, 1) * MS / 4,
-        .n_forward = 1 + (int64_t) (take(self, 1) % 3),
-        .n_reverse = (int64_t) (take(self, 1) % 3),
-        .bottleneck = kind & 128 ? 8 : -1,
-        .header_offset = (int64_t) (take(self, 1) % 2) * 8,
+        .enables_subsequent = (int64_t) (read_bytes(self, 1) % 8),
+        .transport = (int64_t) (read_bytes(self, 1) % 3),
+        .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
+        .min_rto = (int64_t) read_bytes(self, 1) * MS,
+        .rto_granularity = (int64_t) (read_bytes(self, 1) % 16) * MS,
+        .access_delay = selector & 64 ? MS : 0,
+        .ack_delay = (int64_t) read_bytes(self, 1) * MS / 4,
+        .n_forward = 1 + (int64_t) (read_bytes(self, 1) % 3),
+        .n_reverse = (int64_t) (read_bytes(self, 1) % 3),
+        .bottleneck = selector & 128 ? 8 : -1,
+        .header_offset = (int64_t) (read_bytes(self, 1) % 2) * 8,
         .state = record };
     flow->on_start = hooks & 1 ? flow_hook : NULL;
     flow->on_send = hooks & 2 ? flow_hook : NULL;
@@ -231,14 +231,15 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
     flow->on_loss = hooks & 16 ? flow_hook : NULL;
     flow->on_timer = hooks & 32 ? flow_hook : NULL;
     flow->on_stop = hooks & 64 ? flow_hook : NULL;
-    for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MOST_ROUTES; k++) {
-        input->routes[input->config.n_routes++] = (int64_t) take(self, 1) % (input->config.n_links + (kind == 0));
+    for (int64_t k = 0; k < flow->n_forward + flow->n_reverse && input->config.n_routes < MAX_ROUTES; k++) {
+        input->routes[input->config.n_routes++]
+            = (int64_t) read_bytes(self, 1) % (input->config.n_links + (selector == 0));
     }
     spoil(self, flow, offsetof(ecc_flow_t, state) / 8, 2);
     /* what no engine could check, or what takes for ever: memory outside of a record, a window without bounds */
     flow->bottleneck = flow->bottleneck >= 0 ? flow->bottleneck % RECORD * 8 : flow->bottleneck;
     flow->window = flow->window > 1e4 && isfinite(flow->window) ? 1e4 : flow->window;
-    record[0] = (int64_t) take(self, 2);
+    record[0] = (int64_t) read_bytes(self, 2);
 }
 
 static void
@@ -246,23 +247,23 @@ set_input(reader_t *self, input_t *input)
 {
     ecc_config_t *config = &input->config;
     int64_t(*record)[RECORD] = input->records;
-    uint64_t kind;
+    uint64_t selector;
 
     memset(input, 0, sizeof(*input));
-    *config = (ecc_config_t) { .seed = take(self, 1),
-        .n_links = 1 + (int64_t) (take(self, 1) % MOST_LINKS),
-        .n_further = (int64_t) (take(self, 1) % (MOST_ROUTERS - MOST_LINKS + 1)),
-        .n_flows = (int64_t) (take(self, 1) % (MOST_FLOWS + 1)),
-        .n_templates = (int64_t) (take(self, 1) % (MOST_TEMPLATES + 1)),
+    *config = (ecc_config_t) { .seed = read_bytes(self, 1),
+        .n_links = 1 + (int64_t) (read_bytes(self, 1) % MAX_LINKS),
+        .n_additional = (int64_t) (read_bytes(self, 1) % (MAX_ROUTERS - MAX_LINKS + 1)),
+        .n_flows = (int64_t) (read_bytes(self, 1) % (MAX_FLOWS + 1)),
+        .n_templates = (int64_t) (read_bytes(self, 1) % (MAX_TEMPLATES + 1)),
         .header_size = 16,
-        .n_trace = (int64_t) (take(self, 1) % 16),
+        .n_trace = (int64_t) (read_bytes(self, 1) % 16),
         .record_size = 8 * RECORD,
         .links = input->links,
         .flows = input->flows,
         .templates = input->templates,
         .routes = input->routes,
         .trace = input->trace };
-    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
         set_link(self, &input->links[i], *record++);
         input->links[i].at = input->links[i].at == 0 ? i % config->n_links : input->links[i].at;
     }
@@ -273,7 +274,7 @@ set_input(reader_t *self, input_t *input)
         set_flow(self, input, &input->templates[i], *record++);
     }
     config->impairments = input->impairments;
-    config->n_impairments = (int64_t) (take(self, 1) % 3);
+    config->n_impairments = (int64_t) (read_bytes(self, 1) % 3);
     for (int64_t i = 0; i < config->n_impairments; i++) {
         input->impairments[i] = (ecc_impairment_t) { .data_loss = i == 0 ? 0.0 : 0.1,
             .spike_every_lo = 3,
@@ -288,13 +289,13 @@ set_input(reader_t *self, input_t *input)
     for (int64_t i = 0; i < 3; i++) {
         input->changes[i] = (ecc_change_t) { .time = (i + 1) * 50 * MS, .capacity = number(self) };
     }
-    kind = take(self, 1);
-    config->n_changes = kind & 4 ? 3 : 0;
-    input->links[0].n_changes = kind & 4 ? 3 : input->links[0].n_changes;
-    if (kind & 1) {
-        config->samples = (ecc_samples_t) { .period = kind & 2 ? (int64_t) take(self, 1) * MS : whole(self),
-            .n_samples = (int64_t) (take(self, 1) % 8) - 1,
-            .n_flows = config->n_flows - (int64_t) (take(self, 1) % 4) / 3,
+    selector = read_bytes(self, 1);
+    config->n_changes = selector & 4 ? 3 : 0;
+    input->links[0].n_changes = selector & 4 ? 3 : input->links[0].n_changes;
+    if (selector & 1) {
+        config->samples = (ecc_samples_t) { .period = selector & 2 ? (int64_t) read_bytes(self, 1) * MS : whole(self),
+            .n_samples = (int64_t) (read_bytes(self, 1) % 8) - 1,
+            .n_flows = config->n_flows - (int64_t) (read_bytes(self, 1) % 4) / 3,
             .sent = input->cells[0],
             .received = input->cells[1],
             .bottleneck = input->cells[2],
@@ -303,11 +304,11 @@ set_input(reader_t *self, input_t *input)
             .arrived = input->cells[5],
             .dropped = input->cells[6] };
     }
-    if (take(self, 1) % 16 == 0) {
+    if (read_bytes(self, 1) % 16 == 0) {
         config->header_size = whole(self);
     }
     has_headers = true;
-    for (int64_t i = 0; i < config->n_links + config->n_further; i++) {
+    for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
         has_headers = has_headers && input->links[i].header_offset < config->header_size;
     }
     for (int64_t i = 0; i < config->n_flows; i++) {
@@ -318,19 +319,19 @@ set_input(reader_t *self, input_t *input)
     }
     if (config->n_templates > 0) {
         ecc_ps_t start = 0;
-        input->n_transfers = (int64_t) (take(self, 1) % MOST_TRANSFERS);
+        input->n_transfers = (int64_t) (read_bytes(self, 1) % MAX_TRANSFERS);
         for (int64_t i = 0; i < input->n_transfers; i++) {
             ecc_transfer_t *transfer = &input->transfers[i];
-            start += (int64_t) take(self, 1) * MS / 4;
+            start += (int64_t) read_bytes(self, 1) * MS / 4;
             *transfer = (ecc_transfer_t) { .start = start,
                 .stop = -1,
-                .size = 1 + (int64_t) take(self, 2),
-                .access_delay = (int64_t) (take(self, 1) % 2) * MS,
+                .size = 1 + (int64_t) read_bytes(self, 2),
+                .access_delay = (int64_t) (read_bytes(self, 1) % 2) * MS,
                 .ack_delay = MS,
-                .kind = (int64_t) take(self, 1) % config->n_templates };
-            transfer->receiver_window = (int64_t) (take(self, 1) % 3) * 3000;
-            transfer->follows = i > 0 && take(self, 1) % 2 == 0; /* refused at times */
-            if (take(self, 1) % 8 == 0) {
+                .template_index = (int64_t) read_bytes(self, 1) % config->n_templates };
+            transfer->receiver_window = (int64_t) (read_bytes(self, 1) % 3) * 3000;
+            transfer->is_subsequent = i > 0 && read_bytes(self, 1) % 2 == 0; /* refused at times */
+            if (read_bytes(self, 1) % 8 == 0) {
                 spoil(self, transfer, sizeof(*transfer) / 8, 0);
             }
         }
@@ -355,7 +356,7 @@ resize(void *context, void *block, size_t size)
         free(block);
         return NULL;
     }
-    if (self->n_calls++ == self->fails_at || size > (size_t) MOST_MEMORY) {
+    if (self->n_calls++ == self->fails_at || size > (size_t) MAX_MEMORY) {
         return NULL;
     }
     self->n_blocks += block == NULL;
@@ -369,7 +370,7 @@ hand_over(ecc_engine_t *engine, const input_t *input, int64_t *n_added)
     int64_t first = *n_added;
     int64_t n = first < input->n_transfers;
 
-    while (first + n < input->n_transfers && input->transfers[first + n].follows != 0) {
+    while (first + n < input->n_transfers && input->transfers[first + n].is_subsequent != 0) {
         n++;
     }
     *n_added += n;

@@ -17,7 +17,7 @@ first_of(const model_t *model, uint32_t n_nodes)
     uint32_t first = ECC_NO_NODE;
 
     for (uint32_t id = 0; id < n_nodes; id++) {
-        if (model->times[id] != ECC_IDLE && (first == ECC_NO_NODE || model->times[id] < model->times[first])) {
+        if (model->times[id] != ECC_NOT_PENDING && (first == ECC_NO_NODE || model->times[id] < model->times[first])) {
             first = id;
         }
     }
@@ -53,7 +53,7 @@ run_random_commands(uint64_t seed, uint32_t n_nodes, int n_commands)
     ecc_memory_init(&memory, NULL);
     CHECK_EQUAL(ecc_calendar_init(&calendar, &memory, n_nodes, (uint32_t) (seed % 3) * n_nodes), 0);
     for (uint32_t id = 0; id < n_nodes; id++) {
-        model.times[id] = ECC_IDLE;
+        model.times[id] = ECC_NOT_PENDING;
     }
     for (int i = 0; i < n_commands; i++) {
         uint32_t id = (uint32_t) draw(&random, n_nodes);
@@ -63,21 +63,21 @@ run_random_commands(uint64_t seed, uint32_t n_nodes, int n_commands)
         if (time > ECC_NEVER) {
             time = ECC_NEVER;
         }
-        CHECK(ecc_calendar_pending(&calendar, id) == (model.times[id] != ECC_IDLE));
+        CHECK(ecc_calendar_pending(&calendar, id) == (model.times[id] != ECC_NOT_PENDING));
         if (command < 3) {
             ecc_calendar_move(&calendar, id, time);
             model.times[id] = time;
         } else if (command == 3) {
             ecc_calendar_cancel(&calendar, id);
-            model.times[id] = ECC_IDLE;
+            model.times[id] = ECC_NOT_PENDING;
         } else if (command == 4) {
             ecc_calendar_find(&calendar);
         } else if (first != ECC_NO_NODE && (draw(&random, 3) == 0 || model.times[first] < now + 1000000000)) {
             ecc_calendar_find(&calendar);
             CHECK_EQUAL(calendar.first_time, model.times[first]);
-            CHECK_EQUAL(ecc_calendar_take(&calendar), first);
+            CHECK_EQUAL(ecc_calendar_pop(&calendar), first);
             now = model.times[first];
-            model.times[first] = ECC_IDLE;
+            model.times[first] = ECC_NOT_PENDING;
             n_taken++;
         }
         if (i % 97 == 0) {
@@ -91,8 +91,8 @@ run_random_commands(uint64_t seed, uint32_t n_nodes, int n_commands)
     for (uint32_t first = first_of(&model, n_nodes); first != ECC_NO_NODE; first = first_of(&model, n_nodes)) {
         ecc_calendar_find(&calendar);
         CHECK_EQUAL(calendar.first_time, model.times[first]);
-        CHECK_EQUAL(ecc_calendar_take(&calendar), first);
-        model.times[first] = ECC_IDLE;
+        CHECK_EQUAL(ecc_calendar_pop(&calendar), first);
+        model.times[first] = ECC_NOT_PENDING;
     }
     ecc_calendar_find(&calendar);
     CHECK_EQUAL(calendar.first_time, ECC_NEVER);
@@ -117,9 +117,9 @@ adapts_to_a_steady_stream(ecc_ps_t gap)
     for (int i = 0; i < 20000; i++) {
         ecc_calendar_find(&calendar);
         CHECK_EQUAL(calendar.first_time, gap * i);
-        ecc_calendar_insert(&calendar, ecc_calendar_take(&calendar), gap * (i + (ecc_ps_t) N_NODES));
+        ecc_calendar_insert(&calendar, ecc_calendar_pop(&calendar), gap * (i + (ecc_ps_t) N_NODES));
     }
-    CHECK(calendar.effort < 2 * calendar.patience);
+    CHECK(calendar.work < 2 * calendar.budget);
     CHECK(gap >> calendar.shift < 4 && gap >> calendar.shift << 2 > 0);
     ecc_calendar_free(&calendar, &memory);
 }

@@ -10,18 +10,18 @@
 
 #define MS INT64_C(1000000000)
 #define SECOND INT64_C(1000000000000)
-#define MOST_FLOWS 8
-#define MOST_LINKS 4
-#define MOST_EVENTS 100000
+#define MAX_FLOWS 8
+#define MAX_LINKS 4
+#define MAX_EVENTS 100000
 
 typedef struct {
     ecc_config_t config;
-    ecc_link_t links[MOST_LINKS];
-    ecc_flow_t flows[MOST_FLOWS];
+    ecc_link_t links[MAX_LINKS];
+    ecc_flow_t flows[MAX_FLOWS];
     int64_t routes[64];
     ecc_impairment_t impairments[3];
     ecc_change_t changes[2];
-    ecc_event_t trace[MOST_EVENTS];
+    ecc_event_t trace[MAX_EVENTS];
     int64_t cells[8][4096];
 } setup_t;
 
@@ -64,7 +64,7 @@ set_up(ecc_link_t link, int64_t n_flows, ecc_flow_t flow)
         .flows = setup.flows,
         .routes = setup.routes,
         .trace = setup.trace,
-        .n_trace = MOST_EVENTS };
+        .n_trace = MAX_EVENTS };
 }
 
 static void
@@ -106,7 +106,7 @@ run(ecc_engine_t *engine, ecc_ps_t until)
 static ecc_flow_result_t
 result_of(ecc_engine_t *engine, int flow)
 {
-    ecc_flow_result_t results[MOST_FLOWS];
+    ecc_flow_result_t results[MAX_FLOWS];
 
     ecc_engine_flow_results(engine, results);
     return results[flow];
@@ -115,7 +115,7 @@ result_of(ecc_engine_t *engine, int flow)
 static ecc_link_result_t
 link_result_of(ecc_engine_t *engine, int link)
 {
-    ecc_link_result_t results[MOST_LINKS];
+    ecc_link_result_t results[MAX_LINKS];
 
     ecc_engine_link_results(engine, results);
     return results[link];
@@ -123,13 +123,13 @@ link_result_of(ecc_engine_t *engine, int link)
 
 /* The k-th event of a kind in the trace (k from 0); there must be one. */
 static ecc_event_t
-event(int64_t kind, int64_t entity, int k)
+event(enum ecc_event_kind kind, int64_t entity, int k)
 {
     int64_t i = 0;
 
     /* times grow, and what was never written is zero */
-    while (i < MOST_EVENTS - 1 && setup.trace[i + 1].time >= setup.trace[i].time) {
-        if (setup.trace[i].kind == kind && setup.trace[i].entity == entity && k-- == 0) {
+    while (i < MAX_EVENTS - 1 && setup.trace[i + 1].time >= setup.trace[i].time) {
+        if (setup.trace[i].kind == (int64_t) kind && setup.trace[i].entity == entity && k-- == 0) {
             break;
         }
         i++;
@@ -154,10 +154,10 @@ constant_rate_is_exact(void)
     engine = new_engine();
     stats = run(engine, SECOND);
     for (int k = 0; k < 100; k++) {
-        CHECK_EQUAL(event(4, 0, k).time, 5 * MS + k * gap);
-        CHECK_EQUAL(event(4, 0, k).value, 1000 * k);
-        CHECK_EQUAL(event(3, 0, k).time, 5 * MS + k * gap + tx + 17 * MS);
-        CHECK_EQUAL(event(3, 0, k).value, 1000 * k);
+        CHECK_EQUAL(event(ECC_EVENT_SEND, 0, k).time, 5 * MS + k * gap);
+        CHECK_EQUAL(event(ECC_EVENT_SEND, 0, k).value, 1000 * k);
+        CHECK_EQUAL(event(ECC_EVENT_ACK, 0, k).time, 5 * MS + k * gap + tx + 17 * MS);
+        CHECK_EQUAL(event(ECC_EVENT_ACK, 0, k).value, 1000 * k);
     }
     CHECK_EQUAL(result_of(engine, 0).sent, 1000 * ((SECOND - 5 * MS) / gap + 1));
     CHECK_EQUAL(stats.data_packets, (SECOND - 5 * MS - tx - 10 * MS) / gap + 1);
@@ -178,8 +178,8 @@ overload_queues_exactly(void)
     engine = new_engine();
     run(engine, 200 * MS);
     for (int k = 0; k < 20; k++) {
-        CHECK_EQUAL(event(4, 0, k).time, 2 * MS * k);
-        CHECK_EQUAL(event(3, 0, k).time, 8 * MS * (k + 1) + 5 * MS);
+        CHECK_EQUAL(event(ECC_EVENT_SEND, 0, k).time, 2 * MS * k);
+        CHECK_EQUAL(event(ECC_EVENT_ACK, 0, k).time, 8 * MS * (k + 1) + 5 * MS);
     }
     for (int64_t k = 0; k < 20; k++) {
         ecc_ps_t at = 10 * MS * (k + 1);
@@ -211,10 +211,11 @@ stages_add_up(void)
     setup.config.n_routes = 3;
     engine = new_engine();
     run(engine, SECOND);
-    CHECK_EQUAL(event(2, 0, 0).time, MS);                     /* at the first link */
-    CHECK_EQUAL(event(1, 0, 0).time, MS + 18 * MS);           /* 8 ms and 10 ms later at the second */
-    CHECK_EQUAL(event(1, 1, 0).time, MS + 18 * MS + 24 * MS); /* at the receiver */
-    CHECK_EQUAL(event(3, 0, 0).time, MS + 18 * MS + 24 * MS + 35 * MS + 320 * MS / 1000); /* 40 bytes at 1 Mb/s */
+    CHECK_EQUAL(event(ECC_EVENT_ACCESS, 0, 0).time, MS);                  /* at the first link */
+    CHECK_EQUAL(event(ECC_EVENT_HOP, 0, 0).time, MS + 18 * MS);           /* 8 ms and 10 ms later at the second */
+    CHECK_EQUAL(event(ECC_EVENT_HOP, 1, 0).time, MS + 18 * MS + 24 * MS); /* at the receiver */
+    CHECK_EQUAL(
+        event(ECC_EVENT_ACK, 0, 0).time, MS + 18 * MS + 24 * MS + 35 * MS + 320 * MS / 1000); /* 40 bytes at 1 Mb/s */
     CHECK_EQUAL(link_result_of(engine, 2).arrived, result_of(engine, 0).received * 40 / 1000);
     ecc_engine_free(engine);
 }
@@ -230,9 +231,9 @@ window_is_filled_and_clocked_by_acks(void)
     setup.flows[0].size = 12345;
     engine = new_engine();
     run(engine, 10 * SECOND);
-    CHECK_EQUAL(event(3, 0, 0).time, 100 * MS);
-    CHECK_EQUAL(event(3, 0, 4).time, 104 * MS);
-    CHECK_EQUAL(event(3, 0, 5).time, 200 * MS); /* sent at 100 ms, as the first ACK came */
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 0, 0).time, 100 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 0, 4).time, 104 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 0, 5).time, 200 * MS); /* sent at 100 ms, as the first ACK came */
     CHECK_EQUAL(result_of(engine, 0).completed, 1);
     CHECK_EQUAL(result_of(engine, 0).delivered, 12345);
     CHECK_EQUAL(result_of(engine, 0).sent, 12345);
@@ -252,9 +253,9 @@ a_full_buffer_drops_and_what_is_lost_is_sent_again(void)
     setup.flows[0].size = 50000;
     engine = new_engine();
     run(engine, 100 * SECOND);
-    CHECK_EQUAL(event(11, 0, 0).time, 0);
-    CHECK_EQUAL(event(11, 0, 0).value, 3000);
-    CHECK_EQUAL(event(11, 0, 4).value, 7000);
+    CHECK_EQUAL(event(ECC_EVENT_DROP, 0, 0).time, 0);
+    CHECK_EQUAL(event(ECC_EVENT_DROP, 0, 0).value, 3000);
+    CHECK_EQUAL(event(ECC_EVENT_DROP, 0, 4).value, 7000);
     CHECK_EQUAL(result_of(engine, 0).completed, 1);
     CHECK_EQUAL(result_of(engine, 0).delivered, 50000);
     CHECK(result_of(engine, 0).lost >= 5000);
@@ -316,11 +317,11 @@ silence_is_a_timeout(void)
     engine = new_engine();
     run(engine, 100 * SECOND);
     /* three of the first window and the fourth, sent on the first ACK at 100 ms, are gone: silence from 100 ms on */
-    CHECK_EQUAL(counts.n[0], 0);
-    CHECK_EQUAL(counts.n[1], 1);
+    CHECK_EQUAL(counts.n[ECC_LOSS_GAP], 0);
+    CHECK_EQUAL(counts.n[ECC_LOSS_TIMEOUT], 1);
     CHECK_EQUAL(counts.last_lost, 4000);
-    CHECK_EQUAL(event(9, 0, 0).time, SECOND);
-    CHECK_EQUAL(event(9, 0, 1).time, 1100 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_TIMEOUT, 0, 0).time, SECOND);
+    CHECK_EQUAL(event(ECC_EVENT_TIMEOUT, 0, 1).time, 1100 * MS);
     CHECK_EQUAL(result_of(engine, 0).completed, 1);
     CHECK_EQUAL(result_of(engine, 0).lost, 4000);
     ecc_engine_free(engine);
@@ -360,7 +361,7 @@ a_long_path_loses_nothing(void)
     CHECK_EQUAL(result_of(engine, 0).completed, 1);
     CHECK_EQUAL(result_of(engine, 0).lost, 0);
     CHECK_EQUAL(result_of(engine, 0).received, 40000);
-    CHECK_EQUAL(event(9, 0, 0).time, 3 * (2 * SECOND + MS));
+    CHECK_EQUAL(event(ECC_EVENT_TIMEOUT, 0, 0).time, 3 * (2 * SECOND + MS));
     ecc_engine_free(engine);
 }
 
@@ -403,15 +404,15 @@ opening_packets_are_small(void)
     setup.flows[0].stop = SECOND / 2;
     engine = new_engine();
     run(engine, 2 * SECOND);
-    CHECK_EQUAL(event(3, 0, 0).time, 5 * MS + MS / 8);
-    CHECK_EQUAL(event(4, 0, 6).time, 6 * MS);
-    CHECK_EQUAL(event(4, 0, 7).time, 14 * MS); /* the one of 6 ms was whole */
-    CHECK_EQUAL(event(4, 0, 7).value, 6 * 125 + 1000);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 0, 0).time, 5 * MS + MS / 8);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 6).time, 6 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 7).time, 14 * MS); /* the one of 6 ms was whole */
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 7).value, 6 * 125 + 1000);
     /* ten of 100 bytes fill the window, which then waits for all their ACKs: whole packets only, from 1.006 s on */
-    CHECK_EQUAL(event(3, 1, 9).time, SECOND + 6 * MS);
-    CHECK_EQUAL(event(3, 1, 9).value, 900);
-    CHECK_EQUAL(event(3, 1, 10).time, SECOND + 12 * MS);
-    CHECK_EQUAL(event(3, 1, 11).value, 2000);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 1, 9).time, SECOND + 6 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 1, 9).value, 900);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 1, 10).time, SECOND + 12 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 1, 11).value, 2000);
     ecc_engine_free(engine);
 }
 
@@ -444,11 +445,11 @@ a_changed_rate_reschedules(void)
     engine = new_engine();
     run(engine, 100 * MS);
     /* first ACK at 5.008 ms: 4 Mb/s, due at 2 ms, so at once; the next at 2 ms after it; then ACK: 1 Mb/s */
-    CHECK_EQUAL(event(4, 0, 1).time, 5 * MS + MS / 125);
-    CHECK_EQUAL(event(4, 0, 2).time, 7 * MS + MS / 125);
-    CHECK_EQUAL(event(4, 0, 3).time, 9 * MS + MS / 125);
-    CHECK_EQUAL(event(3, 0, 1).time, 10 * MS + 2 * MS / 125);
-    CHECK_EQUAL(event(4, 0, 4).time, 17 * MS + MS / 125);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 1).time, 5 * MS + MS / 125);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 2).time, 7 * MS + MS / 125);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 3).time, 9 * MS + MS / 125);
+    CHECK_EQUAL(event(ECC_EVENT_ACK, 0, 1).time, 10 * MS + 2 * MS / 125);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 4).time, 17 * MS + MS / 125);
     ecc_engine_free(engine);
 }
 
@@ -501,7 +502,7 @@ clocks_queue_books_and_random_numbers(void)
     engine = new_engine();
     run(engine, 8 * SECOND);
     CHECK_EQUAL(seen.counts[0], 400); /* 10, 30, ..., 7990 ms */
-    CHECK_EQUAL(event(5, 0, 3).time, 70 * MS);
+    CHECK_EQUAL(event(ECC_EVENT_INTERVAL, 0, 3).time, 70 * MS);
     CHECK(seen.counts[1] > 900000); /* two flows of 1 Mb/s: the queue grows by 125 kB/s and is never low again */
     CHECK(fabs(seen.sums[3] / seen.sums[2] - 0.5) < 0.02);
     CHECK(fabs(seen.sums[4] / seen.sums[5] - 0.5) < 0.01);
@@ -583,7 +584,7 @@ expect_failure(int code, int64_t of, int64_t hook, ecc_ps_t after)
     CHECK_EQUAL(ecc_engine_advance(engine, SECOND, -1), code);
     ecc_engine_report(engine, &report);
     CHECK_EQUAL(report.code, code);
-    CHECK_EQUAL(report.of, of);
+    CHECK_EQUAL(report.entity, of);
     CHECK_EQUAL(report.index, 0);
     CHECK_EQUAL(report.hook, hook);
     CHECK(report.time >= after && report.time < SECOND);
@@ -671,8 +672,8 @@ a_window_without_end_ends_no_call(void)
     engine = new_engine();
     stats = run(engine, 3 * SECOND);
     ecc_engine_free(engine);
-    CHECK_EQUAL(event(4, 0, 0).value, 65536 * 1000);
-    CHECK_EQUAL(event(4, 0, 2).value, (65536 + 2 * 65537) * 1000);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 0).value, 65536 * 1000);
+    CHECK_EQUAL(event(ECC_EVENT_SEND, 0, 2).value, (65536 + 2 * 65537) * 1000);
     engine = new_engine();
     do {
         CHECK_EQUAL(ecc_engine_advance(engine, 3 * SECOND, 70000), 0);
@@ -738,7 +739,7 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 3);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
-    REFUSED(ECC_ERR_TRANSPORT, flows[0].least_rto, -1);
+    REFUSED(ECC_ERR_TRANSPORT, flows[0].min_rto, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].rto_granularity, INT64_MAX);
     REFUSED(ECC_ERR_HEADER_SIZE, config.header_size, 12);
     REFUSED(ECC_ERR_TOO_LARGE, config.n_flows, INT64_C(1) << 40);
@@ -845,7 +846,7 @@ wander(void *state, void *header, void *params, void *env)
     return 0;
 }
 
-static int64_t stamps[MOST_LINKS];
+static int64_t stamps[MAX_LINKS];
 
 static void
 set_up_a_bit_of_everything(void)
@@ -873,7 +874,7 @@ set_up_a_bit_of_everything(void)
         .on_interval = tick,
         .first_interval = MS,
         .state = &setup.cells[7][8] };
-    setup.config.n_further = 1;
+    setup.config.n_additional = 1;
     setup.config.header_size = 32;
     setup.impairments[0] = (ecc_impairment_t) { .data_loss = 0.05, .jitter_hi = 30 * MS, .reorders = 1 };
     setup.impairments[1] = (ecc_impairment_t) { .ack_loss = 0.3,
@@ -894,8 +895,8 @@ set_up_a_bit_of_everything(void)
     setup.flows[1].impairment = 3;
     setup.flows[3].ack_every = 3;
     setup.flows[3].ack_wait = 20 * MS;
-    setup.flows[3].transport = 1;
-    setup.flows[4].transport = setup.flows[5].transport = 2;
+    setup.flows[3].transport = ECC_TRANSPORT_CUMULATIVE;
+    setup.flows[4].transport = setup.flows[5].transport = ECC_TRANSPORT_SACK;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];
         flow->start = i * 7 * MS;
@@ -1031,8 +1032,8 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
     template.header_offset = 16;
     template.on_ack = wander;
     template.state = &setup.cells[7][16];
-    template.followed = 1;
-    template.transport = 2;
+    template.enables_subsequent = 1;
+    template.transport = ECC_TRANSPORT_SACK;
     setup.config.templates = &template;
     setup.config.n_templates = 1;
     setup.config.record_size = 16;
@@ -1043,7 +1044,7 @@ set_up_transfers(ecc_transfer_t *transfers, int64_t n)
             .stop = -1,
             .size = follows ? 10 : 1000 + 100 * i,
             .ack_delay = MS,
-            .follows = follows };
+            .is_subsequent = follows };
     }
 }
 
@@ -1079,11 +1080,11 @@ every_allocation_may_fail(void)
             /* what was written before the failure is still there */
             CHECK_EQUAL(stats.samples, ret == 0 ? 33 : (stats.now - 1) / (30 * MS));
             CHECK(stats.samples == 0 || setup.cells[0][0] > 0);
-            CHECK_EQUAL(ecc_engine_take_over(engine, over, N_TRANSFERS), stats.over);
-            for (int64_t i = 0; i < stats.over; i++) {
+            CHECK_EQUAL(ecc_engine_take_finished(engine, over, N_TRANSFERS), stats.finished);
+            for (int64_t i = 0; i < stats.finished; i++) {
                 CHECK(over[i].number >= setup.config.n_flows && over[i].flow.finish > 0);
             }
-            CHECK(ret != 0 || stats.over > 40);
+            CHECK(ret != 0 || stats.finished > 40);
             ecc_engine_free(engine);
         }
         CHECK(ret == 0 || ret == ECC_ERR_NO_MEMORY);

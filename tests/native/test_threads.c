@@ -106,7 +106,7 @@ new_engine(work_t *work)
             .n_forward = 1,
             .bottleneck = -1,
             .transport = i % 3,
-            .least_rto = SECOND / 5,
+            .min_rto = SECOND / 5,
             .state = &work->record,
             .params = &gain,
             .on_ack = grow,

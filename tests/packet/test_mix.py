@@ -12,6 +12,7 @@ from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.prepare import prepare
 from ecc.packet.simulation import build_engine
+from ecc.packet.twin import Kind
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload
 
@@ -46,7 +47,7 @@ def test_each_protocol_shows_the_other_zeros_in_its_own_region():
     mix = {"flows": {0: RCP(), 1: JetMax()}}
     setup = prepare(Scenario(TWO, mix, 1.0))
     assert [type(part.protocol) for part in setup.parts] == [RCP, JetMax]
-    assert setup.n_links == 1 and setup.n_further == 1
+    assert setup.n_links == 1 and setup.n_additional == 1
     assert setup.header_size == sum(part.header.itemsize for part in setup.parts)
     assert {part.header_offset for part in setup.parts} == {0, setup.parts[0].header.itemsize}
     run = simulate(Scenario(TWO, mix, 20.0), sample=0.5)
@@ -179,7 +180,7 @@ def ticks(**options):
     scenario = Scenario(LOT, QIRCP(interval=0.01), 1.0, **options)
     engine = build_engine(prepare(scenario), scenario, trace=100_000)
     engine.advance(0.2)
-    seen = engine.trace[engine.trace["kind"] == 5]
+    seen = engine.trace[engine.trace["kind"] == Kind.INTERVAL]
     return [(seen["time"][seen["entity"] == link][:2] * 1e-12).tolist() for link in (0, 1)]
 
 

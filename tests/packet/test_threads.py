@@ -111,8 +111,8 @@ def test_whoever_comes_while_a_run_is_advanced_is_refused(digest: int, tmp_path)
     assert begun.wait(60.0)
     engine = run._engine
     for access in (
-        run.advance, run.trajectory, run.close, lambda: run.save(tmp_path / "run.ckpt"), engine.save, engine.take_over,
-        lambda: engine.stats, lambda: engine.histogram, lambda: engine.advance(1.0),
+        run.advance, run.trajectory, run.close, lambda: run.save(tmp_path / "run.ckpt"), engine.save,
+        engine.take_finished, lambda: engine.stats, lambda: engine.histogram, lambda: engine.advance(1.0),
     ):  # fmt: skip
         with pytest.raises(EccError, match=REFUSED):
             access()

@@ -242,7 +242,7 @@ class Case:
     template_modes: list[int]
     transfers: np.ndarray
     chunk: int
-    n_further: int = 0
+    n_additional: int = 0
     changes: np.ndarray = field(default_factory=lambda: np.zeros(0, CHANGE))
     impairments: np.ndarray = field(default_factory=lambda: np.zeros(0, IMPAIRMENT))
 
@@ -288,9 +288,13 @@ def draw_impairments(draw: Any) -> np.ndarray:
 
 @st.composite
 def cases(draw: Any) -> Case:
-    n_links, n_flows, n_further = draw(st.integers(1, 6)), draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 3]))
+    n_links, n_flows, n_additional = (
+        draw(st.integers(1, 6)),
+        draw(st.integers(1, 12)),
+        draw(st.sampled_from([0, 0, 1, 3])),
+    )
     n_templates = draw(st.integers(0, 2))
-    links, flows, templates = new_links(n_links + n_further), new_flows(n_flows), new_flows(n_templates)
+    links, flows, templates = new_links(n_links + n_additional), new_flows(n_flows), new_flows(n_templates)
     impairments = draw_impairments(draw)
     some_impairment = st.one_of(st.just(0), st.integers(0, len(impairments)))
     for link in links:
@@ -327,22 +331,22 @@ def cases(draw: Any) -> Case:
         flow["impairment"] = draw(some_impairment)
         flow["transport"] = draw(st.sampled_from([0, 0, 1, 2, 2]))
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
-        flow["least_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
+        flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
         flow["ack_every"], flow["ack_wait"] = draw(st.sampled_from([0, 0, 2, 5])), picoseconds(draw(TIMES))
-        flow["followed"] = draw(st.booleans())
+        flow["enables_subsequent"] = draw(st.booleans())
     transfers = new_transfers(draw(st.integers(0, 40)) if n_templates else 0)
     for transfer in transfers:
         transfer["start"] = picoseconds(20 * draw(TIMES))
         transfer["stop"] = draw(st.sampled_from([-1, transfer["start"] + max(1, picoseconds(20 * draw(TIMES)))]))
         transfer["size"] = draw(st.sampled_from([-1, 1, 1000, 5000, 30000]))
         transfer["access_delay"], transfer["ack_delay"] = picoseconds(draw(TIMES)), picoseconds(draw(TIMES))
-        transfer["kind"] = draw(st.integers(0, n_templates - 1))
+        transfer["template_index"] = draw(st.integers(0, n_templates - 1))
         transfer["receiver_window"] = draw(st.sampled_from([0, 0, 2500]))
     transfers = transfers[np.argsort(transfers["start"], kind="stable")]
     for before, transfer in zip(transfers, transfers[1:], strict=False):
-        if before["size"] > 0 and templates[before["kind"]]["followed"] and draw(st.booleans()):
-            transfer["follows"], transfer["start"], transfer["stop"] = 1, picoseconds(draw(TIMES)), -1
+        if before["size"] > 0 and templates[before["template_index"]]["enables_subsequent"] and draw(st.booleans()):
+            transfer["is_subsequent"], transfer["start"], transfer["stop"] = 1, picoseconds(draw(TIMES)), -1
     some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
     others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
@@ -351,7 +355,7 @@ def cases(draw: Any) -> Case:
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
         draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
         templates, [draw(others) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
-        transfers, draw(st.integers(1, 20)), n_further, draw_changes(draw, links[:n_links]), impairments,
+        transfers, draw(st.integers(1, 20)), n_additional, draw_changes(draw, links[:n_links]), impairments,
     )  # fmt: skip
 
 
@@ -365,7 +369,7 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     params = np.array([tuple((PARAMS | {"drop": case.drop}).values())], PARAMS_DTYPE)
     n_samples = int(case.duration / case.sample)
     options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
-    options |= {"n_further": case.n_further, "changes": case.changes, "impairments": case.impairments}
+    options |= {"n_additional": case.n_additional, "changes": case.changes, "impairments": case.impairments}
     agents = [
         [
             Agent(state, params[0], {name: table[name] for name in names})
@@ -408,7 +412,7 @@ def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.nd
         engine.verify()
         if stop == "transfers":
             end = handed + case.chunk
-            while end < len(case.transfers) and case.transfers[end]["follows"]:
+            while end < len(case.transfers) and case.transfers[end]["is_subsequent"]:
                 end += 1
             engine.add(case.transfers[handed:end], more=end < len(case.transfers))
             handed = end
@@ -441,7 +445,7 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
     for name in ("link_results", "flow_results"):
         c, p = getattr(engine, name), getattr(twin, name)
         assert c.tobytes() == p.tobytes(), f"{name} of C: {c}, of the twin: {p}"
-    for c, p in ((engine.take_over(), twin.transfers_over), (engine.alive, twin.transfers_alive)):
+    for c, p in ((engine.take_finished(), twin.transfers_finished), (engine.alive, twin.transfers_alive)):
         assert c.tobytes() == p.tobytes(), f"transfers of C: {c}, of the twin: {p}"
     np.testing.assert_array_equal(engine.histogram, twin.histogram)
     assert stats.samples == len(twin.rows)
@@ -631,36 +635,40 @@ def test_a_window_below_a_packet_lets_one_out_at_a_time(compiled: Any) -> None:
 
 def test_a_transfer_that_follows_waits_where_the_data_went(compiled: Any) -> None:
     templates, transfers, ms = new_flows(1), new_transfers(4), 10**9
-    templates["n_forward"], templates["rate"], templates["followed"] = 1, 8e6, 1
+    templates["n_forward"], templates["rate"], templates["enables_subsequent"] = 1, 8e6, 1
     transfers["start"] = [5 * ms, 3 * ms, 0, 7 * ms]
-    transfers["follows"], transfers["size"], transfers["ack_delay"] = [0, 1, 1, 0], [2000, 500, 1000, 1000], 20 * ms
+    transfers["is_subsequent"], transfers["size"], transfers["ack_delay"] = (
+        [0, 1, 1, 0],
+        [2000, 500, 1000, 1000],
+        20 * ms,
+    )
     case = one_flow(size=1, templates=templates, template_hooks=[[]], template_modes=[0], transfers=transfers, chunk=5)
     case.routes.append(0)
     engine, twin, *states = run_both(case, compiled)
     assert_equal(engine, twin, *states)
-    starts = {row["number"]: row["start"] for row in twin.transfers_over}
+    starts = {row["number"]: row["start"] for row in twin.transfers_finished}
     # 5 ms, two packets of 1 ms, 3 ms of waiting; then half a packet
     assert starts == {1: 5 * ms, 2: 10 * ms, 3: 10 * ms + ms // 2, 4: 7 * ms}
-    assert [row["number"] for row in twin.transfers_over] == [1, 4, 2, 3]
+    assert [row["number"] for row in twin.transfers_finished] == [1, 4, 2, 3]
 
 
 def test_what_follows_one_that_is_cut_short_never_starts(compiled: Any) -> None:
     templates, transfers, ms = new_flows(1), new_transfers(4), 10**9
-    templates["n_forward"], templates["rate"], templates["followed"] = 1, 8e6, 1
-    transfers["start"], transfers["follows"], transfers["size"] = [0, 0, 0, 50 * ms], [0, 1, 1, 0], 5000
+    templates["n_forward"], templates["rate"], templates["enables_subsequent"] = 1, 8e6, 1
+    transfers["start"], transfers["is_subsequent"], transfers["size"] = [0, 0, 0, 50 * ms], [0, 1, 1, 0], 5000
     transfers["stop"][0] = 3 * ms
     case = one_flow(size=1, templates=templates, template_hooks=[[]], template_modes=[0], transfers=transfers, chunk=5)
     case.routes.append(0)
     engine, twin, *states = run_both(case, compiled)
     assert_equal(engine, twin, *states)
-    assert [row["number"] for row in twin.transfers_over] == [1, 4] and twin.started == 2
+    assert [row["number"] for row in twin.transfers_finished] == [1, 4] and twin.started == 2
 
 
-@pytest.mark.parametrize("bad", [{"stop": 10**12}, {"size": -1}, {"followed": 0}, {"alone": True}])
+@pytest.mark.parametrize("bad", [{"stop": 10**12}, {"size": -1}, {"enables_subsequent": 0}, {"alone": True}])
 def test_what_may_not_follow_is_refused(bad: dict[str, int], compiled: Any) -> None:
     templates, transfers = new_flows(1), new_transfers(2)
-    templates["n_forward"], templates["followed"] = 1, bad.get("followed", 1)
-    transfers["follows"], transfers["size"] = [0, 1], [bad.get("size", 5), 5]
+    templates["n_forward"], templates["enables_subsequent"] = 1, bad.get("enables_subsequent", 1)
+    transfers["is_subsequent"], transfers["size"] = [0, 1], [bad.get("size", 5), 5]
     transfers["stop"][1] = bad.get("stop", -1)
     case = one_flow(templates=templates, template_hooks=[[]], template_modes=[0])
     case.routes.append(0)

@@ -1,4 +1,10 @@
-#include "ask.h"
+/*
+ * Hooks of flows (S-98 to S-104): env is filled, the hook is called, and what it wrote is checked and adopted.
+ *
+ * Not here: when a hook is called (flow.c, sender.c); the hooks of routers (router.c).
+ */
+
+#include "flow_hooks.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,23 +12,23 @@
 #include "flow.h"
 #include "transport.h"
 
-/* What hooks see of a transport beside what they see of all flows. */
+/* S-76: what differs for a reliable flow. */
 static void
-show_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
+fill_transport(ecc_engine_t *self, uint32_t index, int hook_number, int64_t kind)
 {
     const ecc_transport_t *transport = &self->transports[index];
     ecc_flow_env_t *env = &self->flow_env;
 
     env->in_flight = hook_number != ECC_FLOW_ON_LOSS
         ? ecc_transport_in_flight(transport)
-        : (kind == 0 ? transport->before : transport->top) - transport->una;
+        : (kind == ECC_LOSS_GAP ? transport->flight_end : transport->snd_nxt) - transport->snd_una;
     env->recovering = transport->recovering;
     env->recovered = hook_number == ECC_FLOW_ON_ACK && transport->recovered;
 }
 
-/* Fills in what a hook sees, but for random numbers. */
+/* What a hook of a flow sees (S-102), but for the random number. */
 static void
-show(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind)
+fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, int64_t kind)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_flow_env_t *env = &self->flow_env;
@@ -42,12 +48,12 @@ show(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_size, i
     env->flow = index;
     env->random = 0.0;
     env->size = flow->size;
-    env->header_bytes = flow->has_header_bytes ? flow->is->header_bytes : 0;
+    env->header_bytes = flow->has_header_bytes ? flow->spec->header_bytes : 0;
     env->acked = self->acked;
     env->recovering = 0;
     env->recovered = 0;
-    if (flow->repairs) {
-        show_transport(self, index, hook_number, kind);
+    if (flow->reliable) {
+        fill_transport(self, index, hook_number, kind);
     }
 }
 
@@ -60,7 +66,7 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     ecc_flow_env_t *env = &self->flow_env;
     int32_t ret;
 
-    show(self, index, hook_number, packet_size, kind);
+    fill_env(self, index, hook_number, packet_size, kind);
     if (flow->wants_random) {
         env->random = ecc_random_next(&flow->random);
     }
@@ -73,28 +79,19 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     return 0;
 }
 
-/* As `call`, and what the hook wrote is taken over. */
+/* S-104: a value out of range stops the run. */
 static int
-ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header, int64_t packet_size,
-    int64_t kind)
+adopt(ecc_engine_t *self, uint32_t index, int hook_number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_env_t *env = &self->flow_env;
-    int ret;
 
-    if (hook == NULL) {
-        return 0;
-    }
-    ret = call(self, index, hook_number, hook, header, packet_size, kind);
-    if (ret != 0) {
-        return ret;
-    }
     if (env->rate != flow->rate) {
         if (!(env->rate >= 0.0 && isfinite(env->rate))) {
             return ecc_flow_fail(self, ECC_ERR_RATE, index, hook_number, env->rate);
         }
         flow->rate = env->rate;
-        flow->gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
+        flow->pacing_gap = flow->last_size > 0 && flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
         flow->changed = true;
     }
     if (env->window != flow->window) {
@@ -104,44 +101,57 @@ ask(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsign
         flow->window = env->window;
         flow->changed = true;
     }
-    if (!(env->timer < 0.0)) {
-        ecc_ps_t wait;
-        if (isnan(env->timer)) {
-            return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
-        }
-        wait = ecc_state_ps(env->timer);
-        if (flow->is->on_timer != NULL) {
-            ecc_calendar_move(
-                &self->slow, self->base[ECC_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
-        }
+    if (isnan(env->timer)) {
+        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
+    }
+    if (env->timer >= 0.0 && flow->spec->on_timer != NULL) {
+        ecc_ps_t wait = ecc_state_ps(env->timer);
+        ecc_calendar_move(
+            &self->slow, self->base[ECC_EVENT_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
     }
     return 0;
 }
 
-const ecc_flow_env_t *
-ecc_ask_nothing(ecc_engine_t *self, uint32_t index)
+/* Calls a hook, if there is one, and adopts what it wrote. */
+static int
+call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header,
+    int64_t packet_size, int64_t kind)
 {
-    show(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0);
+    int ret;
+
+    if (hook == NULL) {
+        return 0;
+    }
+    ret = call(self, index, hook_number, hook, header, packet_size, kind);
+    return ret == 0 ? adopt(self, index, hook_number) : ret;
+}
+
+const ecc_flow_env_t *
+ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
+{
+    fill_env(self, index, ECC_NO_HOOK, ecc_flow_largest_size(&self->flows[index]), 0);
     return &self->flow_env;
 }
 
 int
-ecc_ask_packet(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+ecc_flow_hooks_with_packet(
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
 {
-    return ask(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
+    return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
 }
 
 int
-ecc_ask_alone(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
+ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
 {
     memset(self->scratch, 0, self->header_size);
-    return ask(self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind);
+    return call_and_adopt(
+        self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind);
 }
 
 int
-ecc_ask_receive(ecc_engine_t *self, const ecc_packet_t *packet)
+ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 {
-    ecc_hook_t hook = self->flows[packet->flow].is->on_receive;
+    ecc_hook_t hook = self->flows[packet->flow].spec->on_receive;
 
     if (hook == NULL) {
         return 0;
@@ -150,13 +160,13 @@ ecc_ask_receive(ecc_engine_t *self, const ecc_packet_t *packet)
 }
 
 int
-ecc_ask_stop(ecc_engine_t *self, uint32_t index)
+ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (flow->is->on_stop == NULL) {
+    if (flow->spec->on_stop == NULL) {
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, ECC_FLOW_ON_STOP, flow->is->on_stop, self->scratch, ecc_flow_largest_size(flow), 0);
+    return call(self, index, ECC_FLOW_ON_STOP, flow->spec->on_stop, self->scratch, ecc_flow_largest_size(flow), 0);
 }

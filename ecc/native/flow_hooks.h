@@ -1,0 +1,23 @@
+#ifndef ECC_FLOW_HOOKS_H
+#define ECC_FLOW_HOOKS_H
+
+/* Calls the hooks of flows (S-98 to S-104); one that is missing is not called. */
+
+#include "state.h"
+
+/* on_send and on_ack, which have a packet. What the hook writes is adopted (S-104). */
+ECC_MUST_CHECK int ecc_flow_hooks_with_packet(
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind);
+
+/* on_start, on_loss and on_timer, which have none (S-101). What the hook writes is adopted. */
+ECC_MUST_CHECK int ecc_flow_hooks_without_packet(
+    ecc_engine_t *self, uint32_t flow, int hook_number, ecc_hook_t hook, int64_t kind);
+
+/* What a hook without a packet would see now (S-16); valid until the next call of a hook. */
+const ecc_flow_env_t *ecc_flow_hooks_env(ecc_engine_t *self, uint32_t flow);
+
+/* on_receive and on_stop: what they write to env is ignored. */
+ECC_MUST_CHECK int ecc_flow_hooks_receive(ecc_engine_t *self, const ecc_packet_t *packet);
+ECC_MUST_CHECK int ecc_flow_hooks_stop(ecc_engine_t *self, uint32_t flow);
+
+#endif

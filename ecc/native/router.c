@@ -1,0 +1,169 @@
+/*
+ * Routers (S-20 to S-22, S-35, S-36): they run at a link, and their hooks are called here, HOOKS of the specification.
+ *
+ * Not here: the queue and the wire of the link (link.c), the hooks of flows (flow_hooks.c).
+ */
+
+#include "router.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "link.h"
+
+/* What a hook of a router sees (S-102), but for the random number. */
+static void
+fill_env(ecc_engine_t *self, uint32_t index, const ecc_router_view_t *view)
+{
+    const ecc_link_state_t *router = &self->links[index];
+    ecc_link_state_t *link = &self->links[router->spec.at];
+    ecc_link_env_t *env = &self->link_env;
+
+    env->now = ecc_state_seconds(self->now);
+    env->capacity = link->changes == NULL ? link->spec.capacity : ecc_link_capacity(self, link);
+    env->buffer = link->spec.buffer;
+    env->queue = link->queue;
+    env->queue_low = router->queue_low;
+    env->packet_size = view->packet_size;
+    env->kind = view->kind;
+    env->flow = view->flow;
+    env->link = router->spec.at;
+    env->flow_queue = router->spec.wants_flow_queue ? view->flow_queue : 0;
+    env->random = 0.0;
+    env->drop = 0;
+    env->next_interval = router->next_interval;
+}
+
+/* Calls a hook of a router, and adopts what it wrote (S-103). */
+static int
+call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook, const ecc_router_view_t *view)
+{
+    ecc_link_state_t *router = &self->links[index];
+    ecc_link_env_t *env = &self->link_env;
+    int32_t ret;
+
+    fill_env(self, index, view);
+    if (router->spec.wants_random) {
+        env->random = ecc_random_next(&router->random); /* S-8 */
+    }
+    ret = hook(router->spec.state, view->header + router->spec.header_offset, router->spec.params, env);
+    if (ret != 0) {
+        (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, ret);
+        self->report.failed = 1;
+        return ECC_ERR_HOOK_FAILED;
+    }
+    if (env->next_interval != router->next_interval) {
+        if (isnan(env->next_interval)) {
+            return ecc_state_fail(self, ECC_ERR_INTERVAL, ECC_ENTITY_LINK, index, number, env->next_interval);
+        }
+        router->next_interval = env->next_interval;
+    }
+    return 0;
+}
+
+static ecc_hook_t
+hook_of(const ecc_link_t *router, enum ecc_link_hook number)
+{
+    switch (number) {
+    case ECC_LINK_ON_ARRIVAL:
+        return router->on_arrival;
+    case ECC_LINK_ON_DEPARTURE:
+        return router->on_departure;
+    default:
+        return router->on_drop;
+    }
+}
+
+int
+ecc_router_call_hooks(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, const ecc_packet_t *packet,
+    uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
+{
+    const ecc_router_view_t view = {
+        .header = ecc_packets_header(packet),
+        .packet_size = packet_size,
+        .kind = kind,
+        .flow = packet->flow,
+        .flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[position],
+    };
+    uint32_t index = link;
+    int64_t drop = 0;
+
+    do {
+        ecc_hook_t hook = hook_of(&self->links[index].spec, number);
+        if (hook != NULL) {
+            int ret = call(self, index, number, hook, &view);
+            if (ret != 0) {
+                return ret;
+            }
+            drop |= self->link_env.drop;
+        }
+        index = self->links[index].next;
+    } while (index != 0);
+    self->link_env.drop = drop;
+    return 0;
+}
+
+static int
+call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook)
+{
+    const ecc_router_view_t view = { .header = self->scratch, .flow = -1 }; /* S-101 */
+
+    if (hook == NULL) {
+        return 0;
+    }
+    memset(self->scratch, 0, self->header_size);
+    return call(self, index, number, hook, &view);
+}
+
+/* The next INTERVAL, as next_interval says (S-35, S-36). */
+static int
+set_clock(ecc_engine_t *self, uint32_t index)
+{
+    ecc_link_state_t *router = &self->links[index];
+    double interval = router->next_interval;
+    ecc_ps_t wait = interval > 0.0 ? ecc_state_ps(interval) : ECC_NEVER;
+
+    if (wait >= 1) {
+        router->n_zero_waits = 0;
+    } else if (++router->n_zero_waits == ECC_MAX_ZERO_WAITS) {
+        return ecc_state_fail(self, ECC_ERR_INTERVAL_STUCK, ECC_ENTITY_LINK, index, ECC_LINK_ON_INTERVAL, interval);
+    }
+    if (interval > 0.0) {
+        ecc_calendar_insert(
+            &self->slow, self->base[ECC_EVENT_INTERVAL] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+    }
+    return 0;
+}
+
+int
+ecc_router_start(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_link_t *spec = &self->links[index].spec;
+    int ret = call_without_packet(self, index, ECC_LINK_ON_START, spec->on_start);
+
+    if (ret != 0) {
+        return ret;
+    }
+    if (spec->first_interval >= 0) {
+        ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_INTERVAL] + index, spec->first_interval);
+        return 0;
+    }
+    return set_clock(self, index);
+}
+
+int
+ecc_router_interval(ecc_engine_t *self, uint32_t index)
+{
+    ecc_link_state_t *router = &self->links[index];
+    ecc_link_state_t *link = &self->links[router->spec.at];
+    int ret;
+
+    ecc_link_catch_up(self, link);
+    ecc_state_trace(self, ECC_EVENT_INTERVAL, index, link->queue);
+    ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->spec.on_interval);
+    if (ret != 0) {
+        return ret;
+    }
+    router->queue_low = link->queue;
+    return set_clock(self, index);
+}
