@@ -37,6 +37,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     parts = [go.Figure(part) for part in figures.values()]  # copies
     for units in (RATE, SIZE):
         _use_one_unit(parts, units)
+    _give_all_axes(parts)
     owners = [k for k, part in enumerate(parts) for _ in part.data]
     made = go.Figure([trace for part in parts for trace in part.data], parts[first].layout)
     for trace, owner in zip(made.data, owners, strict=True):
@@ -73,6 +74,16 @@ def _use_one_unit(parts: Sequence[go.Figure], units: Units) -> None:
             title = part.layout[axis.replace("y", "yaxis")].title
             title.text = (title.text or "").replace(f"[{trace.meta[1]}]", f"[{unit}]")
             trace.y, trace.meta = lean(y * (trace.meta[0] / factor)), [factor, unit]
+
+
+def _give_all_axes(parts: Sequence[go.Figure]) -> None:
+    """Give each figure the axes of all, not shown where they are not its own: Plotly cannot take an axis away."""
+    layouts = [part.layout.to_plotly_json() for part in parts]
+    settings = {key: layout[key] for layout in layouts for key in layout if re.fullmatch(r"[xy]axis\d*", key)}
+    for axis, of_another in settings.items():
+        for part, layout in zip(parts, layouts, strict=True):
+            hidden = of_another | {"domain": [0.0, 1e-3], "visible": False}  # of no size: it has a background
+            part.layout[axis] = {"domain": [0.0, 1.0], "visible": True} | layout.get(axis, hidden)
 
 
 def _differences(parts: Sequence[go.Figure]) -> list[dict[str, Any]]:

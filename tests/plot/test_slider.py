@@ -7,7 +7,14 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from ecc.plot import comparison_figure, root_figure, slider_figure, small_multiples_figure, trajectory_figure
+from ecc.plot import (
+    comparison_figure,
+    nyquist_figure,
+    root_figure,
+    slider_figure,
+    small_multiples_figure,
+    trajectory_figure,
+)
 from ecc.plot.look import RATE, SIZE
 
 
@@ -75,6 +82,22 @@ def test_the_axes_of_each_position_tell_its_numbers_in_one_unit():
             assert layout.title.text == f"{rate:g}"
         assert units == {("Mb/s", "kB")}
         assert figure.layout.title.text == "1e+08"  # of the first that is shown
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_panel_that_only_some_have_is_not_shown_at_the_others(first):
+    """With settings taken away from its axes, Plotly draws nothing at all."""
+    w = np.linspace(0.1, 20.0, 400)
+    near, far = (nyquist_figure({"L": (w, gain * np.exp(-1j * w) / (1j * w))}) for gain in (1.57, 0.3))
+    made = slider_figure({"near": near, "far": far}, first=first)
+    with_inset, without = (layout for _, layout in positions(made))
+    for key in ("xaxis2", "yaxis2"):
+        assert with_inset[key].visible and not without[key].visible
+        assert with_inset[key].domain == near.layout[key].domain
+        assert without[key].domain == (0.0, 1e-3)  # its background hides nothing
+        assert without[key].range == near.layout[key].range
+    assert (with_inset.xaxis.domain, without.xaxis.domain) == (near.layout.xaxis.domain, (0.0, 1.0))
+    assert made.layout.xaxis2.visible is (first == 0)
 
 
 def test_titles_and_ranges_belong_to_their_position():
