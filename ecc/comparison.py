@@ -37,24 +37,25 @@ _PACKETS = 10  # queues that differ by less than so many packets times the toler
 class Comparison:
     """A scenario run as fluid and as packets, and beside them its recurrence, equilibrium and linear model.
 
-    `fluid`, `packet`: the runs, on the same samples. `table`: DataFrame with a row for each flow (its sending rate,
-    bit/s) and each link (its queue, bytes):
-
-    - fluid, packet: means over the run; fluid_peak, packet_peak: largest values of the averages over `window`
-    - largest: largest difference of these averages (packet - fluid), and at [s] when it is
-    - parted: first time at which they differ by more than `tolerance` of `scale`, NaN if never; apart: share of the
-      time for which they do. The scale is the larger of the two peaks, for a queue at least ten packets.
-    - fluid_end, packet_end: means over the last sixth of the run; fluid_settled, packet_settled: time from which on
-      averages over `window` stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they
-      do not
-
-    `apart`: for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
-
-    `disagreements`: DataFrame with a row for each value at the end of a phase (from one join or stop of a flow to the
-    next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a run
-    contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`, in the repr: a
-    line for each phase and quantity, with the worst value and likely causes, and one if packets and fluid differ at
-    any time. `refused`: what the scenario has not, and why: name ("equilibrium", "recurrence", ...) -> reason.
+    Fields
+        fluid, packet : the runs, on the same samples.
+        window : of the averages that are compared, s. tolerance : by which they may differ, of the scale below.
+        table : a row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Its columns: `fluid` and
+            `packet` are means over the run; `fluid_peak` and `packet_peak` the largest values of the averages over
+            `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `parted` the first time
+            at which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue at
+            least ten packets), NaN if never; `apart` the share of the time for which they do; `fluid_end` and
+            `packet_end` means over the last sixth of the run; `fluid_settled` and `packet_settled` the time from which
+            on averages stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do
+            not.
+        apart : for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
+        scenario, options : what was run, and with what.
+    Notes: `disagreements` is a DataFrame with a row for each value at the end of a phase (from one join or stop of a
+        flow to the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict
+        that a run contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`,
+        in the repr, has a line for each phase and quantity, with the worst value and likely causes, and one if packets
+        and fluid differ at any time. `refused` says what the scenario has not, and why: name ("equilibrium",
+        "recurrence", ...) -> reason.
     """
 
     fluid: Trajectory

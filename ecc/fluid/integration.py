@@ -92,11 +92,12 @@ class Integration:
         keep : keep all interpolants. hints : places for functions that look back by themselves.
         stored : how many components, the first, are looked back to; None: all.
         first_jump : order of the derivative that jumps at the start. largest : control the largest error of a
-        component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up there.
+            component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up
+            there.
         neutral : the lags are followed by the derivatives there, before the start those of `history_slope` (an
-        address, 0: zero); slope : shape (n,), the derivative before the start, a first guess of that after it.
+            address, 0: zero). slope : shape (n,), the derivative before the start, a first guess of that after it.
         implicit : Radau IIA instead of Dormand-Prince. named : what to call a component in messages; None: all of y.
-        Others as in `core.Fields`.
+    Notes: other arguments are as in `core.Fields`.
     """
 
     def __init__(

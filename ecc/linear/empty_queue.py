@@ -186,7 +186,8 @@ def empty_queue_growth(
         alpha, beta : arrays that broadcast to shape (m,), > 0 and >= 0.
         steps : int, of a mean RTT. span : float, mean RTTs; growth is taken from 0.4 of it on.
         seed : int, of random histories (Brownian, from a random level) and queues (half of them empty).
-        history : shape (steps + 1, m), r over the RTT before the start; queue : shape (m,), >= 0; in their place.
+        history : shape (steps + 1, m). r over the RTT before the start; None: random.
+        queue : shape (m,), >= 0. At the start; None: random.
     Returns
         shape (m,), growth per mean RTT: between the first and the last busy period, by the peaks of the queue; of the
         norm of the state where the queue does not return.

@@ -335,7 +335,7 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
 
     Parameters
         f : the centers. spread, most : shape (J, M, tiles). How far coefficients are from those of the center, at most,
-        and how large they are, at most. sigma : shape (tiles,).
+            and how large they are, at most. sigma : shape (tiles,).
     """
     n, tiles = len(f.coefficients) - 1, len(sigma)
     theta = np.broadcast_to(f.theta, (len(f.theta), tiles))

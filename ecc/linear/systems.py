@@ -360,7 +360,8 @@ class LinearSystem(ABC):
 
         See `ecc.linear.margins.Margins`.
 
-        Raises ValueError: no `opened`.
+        Raises
+            ValueError: no `opened`.
         """
         from ecc.linear.margins import margins
 
