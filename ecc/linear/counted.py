@@ -53,8 +53,8 @@ def unstable_of(system: LinearSystem) -> int:
 class Scan:
     """Families that are not affine: the count of unstable roots on a grid of gains, bisection, Newton in (g, w)."""
 
-    def __init__(self, family: Family, gains: Sequence[float]) -> None:
-        self.family, self.gains = family, gains
+    def __init__(self, family: Family, gains: Sequence[float], also: Sequence[float] = ()) -> None:
+        self.family, self.gains, self.also = family, gains, set(also)
         self.known: dict[float, int] = {}
         self.cover: Cover | None = None
 
@@ -110,7 +110,7 @@ class Scan:
         over = next((i for i, gain in enumerate(grid) if self.count(gain) > most), None)
         if over is not None:
             grid = [*grid[:over], self._fewer(grid[over - 1], grid[over], most)]
-        stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost]
+        stable = [g for g in grid if self.cover is not None and self.cover.to < g < lost and g not in self.also]
         grid = sorted({*grid, *self._hidden(stable)})
         for a, b in zip(grid, grid[1:], strict=False):
             found += self.between(a, b)

@@ -169,12 +169,12 @@ class _Search:
     as their covers reach. `reach` proves them up to a gain.
     """
 
-    def __init__(self, family: Family, maximum: float) -> None:
-        self.family, self.scans = family, list[Scan]()
+    def __init__(self, family: Family, maximum: float, also: Sequence[float]) -> None:
+        self.family, self.also, self.scans = family, also, list[Scan]()
         self.claim = self._search(maximum)
 
     def _scanned(self, family: Family, gains: Sequence[float]) -> Found:
-        self.scans.append(Scan(family, gains))
+        self.scans.append(Scan(family, gains, self.also))
         return self.scans[-1].follow()
 
     def _alone(self, gains: Sequence[float]) -> Found:
@@ -186,13 +186,13 @@ class _Search:
         gain, members = _first_members(family, maximum)
         self.gain = gain
         if len({member.size for member in members}) > 1:
-            return self._alone(_mesh((0, [], inf), maximum))
+            return self._alone(_mesh((0, [], inf), maximum, self.also))
         reach = reachable(np.any([member._pattern for member in members], axis=0))
         groups = [_Group(states, members, gain, maximum) for states in components(reach)]
         for group in groups:
             group.again(family, maximum)
         claim = _together([group.claim for group in groups if group.claim is not None])
-        gains = _mesh(claim, maximum)
+        gains = _mesh(claim, maximum, self.also)
         end, same = _agreement(family, reach, groups, gains)
         try:
             for group in groups:
@@ -249,7 +249,7 @@ def _together(claims: Sequence[Found]) -> Found:
     return sum(claim[0] for claim in claims), found, complete
 
 
-def _mesh(claim: Found, maximum: float) -> list[float]:
+def _mesh(claim: Found, maximum: float, also: Sequence[float]) -> list[float]:
     """Gains at which a family is looked at: half an octave apart, and closer where it is said to be stable."""
     start, found, complete = claim
     edges = [gain for both in _stable_ranges(start, found, inf) for gain in both if 0.0 < gain < inf]
@@ -260,7 +260,7 @@ def _mesh(claim: Found, maximum: float) -> list[float]:
     gains = set(np.geomspace(low, high, 2 + ceil(2.0 * np.log2(high / low))).tolist()) | {high}
     for a, b in _stable_ranges(start, found, high):
         gains |= {gain for gain in np.linspace(a, b, _INSIDE + 2)[1:-1].tolist() if gain <= high}
-    return sorted(gains)
+    return sorted(gains | {gain for gain in also if gain <= high})
 
 
 def _agreement(
@@ -326,13 +326,14 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
 
 
 @check_arguments
-def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -> Loss:
+def first_loss(family: Family, *, maximum: float = inf, certify: bool = False, also: Sequence[float] = ()) -> Loss:
     """Return the gain at which a family of systems first loses stability as the gain grows from 0.
 
     Parameters
         family : function from a gain > 0 to a DelaySystem or SampledSystem.
         maximum : float > 0. Gains above it are not asked for and not reported.
         certify : bool. Prove stability up to just below and instability just above the value.
+        also : gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
     Returns
         Loss.
     Raises
@@ -362,7 +363,7 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False) -
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {shown(maximum)}")
-    search = _Search(family, maximum)
+    search = _Search(family, maximum, also)
     start, found, complete, (since, proven) = search.first(certify)
     found, complete = [c for c in found if c.gain <= maximum], min(complete, maximum)
     at = 0 if start > 0 else lost_at(start, found)

@@ -25,8 +25,9 @@ class RttMargin(Displayed):
     Fields
         ratio : the loop is stable for larger ones, and not just below; 0: for all, inf: for none.
         frequency : of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
-        certified : (lo, hi) around the ratio, proven unstable at lo and stable at hi and at every larger ratio; None if
-            not asked, not proven, or if the ratio is 0 or inf.
+        certified : (lo, hi) around the ratio, proven unstable at lo and stable at hi and at every larger ratio (for RCP
+            and XCP, which are not affine in 1/d, at those up to 1e6, as `ecc.linear.first_loss` states); None if not
+            asked, not proven, or if the ratio is 0 or inf.
     """
 
     ratio: float

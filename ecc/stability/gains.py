@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, Loss, SampledSystem, first_loss
@@ -13,6 +15,8 @@ from ecc.models.base import Protocol
 from ecc.network import Network
 
 __all__ = ["critical_gain", "gain_names"]
+
+_RANGES = 100  # of an interval, between jumps of delays in steps, that are looked at one by one
 
 
 def gain_names(protocol: Protocol) -> list[str]:
@@ -40,8 +44,9 @@ def critical_gain(
         protocol : Protocol. network : Network.
         parameter : name of a numeric parameter; "alpha" of PIQI-RCP moves alpha1 and alpha2 where these are None.
         time : "continuous", "discrete" or "hybrid", as in linearize.
-        certify : also prove stability up to just below the value, and instability just above it (`first_loss` has what
-            that takes of a parameter in which the models are not affine).
+        certify : also prove stability up to just below the value, and instability just above it: from 0 on where the
+            models are affine in the parameter, else from the first value looked at, which a note names, and under the
+            hypothesis of `first_loss`.
         maximum : float. Look no further than this.
         options : for linearize (assignment, approximation, mean_rtt, phases).
     Returns
@@ -53,7 +58,10 @@ def critical_gain(
     Notes: a parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the
         integral and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws) counted;
         which one is read off the models and checked on about a hundred of them, as `ecc.linear.first_loss` states
-        together with what that guarantees and what not. Cost: these linear models, 0.6 ms each, and counts.
+        together with what that guarantees and what not. Over the `interval` of discrete models delays jump by a step
+        where an RTT is a whole number of intervals: stability may be lost there without a root that crosses, between
+        any two jumps, and is not certified; a note says down to which interval all ranges were looked at. Cost: these
+        linear models, 0.6 ms each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
     Example
         >>> from ecc.models import QIRCP
         >>> round(critical_gain(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), "alpha", time="discrete").value, 6)
@@ -70,7 +78,20 @@ def critical_gain(
         notes[gain] = system.notes
         return system
 
-    loss = first_loss(family, maximum=maximum, certify=certify)
+    jumps, inside = inf, list[float]()
+    if parameter == "interval" and time == "discrete":
+        jumps, inside = _between_jumps(network)
+    loss = first_loss(family, maximum=maximum, certify=certify, also=inside)
     first = next(iter(notes))
     model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
-    return replace(loss, notes=(*model, *loss.notes))
+    looked = f"delays in steps jump with the interval: from {jumps:.4g} s on each range between jumps was looked at"
+    return replace(loss, notes=(*model, *loss.notes, *([looked] if jumps < loss.complete_to else [])))
+
+
+def _between_jumps(network: Network) -> tuple[float, list[float]]:
+    """The intervals above which no RTT passes a whole number of them between two of a list, and that list."""
+    rtts = np.unique(network.rtts)
+    least = rtts.sum() / _RANGES
+    jumps = np.unique(np.concatenate([[least], *(rtt / np.arange(1.0, 1.0 + rtt // least) for rtt in rtts)]))
+    ends = np.append(jumps[1:], 2.0 * jumps[-1])
+    return float(least), np.sqrt(jumps * ends).tolist()

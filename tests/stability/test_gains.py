@@ -1,7 +1,9 @@
 """Critical gains of protocols against the papers' numbers."""
 
+from dataclasses import replace
 from math import inf, isnan, pi
 
+import numpy as np
 import pytest
 
 from ecc.closed_loop import linearize
@@ -60,3 +62,29 @@ def test_parameter_is_searched_as_far_as_the_protocol_takes_it(time):
         for share in (0.01, 0.5, 0.99):
             assert linearize(PIQIRCP(tau1=low + share * (high - low)), network, time).is_stable
     assert loss.stable_ranges
+
+
+@pytest.mark.slow
+def test_jumps_of_delays_in_steps_hide_no_range_of_intervals():
+    """Discrete models over their interval, against eigenvalues of companion matrices in every range between jumps."""
+    protocol, rtts = PIQIRCP(alpha=0.715, tau1=1.2025, tau2=2.8278), [0.1, 0.1, 0.3003, 0.3003]
+    network = Network.dumbbell("1 Gb/s", rtts)
+    jumps = np.unique([rtt / k for rtt in rtts for k in range(1, 25)])
+    jumps = jumps[jumps > 0.012]
+
+    def grows(interval: float) -> bool:
+        """Whether the companion matrix over all delays has an eigenvalue outside the unit circle."""
+        system = linearize(replace(protocol, interval=interval), network, "discrete")
+        n, steps = system.size, int(system.delays.max()) + 1
+        whole = np.eye(n * steps, k=-n)
+        for delay, matrix in zip(system.delays.astype(int), system.matrices, strict=True):
+            whole[:n, n * delay : n * (delay + 1)] += matrix
+        return bool(np.abs(np.linalg.eigvals(whole)).max() > 1.0)
+
+    found = critical_gain(protocol, network, "interval", "discrete")
+    assert found.value == pytest.approx(0.1, rel=1e-8)
+    assert found.stable_ranges[1] == pytest.approx((0.1001, 0.15015), rel=1e-8)
+    assert "from 0.004003 s on each range between jumps was looked at" in found.notes[-1]
+    inside = np.sqrt(jumps[1:] * jumps[:-1])
+    for interval in inside[inside < found.complete_to]:
+        assert grows(interval) is not any(low < interval < high for low, high in found.stable_ranges), interval
