@@ -163,7 +163,7 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
                 level = np.exp(np.log(v.amplitude).mean() + v.growth_rate * (v.time - v.time.mean()))
                 fits[label] = (v.time, level)
     return Picture.of(
-        plot.envelope_figure(curves, fits, title=f"{engine} runs from a disturbed equilibrium"),
+        plot.envelope_figure(curves, fits, y_title="deviation, as a share of the equilibrium"),
         f"Growth and decay in {engine} runs",
         "Amplitude of the arrival rate's deviation from the equilibrium over windows of two periods, with the fitted "
         "exponentials that decide the verdicts.",

@@ -93,8 +93,8 @@ def faded(color: str, opacity: float) -> str:
 def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any]:
     """Return the settings of an axis, linear or logarithmic.
 
-    Ticks of a logarithmic axis are plain numbers at 1, 2, 5, and powers of ten where it has many decades; a few whole
-    numbers on a linear axis get no ticks between them.
+    Ticks of a logarithmic axis are plain numbers at 1, 2, 5, and powers of ten where it has many decades or numbers of
+    many digits; a few whole numbers on a linear axis get no ticks between them.
 
     Parameters
         title : str, with unit. log : bool. values : array, drawn along it.
@@ -104,7 +104,8 @@ def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any
     drawn = drawn[np.isfinite(drawn) & ((drawn > 0.0) | (not log))]
     if log:
         few = drawn.size == 0 or np.log10(drawn.max() / drawn.min()) <= _DECADES
-        return settings | {"type": "log"} | (_PLAIN if few else _POWERS)
+        short = drawn.size == 0 or (drawn.min() >= 1e-4 and drawn.max() < 1e6)
+        return settings | {"type": "log"} | (_PLAIN if few and short else _POWERS)
     counts = drawn.size > 1 and bool(np.all(drawn == np.round(drawn))) and 0.0 < np.ptp(drawn) <= 12.0
     return settings | ({"dtick": 1} if counts else {})
 

@@ -141,6 +141,7 @@ def test_logarithmic_axes_of_many_decades_have_powers_and_others_plain_numbers()
 
     assert (ticks([1.0, 500.0]).dtick, ticks([1.0, 500.0]).tickformat) == ("D2", "~g")
     assert (ticks([1e-6, 1.0]).dtick, ticks([1e-6, 1.0]).exponentformat) == (1, "power")
+    assert ticks([2e8, 9e8]).exponentformat == ticks([2e-5, 9e-5]).exponentformat == "power"
     assert ticks([0.0, np.nan]).dtick == "D2"
 
 
