@@ -20,7 +20,7 @@ from latex2mathml.converter import convert
 import ecc
 from ecc.claims.ledger import PAPERS, SECTIONS, claims
 from ecc.claims.measures import MEASURES
-from ecc.claims.wording import MEANING, typeset
+from ecc.claims.wording import MEANING, number, typeset
 from ecc.cli import _MEASURED
 from ecc.models import base
 
@@ -126,7 +126,7 @@ def measures() -> str:
             meaning = " ".join(str(one.function.__doc__).split())
             for key, value in given.items():
                 if key not in ("flow", "link", "between") and f"`{key}`" in meaning:
-                    meaning += f" `{key}` is {value.default}."
+                    meaning += f" `{key}` is {number(value.default)}."
             lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
     lines += [
         "", "Rates, queues and losses are those of the samples (`--sample`), peaks of queues exact in packet runs. "

@@ -1,5 +1,6 @@
 """What the documentation shows runs as it stands."""
 
+import json
 import re
 import runpy
 import sys
@@ -29,6 +30,13 @@ def test_code_fits_its_column(page):
     blocks = re.findall(r"^```[^\n{]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert [line for block in blocks for line in block.splitlines() if len(line) > 88] == []
     assert re.findall(r"^ {4,}(?:ecc|python) .*$", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda page: page.stem)
+def test_code_of_notebooks_fits_its_column(page):
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert [line for line in code.splitlines() if len(line) > 88] == []
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
