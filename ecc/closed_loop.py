@@ -69,7 +69,9 @@ _Equation = tuple[tuple[float, float], ...]
 
 _LASTING = "differences between flows of one link stay as they are in this model: verdicts are those on their sum"
 _MEASURED = ("y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "p")
-_ONE_CLOCK = "routers and sources have one clock here, whatever clocks and windows of their own they have"
+_ONE_CLOCK = (
+    "all routers and sources act on one common clock in this model; clocks and windows of their own are not modeled"
+)
 _TAKEN = Taken(
     "a linear model",
     {
@@ -483,7 +485,7 @@ def linearize(
     if not isinstance(protocol, Protocol):
         raise TypeError(f"protocol must be one Protocol for a linear model, got {shown(protocol)}")
     if protocol.linear_refusal is not None:
-        raise ValueError(protocol.linear_refusal)
+        raise ValueError(f"{protocol.linear_refusal}; ecc.stability.analyze says what there is instead")
     if time not in protocol.times:
         name, has = type(protocol).__name__, " or ".join(map(repr, protocol.times))
         raise ValueError(f"{name} has no {time} model: time must be {has}")
@@ -994,12 +996,12 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
 
 
 _FEEDBACK = (
-    "sources step from their rate an RTT ago, which no cut at the routers changes: margins are those of the feedback, "
-    "and the delay margin is not one of the RTT"
+    "sources update from their own rate of one RTT ago, a feedback that does not pass through the routers: the margins "
+    "are those of the other feedback alone, and the delay margin is not one of the RTT"
 )
 _CUT_AT_SOURCES = (
-    "the routers do not respond to the flows that follow them: margins are those of the sources' steps, and the delay "
-    "margin is not one of the RTT"
+    "what routers announce does not depend on the flows that are bottlenecked there: the margins are those of the "
+    "sources' own updates, and the delay margin is not one of the RTT"
 )
 
 

@@ -141,7 +141,7 @@ class Curious(FAST):
         (Curious(), ONE, {}, "Curious has no linear model: its router law asks for N"),
         (NewReno(), ONE, {}, "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"),
         (BIC(), ONE, {}, "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"),
-        (Vegas(2.0, 2.0), ONE, {}, "Vegas's source law is a relay and has no slope: ecc.stability.relay_cycle has its"),
+        (Vegas(2.0, 2.0), ONE, {}, "Vegas's source law is a relay, which has no slope to linearize"),
         (Vegas(), ONE, {}, "Vegas has no equilibrium to linearize at: any window with alpha to beta packets"),
     ],
 )  # fmt: skip

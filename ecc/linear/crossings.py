@@ -381,8 +381,8 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False, a
                 )
             elif since > 0.0:
                 notes = (
-                    f"certified from the gain {since:.6g} on, if coefficients and delays bend between the gains looked "
-                    "at no more than their second differences there",
+                    f"certified from the gain {since:.6g} on, provided that between sampled gains no coefficient or "
+                    "delay curves more than its second differences there",
                 )
     sampled, dt = family(value if 0.0 < value < inf else search.gain)._step
     return Loss(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)

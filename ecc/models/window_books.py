@@ -78,7 +78,7 @@ def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tupl
 
 def relay_refusal(name: str) -> str:
     """Why there is no linear model of a relay."""
-    return f"{name}'s source law is a relay and has no slope: ecc.stability.relay_cycle has its describing function"
+    return f"{name}'s source law is a relay, which has no slope to linearize"
 
 
 @dataclass(frozen=True, kw_only=True)

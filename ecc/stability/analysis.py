@@ -26,6 +26,8 @@ _LAST = 1e-6  # of a value: how far below it the search may end because the prot
 _HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
 _STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
 _LOOPS = 6  # that are written out
+_KEPT_ABOVE_ZERO = "with the queue kept at or above 0 (control interval -> 0)"
+_RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # instead of a linear model
 _SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
 
 
@@ -44,6 +46,9 @@ class StableInterval(Displayed):
         sampled, dt : whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or
             differs between `value` and the ends.
         notes : of `ecc.stability.critical_gain`.
+        switched_stable, switched_range : of a model whose queue may be negative, what is known where it may not
+            (control interval -> 0): the verdict at `value`, and the least and largest value tried, all that were tried
+            between them being proven stable; None where it is not known, or the queue may not be negative anyway.
     """
 
     parameter: str
@@ -60,6 +65,8 @@ class StableInterval(Displayed):
     sampled: bool
     dt: float | None
     notes: tuple[str, ...] = ()
+    switched_stable: bool | None = None
+    switched_range: tuple[float, float] | None = None
 
     def _title(self) -> str:
         verdict = "stable" if self.stable else "unstable"
@@ -74,7 +81,17 @@ class StableInterval(Displayed):
             if frequency == frequency:
                 rows.append((f"{which} end, oscillation", frequency_text(frequency, self.sampled, self.dt)))
         others = [f"{low:.6g} to {high:.6g}" for low, high in self.ranges if high != self.upper and low != self.lower]
-        return [*rows, *([("stable elsewhere", "; ".join(others))] if others else [])]
+        rows += [("stable elsewhere", "; ".join(others))] if others else []
+        if self.switched_stable is not None:
+            rows.append((_KEPT_ABOVE_ZERO, "stable" if self.switched_stable else "unstable"))
+        return rows + ([(self._tried(), self._tried_text())] if self.switched_range else [])
+
+    def _tried(self) -> str:
+        return f"  with it, proven stable for {self.parameter}"
+
+    def _tried_text(self) -> str:
+        assert self.switched_range is not None
+        return "{:.4g} to {:.4g}, at all values tried".format(*self.switched_range)
 
     def text(self) -> str:
         """Return the interval in words."""
@@ -115,6 +132,18 @@ def stable_interval(
         (0.0, 1.570796, True)
     """
     name = _named(protocol, parameter)
+    found, present = _interval(protocol, network, name, time, certify, options)
+    switched = present.switched
+    if switched is None:
+        return found
+    scope = _switched_range(protocol, network, name, time, switched, options)
+    return replace(found, switched_stable=switched.is_stable, switched_range=scope)
+
+
+def _interval(
+    protocol: Protocol, network: Network, name: str, time: str, certify: bool, options: dict[str, Any]
+) -> tuple[StableInterval, DelaySystem | SampledSystem]:
+    """The interval of a linear model as it is, and the model at the present value."""
     value = getattr(protocol, name)
     if value is None:
         raise ValueError(f"parameter must be one that has a value, got {name!r}, which is None")
@@ -136,10 +165,11 @@ def stable_interval(
     sampled, dt = present._step
     if any(family(end)._step[1] != dt for end in (low, high) if end in frequencies):
         dt = None  # a control interval: steps differ in length
-    return StableInterval(
+    found = StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
         ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
     )  # fmt: skip
+    return found, present
 
 
 def _named(protocol: Protocol, parameter: str) -> str:
@@ -274,10 +304,7 @@ class Analysis(Displayed):
         for k, model in enumerate(self.models):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
-        order = sorted(rows, key=lambda name: name == at)  # the verdict behind the interval, before the margins
-        first = [name for name in order if name.startswith(("stable", "  "))]
-        names = [*first, at, *(name for name in order if name not in first and name != at)]
-        return [head, *((name, *rows[name]) for name in names if any(rows[name]))]
+        return [head, *((name, *cells) for name, cells in rows.items() if any(cells))]
 
     def _rest(self) -> Rows:
         """What is said of all models together."""
@@ -285,15 +312,13 @@ class Analysis(Displayed):
         if any(model.system.has_signed_queue for model in self.models):
             known = None if self.switched is None else self.switched.is_stable
             verdict = {True: "stable", False: "unstable", None: "not known"}[known]
-            rows.append(("* the queue may be negative in these models; where it cannot (interval -> 0)", verdict))
+            rows.append((f"* its queue may be negative; {_KEPT_ABOVE_ZERO}", verdict))
             loops = [str(loop).partition(": ") for loop in (() if self.switched is None else self.switched.loops)]
             rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
             rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
-            if self.switched_range is not None:
-                low, high = self.switched_range
-                rows.append(
-                    (f"  proven stable there for {self.parameter}", f"{low:.4g} to {high:.4g}, at all values looked at")
-                )
+            interval = next((model.interval for model in self.models if model.interval is not None), None)
+            if interval is not None and interval.switched_range is not None:
+                rows.append((interval._tried(), interval._tried_text()))
         if self.cycle is not None:
             rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
         for bound in self.bounds:
@@ -404,12 +429,13 @@ def analyze(
         models.append(_of_model(protocol, network, name, time, system, certify, options))
     if not models:
         reasons = "; ".join(dict.fromkeys(refused.values()))
-        raise LinearizationError(f"{reasons}; {_instead(type(protocol))}")
+        raise LinearizationError(f"{reasons}; {_RUN}")
     switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
     if switched is not None and name:
         tell("the loop at the empty queue")
         scope = _switched_range(protocol, network, name, models[0].time, switched, options)
+        models = [_with_switched(model, switched.is_stable, scope) for model in models]
     bounds = tuple(protocol.published_bounds(network))
     return Analysis(protocol, network, name, tuple(models), refused, switched, scope, bounds, None)
 
@@ -427,18 +453,24 @@ def _of_model(
     interval: StableInterval | None = None
     margins: Margins | None = None
     try:
-        interval = stable_interval(protocol, network, name, time, certify, **options) if name else None
+        interval = _interval(protocol, network, name, time, certify, options)[0] if name else None
         notes |= dict.fromkeys(interval.notes if interval is not None else ())
     except (ConvergenceError, UndecidedError, LinearizationError) as error:
         notes[f"no stable interval of {name}: {error}"] = None
     if system.verdict == "stable":
         try:
             found = system.margins()
-            notes |= dict.fromkeys(f"margins are left out: {note}" for note in found.notes)
+            notes |= dict.fromkeys(f"no margins: {note}" for note in found.notes)
             margins = None if found.notes else found
         except ConvergenceError as error:
-            notes[f"no margins: {error}"] = None
+            notes[f"no margins: no crossover frequencies stand alone ({error})"] = None
     return ModelAnalysis(time, system, system.verdict, interval, margins, tuple(notes))
+
+
+def _with_switched(model: ModelAnalysis, stable: bool | None, scope: tuple[float, float] | None) -> ModelAnalysis:
+    if model.interval is None or not model.system.has_signed_queue:
+        return model
+    return replace(model, interval=replace(model.interval, switched_stable=stable, switched_range=scope))
 
 
 def _switched_range(
@@ -482,11 +514,10 @@ def _without_model(protocol: Protocol, network: Network) -> Analysis:
     if hasattr(protocol, "relay_loop"):
         try:
             cycle = relay_cycle(protocol, network)
-        except (ValueError, LinearizationError):
-            pass
-        else:
-            refused = {"linear": str(protocol.linear_refusal)}
-            return Analysis(protocol, network, "", (), refused, None, None, (), cycle)
+        except (ValueError, LinearizationError) as error:
+            raise LinearizationError(f"{error}; {_RUN}") from None
+        refused = {"linear": f"{protocol.linear_refusal}; the limit cycle is by its describing function"}
+        return Analysis(protocol, network, "", (), refused, None, None, (), cycle)
     raise LinearizationError(refusal(protocol))
 
 
@@ -498,10 +529,4 @@ def refusal(protocol: Protocol | type[Protocol]) -> str:
     """
     kind = protocol if isinstance(protocol, type) else type(protocol)
     reason = protocol.linear_refusal
-    return f"{reason if isinstance(reason, str) else f'{kind.__name__} has no linear model'}; {_instead(kind)}"
-
-
-def _instead(kind: type[Protocol]) -> str:
-    if hasattr(kind, "relay_loop"):
-        return "ask for its limit cycle (ecc.stability.relay_cycle: one link, equal RTTs), or run it (ecc simulate)"
-    return "run it instead (ecc simulate; ecc.measures.limit_cycle reads a cycle off a run)"
+    return f"{reason if isinstance(reason, str) else f'{kind.__name__} has no linear model'}; {_RUN}"

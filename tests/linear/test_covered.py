@@ -13,7 +13,7 @@ from ecc.linear import DelaySystem, first_loss
 from ecc.models import PIQIRCP, QIRCP
 from ecc.stability import critical_gain
 
-NOTE = "if coefficients and delays bend between the gains looked at no more than their second differences there"
+NOTE = "provided that between sampled gains no coefficient or delay curves more than its second differences there"
 
 
 def largest(system):

@@ -140,7 +140,9 @@ def test_edn_equilibrium_and_refusals():
     with pytest.raises(LinearizationError, match="^EDN's equilibrium is known for one link, got 2$"):
         EDN().equilibrium(Network.parking_lot(["10 Mb/s", "10 Mb/s"]))
     for protocol in (EDN(), PEDN()):
-        with pytest.raises(ValueError, match="source law is a relay and has no slope: ecc.stability.relay_cycle has"):
+        with pytest.raises(
+            ValueError, match="source law is a relay, which has no slope to linearize; ecc.stability.analyze says"
+        ):
             ecc.linearize(protocol, net)
     with pytest.raises(ValueError, match=r"^B must be >= A \(0.002 s\), got 0.001 s$"):
         EDN(B=0.001)
