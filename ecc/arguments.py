@@ -3,11 +3,14 @@
 `@check_arguments` on a function, or on a class for its public methods (and, with `constructor=True`, the one that a
 dataclass has), reads the annotations on the first call and refuses what they do not allow: TypeError for a wrong
 kind, ValueError for numbers that are none (NaN, infinity where it is not the default, beyond what a float or 64 bits
-hold). What values mean is for the function to check.
+hold). What values mean is for the function to check. Where there is not the memory that they ask for, a function raises
+OutOfMemoryError.
 
-    float                   a finite number; infinity where the default is infinite
+    float                   a finite number, which is passed on as one that NumPy knows; infinity where the default is
     int, bool, str          just these, of Python or NumPy; whole numbers fit in 64 bits
+    Count, Positive, Seed   whole numbers from 0 on, from 1 on, and from 0 on of 32 bits
     ArrayLike               numbers that make an array; finite, or with gaps where `@check_arguments(gaps=True)`
+    Vector, Matrix          the same, of one dimension and of two
     NDArray[...]            an array of numbers, as ArrayLike; of records, an array of records
     Sequence, Iterable, Mapping, tuple, list, Callable, and classes of ours or of others
     X | Y                   one of them
@@ -26,16 +29,27 @@ from dataclasses import dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, overload
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["check_arguments", "shown"]
+from ecc.errors import OutOfMemoryError
+
+__all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "shown"]
+
+Count: TypeAlias = Annotated[int, 0, 63]
+Positive: TypeAlias = Annotated[int, 1, 63]
+Seed: TypeAlias = Annotated[int, 0, 32]
+Vector: TypeAlias = Annotated[ArrayLike, 1]
+Matrix: TypeAlias = Annotated[ArrayLike, 2]
 
 C = TypeVar("C", bound=Callable[..., Any])
 Refusal = type[ValueError] | type[TypeError] | None
 _LONGEST = 80
 _FUNCTION: Any = Callable
+_TOO_LARGE = ("Maximum allowed", "array is too big")
+"""How NumPy begins to say that there can be no array of such a size, in a ValueError."""
 
 
 def shown(value: object) -> str:
@@ -83,9 +97,11 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
     @wraps(call)
     def inner(*arguments: Any, **named: Any) -> Any:
         places, kinds = _kinds(call, gaps)
-        for (name, kind), value in zip(places, arguments, strict=False):
+        for k, ((name, kind), value) in enumerate(zip(places, arguments, strict=False)):
             if kind is not None and (refusal := kind.refuses(value)):
                 raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
+            if kind is not None and kind.is_real and type(value) is not float:
+                arguments = (*arguments[:k], _usual(value), *arguments[k + 1 :])
         for name, value in named.items():
             if name not in kinds:
                 if None not in kinds:
@@ -94,7 +110,16 @@ def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
                     )
             elif (kind := kinds[name]) is not None and (refusal := kind.refuses(value)):
                 raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
-        return call(*arguments, **named)
+            elif kind is not None and kind.is_real and type(value) is not float:
+                named[name] = _usual(value)
+        try:
+            return call(*arguments, **named)
+        except OutOfMemoryError:
+            raise
+        except (MemoryError, ValueError) as error:
+            if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
+                raise OutOfMemoryError(f"{call.__qualname__} asks for more memory than there is: {error}") from error
+            raise
 
     return inner
 
@@ -160,6 +185,7 @@ class Kind:
 
     text: str
     refuses: Callable[[Any], Refusal]
+    is_real: bool = False
 
 
 def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
@@ -169,6 +195,8 @@ def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
         return _union([_kind(one, gaps, default) for one in inside])
     if annotation is _Numbers:
         return _array_like(gaps)
+    if origin is Annotated:
+        return _whole(*inside[1:]) if inside[0] is int else _array_like(gaps, inside[1])
     if annotation in (None, NoneType):
         return Kind("None", lambda value: None if value is None else TypeError)
     if annotation is float:
@@ -204,14 +232,40 @@ def _number(value: Any, infinite: bool) -> Refusal:
     return None if math.isfinite(number) or (infinite and math.isinf(number)) else ValueError
 
 
-_FLOAT = Kind("a finite number", lambda value: _number(value, False))
-_FLOAT_OR_INFINITE = Kind("a number", lambda value: _number(value, True))
+def _usual(value: Any) -> Any:
+    """A fraction, or a whole number beyond 64 bits, as a float: NumPy does not count with either; all else as it is."""
+    if isinstance(value, bool | float | np.generic) or not isinstance(value, numbers.Real):
+        return value
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else float(value)
+
+
+_FLOAT = Kind("a finite number", lambda value: _number(value, False), True)
+_FLOAT_OR_INFINITE = Kind("a number", lambda value: _number(value, True), True)
 
 
 def _integer(value: Any) -> Refusal:
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         return TypeError
     return None if -(2**63) <= int(value) < 2**64 else ValueError
+
+
+@cache
+def _whole(least: int, bits: int) -> Kind:
+    """A whole number of so many bits, from one on."""
+
+    def refuses(value: Any) -> Refusal:
+        return _integer(value) or (None if least <= value < 2**bits else ValueError)
+
+    return Kind(f"a whole number from {least} to 2^{bits} - 1", refuses)
+
+
+def _path(value: Any) -> Refusal:
+    """Whether the system could have a file of this name; a text of several lines is one that stands for a file."""
+    try:
+        name = os.fsencode(value)
+    except UnicodeError:
+        return ValueError
+    return None if b"\0" not in name or b"\n" in name else ValueError
 
 
 def _of(*kinds: type) -> Callable[[Any], Refusal]:
@@ -223,8 +277,9 @@ _PLAIN: dict[Any, Kind] = {
     bool: Kind("True or False", _of(bool, np.bool_)),
     str: Kind("a string", _of(str)),
     bytes: Kind("bytes", _of(bytes, bytearray, memoryview)),
-    Path: Kind("a path", _of(os.PathLike)),
+    Path: Kind("a path", lambda value: _path(value) if isinstance(value, os.PathLike) else TypeError),
 }
+_PATH = Kind("a path", lambda value: _path(value) if isinstance(value, str | os.PathLike) else TypeError)
 _RECORDS = Kind(
     "an array of records",
     lambda value: None if isinstance(value, np.ndarray) and value.dtype.kind == "V" else TypeError,
@@ -244,8 +299,13 @@ def _numbers(value: Any, gaps: bool) -> Refusal:
 
 
 @cache
-def _array_like(gaps: bool) -> Kind:
-    return Kind(f"an array of {'' if gaps else 'finite '}numbers", lambda value: _numbers(value, gaps))
+def _array_like(gaps: bool, dimensions: int | None = None) -> Kind:
+    def refuses(value: Any) -> Refusal:
+        refusal = _numbers(value, gaps)
+        return refusal or (None if dimensions in (None, np.ndim(value)) else ValueError)
+
+    what = {None: "an array", 1: "a one-dimensional array", 2: "a two-dimensional array"}[dimensions]
+    return Kind(f"{what} of {'' if gaps else 'finite '}numbers", refuses)
 
 
 @cache
@@ -260,15 +320,15 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):
         return None
+    if _PLAIN[Path] in known and _PLAIN[str] in known:
+        known = [_PATH, *(kind for kind in known if kind not in (_PLAIN[Path], _PLAIN[str]))]
 
     def refuses(value: Any) -> Refusal:
         refusals = [kind.refuses(value) for kind in known]
         return None if None in refusals else ValueError if ValueError in refusals else TypeError
 
     texts = dict.fromkeys(kind.text for kind in known)
-    if _PLAIN[Path].text in texts:
-        texts.pop(_PLAIN[str].text, None)  # which is a path too
-    return Kind(" or ".join(texts), refuses)
+    return Kind(" or ".join(texts), refuses, any(kind.is_real for kind in known))
 
 
 def _inside(values: Iterable[Any], kind: Kind | None) -> Refusal:

@@ -65,8 +65,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing el
 
 
 _POINTS = 1_000_000
-_MOST_KEPT = 5000  # results in the user's cache
 """Most runs of a sweep."""
+_MOST_KEPT = 5000
+"""Most results in the user's cache."""
 _MEASURED = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
@@ -119,14 +120,14 @@ def _explained(error: BaseException) -> tuple[str, int]:
         from ecc.arguments import shown
 
         return f"{shown(error.filename)} cannot be opened: {error.strerror}", BAD_INPUT
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory: {error or 'a smaller scenario, or a longer sample, may fit'}", FAILED
     if isinstance(error, ValueError | TypeError | EccError | OSError):
         return str(error), BAD_INPUT
     if place:
         return f"{type(error).__name__} in {place}: {error}", FAILED
     if isinstance(error, OverflowError | RecursionError):
         return f"a number or table is too large or too deep: {error}", BAD_INPUT
-    if isinstance(error, MemoryError):
-        return f"there is not enough memory: {error or 'a smaller scenario, or a longer sample, may fit'}", FAILED
     raise error
 
 
@@ -237,7 +238,11 @@ def reproduce(
     jobs: Jobs = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report says so.")] = False,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where results are kept; the user's cache if not given.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where results are kept, of a folder in its results.sqlite; the user's cache if not given.",
+        ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again, and keep that instead.")] = False,
     json: AsJson = False,
@@ -410,7 +415,10 @@ def sweep(
     ] = None,
     jobs: Jobs = 0,
     store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keeps what is done; a later call goes on from there.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Keeps what is done; a later call goes on from there. Of a folder: its results.sqlite."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     json: AsJson = False,

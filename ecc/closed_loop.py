@@ -50,7 +50,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Vector, check_arguments, shown
 from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.systems import components, reachable
@@ -182,7 +182,7 @@ def linearize_laws(
     network: Network,
     interval: ArrayLike,
     assignment: ArrayLike | None = None,
-    mean_rtt: ArrayLike | None = None,
+    mean_rtt: Vector | None = None,
     discrete: bool = False,
 ) -> Linearization:
     """Return the derivatives of the laws at their equilibrium on a network.
@@ -213,6 +213,8 @@ def linearize_laws(
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     told = np.zeros(network.n_links)
+    if mean_rtt is not None and np.shape(mean_rtt) != told.shape:
+        raise ValueError(f"mean_rtt must have the shape {told.shape}, one a link, got {np.shape(mean_rtt)}")
     notes = _lost_between(network, point)
     averages: list[tuple[float, str]] = []
     asked: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
@@ -442,7 +444,7 @@ def linearize(
     time: str = "continuous",
     assignment: Sequence[int] | NDArray[np.int64] | None = None,
     approximation: str | None = None,
-    mean_rtt: ArrayLike | None = None,
+    mean_rtt: Vector | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
     clocking: str = "self",

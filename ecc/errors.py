@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConvergenceError", "EccError", "LinearizationError", "NativeError", "UndecidedError"]
+__all__ = ["ConvergenceError", "EccError", "LinearizationError", "NativeError", "OutOfMemoryError", "UndecidedError"]
 
 
 class EccError(Exception):
@@ -28,6 +28,10 @@ class NativeError(EccError):
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
         self.code = code
+
+
+class OutOfMemoryError(EccError, MemoryError):
+    """A call asked for more memory than there is, or than there can be."""
 
 
 class UndecidedError(EccError):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,6 +39,8 @@ def making(folder: str | Path) -> None:
 def replacing(path: str | Path) -> Iterator[Path]:
     """Return the name of a new file beside a file, which it replaces when the block ends; after an error it is removed.
 
+    What a process that was killed has left there of this file is removed too.
+
     Parameters
         path : str or Path. What is no regular file, such as a device or a pipe, is written itself.
     Raises
@@ -45,7 +51,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()
-    part = target if direct else target.with_name(f".{target.stem}.{uuid4().hex[:8]}{target.suffix}")
+    part = target
+    if not direct:
+        _remove_abandoned(target)
+        part = target.with_name(f".{target.stem}.{_host()}-{os.getpid()}-{uuid4().hex[:8]}{target.suffix}")
     try:
         yield part
         if not direct:
@@ -58,3 +67,26 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if not direct:
             with suppress(OSError):
                 part.unlink()
+
+
+@cache
+def _host() -> str:
+    """A short name of this machine: numbers of processes mean nothing on others that share the folder."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove unfinished files of a target whose processes are no more."""
+    if os.name != "posix":  # elsewhere there is no harmless way to ask for a process
+        return
+    name = re.compile(rf"\.{re.escape(target.stem)}\.{_host()}-(\d+)-[0-9a-f]{{8}}{re.escape(target.suffix)}")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if found := name.fullmatch(entry.name):
+                try:
+                    os.kill(int(found[1]), 0)
+                except ProcessLookupError:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+                except (OSError, OverflowError):  # somebody else's, or no number of a process
+                    pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -176,8 +176,13 @@ class Scenario(Displayed):
 
         Parameters
             period : s, > 0.
+        Raises
+            ValueError: no time, or one so short that its samples cannot be counted.
         """
-        return int(self.duration / period * (1.0 + 1e-15) + 1e-9)
+        count = self.duration / as_time(period, "period", positive=True)
+        if not count < 2.0**62:
+            raise ValueError(f"period must be > {self.duration / 2.0**62:.2g} s for this duration, got {shown(period)}")
+        return int(count * (1.0 + 1e-15) + 1e-9)
 
     @property
     def assigned(self) -> NDArray[np.int64] | None:
@@ -218,10 +223,19 @@ class Scenario(Displayed):
         return data
 
     def to_toml(self) -> str:
-        """Return the scenario as TOML text that `from_toml` reads back."""
+        """Return the scenario as TOML text that `from_toml` reads back.
+
+        Raises
+            TypeError: a value that TOML has no form for, such as a function.
+        """
         import tomli_w
 
-        return tomli_w.dumps(self.to_dict())
+        data = self.to_dict()
+        try:
+            return tomli_w.dumps(data)
+        except (TypeError, ValueError):
+            path, value = next(_unwritable(data))
+            raise TypeError(f"{path} must be a value that TOML can hold, got {shown(value)}") from None
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Scenario:
@@ -315,6 +329,20 @@ def _numbers(given: Any, name: str, otherwise: str, count: int, read: Any = as_n
     if len(numbers) != count:
         raise ValueError(f"{name} must be {otherwise} one number for each of {count} links, got {len(numbers)}")
     return numbers
+
+
+def _unwritable(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths of the values that TOML has no form for, with the values."""
+    import tomli_w
+
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _unwritable(value, f"{path}{name}.")
+            continue
+        try:
+            tomli_w.dumps({str(name): value})
+        except (TypeError, ValueError):
+            yield path + str(name), value
 
 
 def _protocol_table(protocol: Any) -> dict[str, Any]:

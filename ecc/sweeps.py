@@ -65,8 +65,9 @@ def sweep(
         grid : name -> values (numbers or strings); the axes of the result, in this order.
         executor : any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of
             worker processes; or None: here. A point that kills its worker is tried once more, and fails alone.
-        store : path of a file that keeps each finished point, under what the function is (its code, and what that
-            reaches) and the point. A later call with the same function goes on where this one ended, whatever ended it.
+        store : path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the
+            function is (its code, and what that reaches) and the point. A later call with the same function goes on
+            where this one ended, whatever ended it.
         progress : called with the share that is done after each point.
         resumed : called before the first, with how many points are in the store and how many there are, if any is.
     Returns

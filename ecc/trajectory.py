@@ -223,7 +223,11 @@ class Trajectory:
 
         Parameters
             series : name in `SERIES`, or of what was recorded.
+        Raises
+            ValueError: the run has no such series.
         """
+        if series not in self.data.data_vars:
+            raise ValueError(f"series must be one of {', '.join(map(str, self.data))}, got {shown(series)}")
         frame: pd.DataFrame = self[series].to_pandas()
         return frame
 

@@ -476,19 +476,19 @@ class Workload:
         """Return all transfers that start before `duration`, in the order of their starts.
 
         Parameters
-            seed : int. duration : float, s.
+            seed : int, >= 0. duration : float, s.
         Raises
-            ValueError: there are connections: when one transfer follows another, a run must show.
+            ValueError: a seed below 0; there are connections: when one transfer follows another, a run must show.
         """
         if self.tmix:
             raise ValueError("tmix must be () to draw flows: their starts depend on the run")
-        templates = self.templates
+        templates, number = self.templates, as_count(seed, "seed", bits=64)
         return [
             replace(
                 templates[kind], start=start, stop=stop if math.isfinite(stop) else None,
                 size=size if size >= 0 else None, access_delay=delay,
             )
-            for block in self.blocks(seed, duration)
+            for block in self.blocks(number, duration)
             for start, stop, size, delay, kind, *_ in block.tolist()
         ]  # fmt: skip
 

@@ -2,13 +2,15 @@
 
 import os
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ecc
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Count, Matrix, Seed, Vector, check_arguments, shown
+from ecc.errors import OutOfMemoryError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import inputs  # noqa: E402
@@ -25,6 +27,17 @@ def test_the_walk_finds_what_is_public():
     assert len(ENTRIES) > 150
     for name in ("ecc.linearize", "ecc.packet.Run.advance", "ecc.Network.dumbbell", "ecc.DelaySystem.margins"):
         assert (name in ENTRIES) == (name != "ecc.DelaySystem.margins")  # that takes nothing
+
+
+@pytest.mark.slow
+def test_good_arguments_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    without = {"BIC", "NewReno", "Protocol", "UTIL", "VCP"}
+    for entry in ENTRIES.values():
+        tally = inputs.Tally()
+        inputs.attempt(entry, {}, 60.0, tally)
+        refused = entry.name in {f"ecc.models.{name}.equilibrium" for name in without}
+        assert tally.counts["refused" if refused else "result"] == 1, (entry.name, tally)
 
 
 def test_none_and_a_number_that_is_too_large_are_refused_everywhere(tmp_path, monkeypatch):
@@ -127,3 +140,45 @@ def test_files_are_named(tmp_path):
     for bad in (os.fspath(tmp_path), os.fspath(tmp_path / "none")):
         with pytest.raises(OSError, match="none|is a directory|Is a directory"):
             ecc.Scenario.from_toml(Path(bad))
+
+
+@check_arguments
+def shaped(x: Vector = (), y: Matrix = ((),), n: Count = 0, seed: Seed = 0):
+    return np.shape(x), np.shape(y), n, seed
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"x": 1.0}, "^x must be a one-dimensional array of finite numbers, got 1.0$"),
+        ({"x": [[1.0]]}, r"^x must be a one-dimensional array of finite numbers, got \[\[1.0\]\]$"),
+        ({"y": [1.0]}, r"^y must be a two-dimensional array of finite numbers, got \[1.0\]$"),
+        ({"n": -1}, r"^n must be a whole number from 0 to 2\^63 - 1, got -1$"),
+        ({"seed": 2**32}, r"^seed must be a whole number from 0 to 2\^32 - 1, got 4294967296$"),
+    ],
+)
+def test_shapes_and_ranges_are_said_by_annotations(named, message):
+    assert shaped([1.0, 2.0], [[1.0]], 3, 4) == ((2,), (1, 1), 3, 4)
+    with pytest.raises(ValueError, match=message):
+        shaped(**named)
+
+
+def test_numbers_that_numpy_does_not_know_are_floats():
+    for value in (Fraction(1, 4), 2**70):
+        found = sample(1, value, limit=value)[1:3]
+        assert found == (value, value) and all(type(one) is float for one in found)
+    assert type(sample(1, 3)[1]) is int and type(sample(1, np.float32(3.0))[1]) is np.float32
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ecc.native.new_flows(2**60),
+        lambda: ecc.native.new_links(2**63 - 1),
+        lambda: inputs.an_engine(n_samples=2**62),
+        lambda: inputs.an_engine(trace=2**60),
+    ],
+)
+def test_too_much_memory_is_refused_in_one_line(call):
+    with pytest.raises(OutOfMemoryError, match=r"^[\w.]+ asks for more memory than there is: [^\n]+$"):
+        call()

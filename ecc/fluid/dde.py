@@ -406,6 +406,8 @@ def _slope(given: Callable[[float], Any] | None, moves: bool, neutral: bool, sta
 
 
 def _span(t_span: Sequence[float]) -> tuple[float, float]:
+    if len(t_span) != 2:
+        raise ValueError(f"t_span must be (start, end) with start < end, got {shown(t_span)}")
     start, end = map(float, t_span)
     if not (np.isfinite(start) and np.isfinite(end) and start < end):
         raise ValueError(f"t_span must be (start, end) with start < end, got ({start!r}, {end!r})")

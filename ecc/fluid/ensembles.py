@@ -8,7 +8,7 @@ list of values is a dimension of its own, and DataArrays that share a dimension 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, fields, replace
 from inspect import signature
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Positive, check_arguments, shown
 from ecc.fluid.dde import DdeResult, solve_dde
 from ecc.fluid.run import simulate
 from ecc.models.base import Protocol
@@ -55,6 +55,8 @@ class _Members:
                 places.append(given.copy(data=np.arange(given.size).reshape(given.shape)))
                 coordinates[name] = given.variable
             else:
+                if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+                    raise TypeError(f"{name} must be a sequence of values, or a DataArray, got {shown(given)}")
                 choices[name] = list(given)
                 places.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
                 scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
@@ -121,7 +123,7 @@ def ensemble(
     scenario: Scenario,
     over: Mapping[str, Any],
     *,
-    workers: int | None = None,
+    workers: Positive | None = None,
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> xr.Dataset:
@@ -209,7 +211,7 @@ def solve_ensemble(
     *,
     args: Mapping[str, Any],
     t_eval: ArrayLike,
-    workers: int | None = None,
+    workers: Positive | None = None,
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> xr.Dataset:

@@ -31,6 +31,7 @@ __all__ = ["PeriodicOrbit", "periodic_orbit"]
 FloatArray = NDArray[np.float64]
 
 _ITERATIONS = 30
+_MOST_PERIODS = 1e6  # of a delay
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,8 +92,8 @@ def periodic_orbit(
     Returns
         PeriodicOrbit.
     Raises
-        ValueError: a bad delay or period, a guess that is on no cycle. ConvergenceError: Newton's iteration does not
-        settle, or settles on an equilibrium; `last` is the orbit so far, (n_points, n).
+        ValueError: a bad delay or period, a delay of a million periods, a guess that is on no cycle. ConvergenceError:
+        Newton's iteration does not settle, or settles on an equilibrium; `last` is the orbit so far, (n_points, n).
     Notes: errors fall as intervals^-degree or faster: see `trivial_error`. An orbit that is unstable is found as well
     from a guess that is near. Costs grow as (n intervals degree (1 + longest delay / period))^3.
     Example
@@ -116,6 +117,8 @@ def periodic_orbit(
         start = guess.t_max - period
     if not (np.isfinite(period) and period > 0.0):
         raise ValueError(f"period must be > 0 s, got {shown(period)}")
+    if not np.all(lags < _MOST_PERIODS * period):
+        raise ValueError(f"delays must be < {_MOST_PERIODS:g} periods ({period:g} s), got {shown(delays)}")
     mesh = _Mesh(intervals, degree)
     u = np.array([np.atleast_1d(np.asarray(guess(start + period * s), dtype=float)) for s in mesh.points[:-1]])
     orbit, found, slopes = _newton(f, lags, mesh, u, period, rtol)

@@ -147,6 +147,7 @@ def simulate(
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
     notes = taken.check(protocol)
+    text = scenario.to_toml()  # what cannot be kept with the result is refused before the work
     _check_record(record, _recordable(protocol, taken))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
@@ -185,17 +186,16 @@ def simulate(
     if windows:
         clocked, seed = clocking == "self", scenario.seed
         outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps, clocked, seed)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
-    for run_on_grid in (run for kind, run in on_grid if kind is taken):
+    elif run_on_grid := next((run for kind, run in on_grid if kind is taken), None):
         outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps)
-        return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
-    laws = CompiledLaws(protocol)
-    beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
-    if time == "continuous":
-        outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
     else:
-        outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table, keeps)
-    return _trajectory(scenario, fluid, outcome, process_time() - begun, time, notes, record)
+        laws = CompiledLaws(protocol)
+        beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
+        if time == "continuous":
+            outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
+        else:
+            outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table, keeps)
+    return _trajectory(scenario, text, fluid, outcome, process_time() - begun, time, notes, record)
 
 
 def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
@@ -268,12 +268,13 @@ def _check_losses(scenario: Scenario) -> None:
 
 def _trajectory(
     scenario: Scenario,
+    text: str,
     fluid: FluidNetwork,
     outcome: Outcome,
     seconds: float,
     time: str,
     notes: tuple[str, ...],
-    record: Sequence[str] = (),
+    record: Sequence[str],
 ) -> Trajectory:
     from ecc import __version__
 
@@ -316,7 +317,7 @@ def _trajectory(
         "engine": "fluid",
         "time": time,
         "protocol": str(Mix.of(scenario.protocol)),
-        "scenario": scenario.to_toml(),
+        "scenario": text,
         "seed": scenario.seed,
         "version": __version__,
     }

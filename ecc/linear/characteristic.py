@@ -145,7 +145,8 @@ def align(*systems: Terms) -> list[Characteristic]:
     scale = np.ones(size)
     if size > 1:
         total = np.abs(tables).sum(axis=(0, 1))
-        scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
+        with np.errstate(invalid="ignore"):  # SciPy casts the scale to integers, for a permutation that is none
+            scale = np.asarray(matrix_balance(total, permute=False, separate=True)[1][0])
         tables *= scale[None, :] / scale[:, None]
     retarded = not np.any(tables[1::2])
     return [

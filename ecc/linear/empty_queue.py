@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Positive, Seed, check_arguments, shown
 from ecc.linear.continuous import DelaySystem
 
 __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
@@ -174,9 +174,9 @@ def _answer(alpha: float, delays: Real, shares: Real, h: float) -> Real:
 def empty_queue_growth(
     alpha: ArrayLike,
     beta: ArrayLike,
-    steps: int = 40,
+    steps: Positive = 40,
     span: float = 300.0,
-    seed: int = 0,
+    seed: Seed = 0,
     history: ArrayLike | None = None,
     queue: ArrayLike | None = None,
 ) -> Real:
@@ -200,6 +200,8 @@ def empty_queue_growth(
     """
     a, b = (np.atleast_1d(z).astype(float) for z in np.broadcast_arrays(alpha, beta))
     m, h, n = len(a), 1.0 / steps, int(steps)
+    if not span > 0.0:
+        raise ValueError(f"span must be > 0, got {shown(span)}")
     if not (np.all(a > 0.0) and np.all(b >= 0.0)):
         raise ValueError(f"alpha must be > 0 and beta >= 0, got {a.min():g} and {b.min():g} at least")
     rng = np.random.default_rng(seed)
@@ -214,7 +216,7 @@ def empty_queue_growth(
     norms = np.zeros((2, m))
     x, r = ring[0].copy(), ring[n].copy()
     total = n * int(np.ceil(span))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         for k in range(total):
             then, x = x, ring[(k + 1) % (n + 1)].copy()
             free = q + 0.5 * h * (then + x)
@@ -247,7 +249,7 @@ def empty_queue_growth(
 
 
 @check_arguments
-def empty_queue_boundary(alpha: ArrayLike, steps: int = 40, span: float = 400.0, seed: int = 0) -> Real:
+def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 400.0, seed: Seed = 0) -> Real:
     """Return the beta at which motions of the switched loop with equal RTTs begin to grow.
 
     Parameters
@@ -255,13 +257,15 @@ def empty_queue_boundary(alpha: ArrayLike, steps: int = 40, span: float = 400.0,
     Returns
         shape (m,) : inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
     Raises
-        ValueError: a gain that is not > 0.
+        ValueError: a gain that is not > 0, or steps that are odd.
     Notes: numerical evidence, above `empty_queue_bound`, which is proven: bisection between it and a beta that grows,
         from random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
     Example
         >>> empty_queue_boundary([0.36, 1.0]).round(3).tolist()
         [inf, 0.951]
     """
+    if steps % 2:
+        raise ValueError(f"steps must be even, got {steps}")
     a = np.atleast_1d(np.asarray(alpha, dtype=float))
     found = np.where(a < pi / 2.0, inf, 0.0)
     bounds = np.array([empty_queue_bound(value) for value in a.tolist()])

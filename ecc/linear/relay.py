@@ -8,9 +8,9 @@ from math import pi
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments
+from ecc.arguments import Vector, check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 
@@ -30,7 +30,7 @@ class Oscillation(Displayed):
 
 
 @check_arguments
-def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: ArrayLike) -> Oscillation:
+def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: Vector) -> Oscillation:
     """Return the sinusoidal oscillation of a relay that says +1 below its threshold and -1 above it.
 
     A relay answers a sine of amplitude a with a square wave, whose fundamental is 4/(pi a) times it: there is balance
@@ -42,7 +42,7 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     Returns
         Oscillation.
     Raises
-        ConvergenceError: L does not cross the negative real axis.
+        ValueError: frequencies that are not. ConvergenceError: L does not cross the negative real axis.
     Notes: harmonics are taken for 0; a pure delay before an integrator makes a triangle, whose fundamental is 8/pi^2 of
         its peak.
     Example
@@ -53,6 +53,8 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     from scipy.optimize import brentq
 
     grid = np.asarray(frequencies, dtype=float)
+    if len(grid) < 2 or not (grid[0] > 0.0 and np.all(np.diff(grid) > 0.0)):
+        raise ValueError(f"frequencies must be > 0 rad/s and increase, two at least, got {shown(frequencies)}")
 
     def height(w: float) -> float:
         return float(loop(np.array([1j * w]))[0].imag)

@@ -92,11 +92,15 @@ class SampledSystem(LinearSystem):
             z : complex, any shape, not 0.
         Returns
             det Delta : complex, the shape of z.
+        Raises
+            ValueError: it is not finite at a point.
         """
         points = np.asarray(z, dtype=np.complex128)
-        with np.errstate(divide="ignore"):
-            value = self._characteristic.determinant(np.log(points.ravel())).reshape(points.shape)
-        return np.asarray(value * points**self.size)
+        with np.errstate(all="ignore"):
+            value = self._characteristic.determinant(np.log(points.ravel())).reshape(points.shape) * points**self.size
+        if not np.isfinite(value).all():
+            raise ValueError(f"z must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
+        return np.asarray(value)
 
     @property
     def _floor(self) -> float:

@@ -315,7 +315,7 @@ class LinearSystem(ABC):
             ValueError: the system was built without `opened`.
         """
         opened = self._opened()
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.asarray(self.characteristic(s) / opened.characteristic(s) - 1.0)
 
     def _opened(self) -> Self:

@@ -62,6 +62,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import wraps
 from math import inf
 from numbers import Real
 from types import SimpleNamespace
@@ -185,9 +186,18 @@ class Protocol:
         for name in ("equilibrium", "published_bounds", "relay_loop", "mean_rate"):  # what people ask
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
+        if own := vars(cls).get("__post_init__"):
+
+            @wraps(own)
+            def read_and_checked(self: Protocol) -> None:
+                own(self)
+                if type(self).__post_init__ is read_and_checked:  # and not that of a class above
+                    Protocol.__post_init__(self)
+
+            cls.__post_init__ = read_and_checked  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
-        """Refuse what is no number where a field is declared as one; classes that read units have their own."""
+        """Refuse what is no number where a field is declared as one; one's own, which may read units, comes before."""
         for f in fields(self):
             value = getattr(self, f.name)
             fits = isinstance(value, Real) and not isinstance(value, bool)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments
+from ecc.arguments import Count, check_arguments, shown
 from ecc.errors import NativeError
 from ecc.native.guard import Guard, advancing, guarded
 
@@ -111,7 +111,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 @check_arguments
-def new_links(n: int) -> NDArray[np.void]:
+def new_links(n: Count) -> NDArray[np.void]:
     """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start says.
 
     Parameters
@@ -126,7 +126,7 @@ def new_links(n: int) -> NDArray[np.void]:
 
 
 @check_arguments
-def new_flows(n: int) -> NDArray[np.void]:
+def new_flows(n: Count) -> NDArray[np.void]:
     """Return n flows to fill in: no hooks, silent, unlimited, 1000-byte packets, 40-byte ACKs, from time 0 on,
     no transport (its RTO would be at least 1 s).
 
@@ -158,7 +158,7 @@ def bin_edges() -> NDArray[np.int64]:
 
 
 @check_arguments
-def new_transfers(n: int) -> NDArray[np.void]:
+def new_transfers(n: Count) -> NDArray[np.void]:
     """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
 
     Parameters
@@ -233,14 +233,14 @@ class Engine:
         flows: NDArray[np.void],
         routes: ArrayLike,
         *,
-        n_additional: int = 0,
+        n_additional: Count = 0,
         header_size: int = 0,
         seed: int = 0,
         sample: float = 0.0,
-        n_samples: int = 0,
-        n_sampled: int | None = None,
+        n_samples: Count = 0,
+        n_sampled: Count | None = None,
         recorded: NDArray[np.void] | None = None,
-        trace: int = 0,
+        trace: Count = 0,
         histogram: bool = False,
         templates: NDArray[np.void] | None = None,
         record_size: int = 0,
@@ -254,6 +254,8 @@ class Engine:
         _check("links", links, LINK)
         _check("flows", flows, FLOW)
         _check("templates", templates, FLOW)
+        if n_additional > len(links):
+            raise ValueError(f"n_additional must be at most the number of links, {len(links)}, got {n_additional}")
         changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
         impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
         self._guard = Guard()
@@ -277,8 +279,11 @@ class Engine:
         self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram else None
         self._trace = np.zeros(trace, EVENT)
 
+        hops = np.asarray(routes)
+        if hops.size and hops.dtype.kind not in "iu":
+            raise TypeError(f"routes must be whole numbers, got {shown(routes)}")
         link_table, flow_table, template_table = links.copy(), flows.copy(), templates.copy()  # contiguous
-        table = np.array(routes, np.int64)
+        table = np.array(hops, np.int64)
         config = ffi.new("ecc_config_t *")
         config.seed = seed
         config.n_links, config.n_additional = self._links, n_additional

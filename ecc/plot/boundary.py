@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Matrix, Vector, check_arguments, shown
 from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure, lean, line_mode, marker, thinned
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
@@ -19,7 +19,7 @@ _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 @check_arguments(gaps=True)
 def boundary_figure(
-    x: ArrayLike,
+    x: Vector,
     curves: Mapping[str, ArrayLike],
     published: Mapping[str, ArrayLike] | None = None,
     points: Mapping[str, tuple[ArrayLike, ArrayLike, Any]] | None = None,
@@ -44,7 +44,7 @@ def boundary_figure(
     Returns
         plotly Figure.
     Raises
-        ValueError: errors whose name is not among the curves.
+        ValueError: errors whose name is not among the curves, or a curve of another shape.
     """
     at = np.asarray(x, dtype=float)
     made = figure(title=title, height=440)
@@ -56,6 +56,8 @@ def boundary_figure(
     palette = colors(len(curves) + len(published) + len(points))
     lines = [(name, y, "solid") for name, y in curves.items()] + [(name, y, "dash") for name, y in published.items()]
     for (name, y, dash), color in zip(lines, palette, strict=False):
+        if np.shape(y) not in (at.shape, ()):
+            raise ValueError(f"curves must have the shape {at.shape} of x, got {np.shape(y)} ({name!r})")
         values = np.broadcast_to(np.asarray(y, dtype=float), at.shape)
         values = np.where(np.isfinite(values), values, np.nan)
         drawn.append(values)
@@ -153,9 +155,9 @@ def _log_range(drawn: list[np.ndarray], decades: float) -> list[float] | None:
 
 @check_arguments(gaps=True)
 def stability_map_figure(
-    x: ArrayLike,
-    y: ArrayLike,
-    values: ArrayLike,
+    x: Vector,
+    y: Vector,
+    values: Matrix,
     threshold: float = 1.0,
     x_title: str = "",
     y_title: str = "",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from ecc.arguments import check_arguments
+from ecc.arguments import Matrix, Vector, check_arguments
 from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, line_mode, thinned, unit_for
 
 __all__ = ["comparison_figure", "trajectory_figure"]
@@ -21,16 +21,16 @@ _NAMED = 12  # more flows than this share one entry of the legend
 
 @check_arguments(gaps=True)
 def trajectory_figure(
-    time: ArrayLike,
-    rates: ArrayLike,
-    queues: ArrayLike | None = None,
+    time: Vector,
+    rates: Matrix,
+    queues: Matrix | None = None,
     title: str = "",
     flows: Sequence[str] | None = None,
     links: Sequence[str] | None = None,
     packet_size: float | None = None,
     levels: Sequence[Level] = (),
     queue_levels: Sequence[Level] = (),
-    recorded: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Matrix] | None = None,
 ) -> go.Figure:
     """Return the rates of the flows and, below them on the same time axis, the queues of the links and other states.
 
@@ -106,13 +106,13 @@ def trajectory_figure(
 
 @check_arguments(gaps=True)
 def comparison_figure(
-    time: ArrayLike,
-    rates: ArrayLike,
-    other_rates: ArrayLike,
-    queues: ArrayLike,
-    other_queues: ArrayLike,
-    apart_rates: ArrayLike,
-    apart_queues: ArrayLike,
+    time: Vector,
+    rates: Matrix,
+    other_rates: Matrix,
+    queues: Matrix,
+    other_queues: Matrix,
+    apart_rates: Vector,
+    apart_queues: Vector,
     names: tuple[str, str] = ("packets", "fluid"),
     title: str = "",
 ) -> go.Figure:
@@ -136,7 +136,12 @@ def comparison_figure(
     )
     when = _hover(made, max(2 * np.shape(rates)[-1], 2 * np.shape(queues)[-1]))
     for row, (what, axis_name, units, (first, second), apart) in enumerate(panels, start=1):
-        pair = [_matching(values, t, f"{axis_name}s") for values in (first, second)]
+        names_of = (f"{axis_name.split()[-1]}s", f"other_{axis_name.split()[-1]}s")
+        pair = [_matching(values, t, name) for values, name in zip((first, second), names_of, strict=True)]
+        if pair[0].shape != pair[1].shape:
+            raise ValueError(f"{names_of[1]} must have the shape {pair[0].shape} of {names_of[0]}, got {pair[1].shape}")
+        if np.shape(apart) != t.shape:
+            raise ValueError(f"apart_{names_of[0]} must have the shape {t.shape}, one a time, got {np.shape(apart)}")
         factor, unit = unit_for(np.concatenate(pair), units)
         count = pair[0].shape[1]
         tones = [INK] if what == "link" and count == 1 else colors(count)

@@ -165,7 +165,7 @@ def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
     Returns
         EmptyQueueCycle.
     Raises
-        ConvergenceError: no such motion was found, or the proof needs more cells.
+        ValueError: alpha is not > 0. ConvergenceError: no such motion was found, or the proof needs more cells.
         ImportError: python-flint is not installed.
     Notes: nothing is said of other beta: neither that motions die out below, nor that they grow above.
     Example
@@ -173,6 +173,8 @@ def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
         >>> bool(0.9511 < low < high < 0.9512)
         True
     """
+    if not alpha > 0.0:
+        raise ValueError(f"alpha must be > 0, got {shown(alpha)}")
     response = _StepResponse(alpha)
     start = _observed(alpha)
     for count in (cells // 8, cells):

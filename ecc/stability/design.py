@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, minimize
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Seed, check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
@@ -122,7 +122,7 @@ def design(
     gain_margin: float = 1.0,
     phase_margin: float = 0.0,
     delay_margin: float = 0.0,
-    seed: int = 1,
+    seed: Seed = 1,
 ) -> Design:
     """Return the gains of a protocol whose loop decays fastest with the margins asked for, and a proof of the decay.
 
@@ -151,6 +151,8 @@ def design(
     nets = [networks] if isinstance(networks, Network) else list(networks)
     if not nets:
         raise ValueError("networks must be at least one, got none")
+    if not parameters:
+        raise ValueError("parameters must name at least one, got {}")
     known = gain_names(protocol)
     for name, (low, high) in parameters.items():
         if name not in known:
@@ -185,6 +187,7 @@ def design(
             missing += max(0.0, phase_margin - m.phase_margin) + max(0.0, delay_margin - m.delay_margin) / unit
         return float(min(99.0, missing)) if missing > 0.0 else -min(decay, _MOST)
 
+    cost(np.mean(box, axis=1))  # what cannot be linearized is refused here: SciPy would have it say something else
     begun = differential_evolution(
         cost, box, maxiter=25 if len(box) > 1 else 8, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
     )
@@ -226,7 +229,7 @@ def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tupl
 
 
 @check_arguments
-def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: int = 1) -> LeastDecay:
+def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: Seed = 1) -> LeastDecay:
     """Return the least decay of a protocol's continuous loop over all RTT mixes in a range on one link.
 
     Implements the hull of the module's text; beyond the papers.

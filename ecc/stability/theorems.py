@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import differential_evolution
 from scipy.special import lambertw
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Seed, check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
 from ecc.linear import Loss, first_loss
@@ -143,7 +143,7 @@ class Search(Displayed):
 
 
 @check_arguments
-def search(theorem: Theorem, loops: int = 12, seed: int = 1) -> Search:
+def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     """Look for the worst loops that a theorem covers: differential evolution over its space, then certificates.
 
     Parameters

@@ -40,9 +40,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Matrix, check_arguments, shown
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.display import Displayed
 from ecc.errors import LinearizationError
@@ -139,13 +139,17 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         forward, backward : shape (6, flows), steps, repeating: 4, and 1 to 3. With flows in three equal groups a
             deviation grows if 1 - beta p + beta y p'(y)/3 > 1 (the module's text): EMKC with 0 < beta < 2 is unstable
             while its loss is below 1/4; with groups that differ by a flow below 0.236 (four flows) to 1/4 (many).
+    Raises
+        ValueError: no flows.
     """
+    if flows < 1:
+        raise ValueError(f"flows must be >= 1, got {shown(flows)}")
     time, flow = np.arange(6)[:, None], np.arange(flows)
     return np.full((6, flows), 4), (time - flow - 1) % 3 + 1
 
 
 @check_arguments
-def growth_of_rates(jacobian: ArrayLike, forward: ArrayLike, backward: ArrayLike, prove: bool = False) -> Growth:
+def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: bool = False) -> Growth:
     """Return the growth of a deviation of rates on one link under delays that repeat.
 
     Parameters

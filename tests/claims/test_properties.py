@@ -5,7 +5,7 @@ from math import pi
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import drawn
 from hypothesis import strategies as st
 
 from ecc.claims.delays_and_bottlenecks import _in_order, _loop, grows_in_the_laws
@@ -16,8 +16,8 @@ from ecc.network import Network
 from ecc.stability import critical_gain, growth_of_rates
 
 pytestmark = pytest.mark.property
-MORE = settings(max_examples=30, deadline=None)
-FEW = settings(max_examples=5, deadline=None)
+MORE = drawn(30, 60)
+FEW = drawn(5, 15)
 
 rtts = st.floats(0.005, 3.0)
 capacities = st.floats(1e6, 1e12)
@@ -31,16 +31,14 @@ def stable(protocol, network, time, alpha):
     return linearize(replace(protocol, alpha=alpha), network, time).is_stable
 
 
-@MORE
-@given(st.lists(rtts, min_size=2, max_size=8, unique=True), capacities, st.sampled_from(["continuous", "discrete"]))
+@MORE(st.lists(rtts, min_size=2, max_size=8, unique=True), capacities, st.sampled_from(["continuous", "discrete"]))
 def test_sufficient_bounds_of_qi_rcp_are_safe(mix, capacity, time):
     """Theorems 4 and 8."""
     network = Network.dumbbell(capacity, rtts=mix)
     assert stable(QIRCP(), network, time, 0.999 * bound(QIRCP(), network, time))
 
 
-@MORE
-@given(rtts, st.integers(1, 20), capacities, st.sampled_from(["continuous", "discrete"]))
+@MORE(rtts, st.integers(1, 20), capacities, st.sampled_from(["continuous", "discrete"]))
 def test_bounds_of_qi_rcp_with_equal_rtts_are_sharp(rtt, flows, capacity, time):
     """Theorems 3 and 7, 0.1 % inside and outside."""
     network = Network.dumbbell(capacity, rtts=[rtt] * flows)
@@ -49,8 +47,7 @@ def test_bounds_of_qi_rcp_with_equal_rtts_are_sharp(rtt, flows, capacity, time):
     assert not stable(QIRCP(), network, time, 1.001 * edge)
 
 
-@FEW
-@given(rtts)
+@FEW(rtts)
 def test_averaging_and_holding_cost_stability_where_rtts_are_equal(rtt):
     """They add an interval of delay to the integral loop."""
     network = Network.dumbbell("1 Gb/s", rtts=[rtt])
@@ -86,8 +83,7 @@ def test_theorem_9_in_its_limit():
 # ---- EMKC: constant delays, varying delays --------------------------------------------------------------
 
 
-@MORE
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4), st.floats(0.0, 1.0), st.sampled_from([0.3, 1.0, 1.998]))
+@MORE(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4), st.floats(0.0, 1.0), st.sampled_from([0.3, 1.0, 1.998]))
 def test_emkc_1_constant_delays_are_proven_stable(times, split, beta):
     rtts = [0.02 + t for t in times]
     network = Network.dumbbell("50 Mb/s", rtts=rtts, delay=0.5 * split * min(rtts))
@@ -98,8 +94,7 @@ BACK, AHEAD = st.integers(1, 3), st.integers(0, 2)
 PATTERN = st.lists(st.tuples(BACK, BACK, AHEAD, AHEAD), min_size=1, max_size=8)
 
 
-@MORE
-@given(PATTERN, st.sampled_from([0.2, 1.0, 1.9, 1.998]))
+@MORE(PATTERN, st.sampled_from([0.2, 1.0, 1.9, 1.998]))
 def test_emkc_1_no_varying_delays_destabilize_two_flows(pattern, beta):
     """|A| has a spectral radius below 1 for one and two flows, a contraction whatever the delays."""
     delays = np.array(pattern)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import ecc.fluid
 import ecc.packet
 from ecc.errors import LinearizationError
 from ecc.models import Protocol
+from ecc.quantity import as_time
 from ecc.scenario import protocol_class
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=["20 ms", "20 ms"], buffer="100 kB")
@@ -99,9 +101,31 @@ def test_text_for_a_number_is_refused_by_the_name_of_its_field():
         ecc.Scenario.from_dict(table)
     with pytest.raises(TypeError, match="^packets must be a number, got True$"):
         Constant(packets=True)
+
+    @dataclass(frozen=True)
+    class Own(Constant):
+        wait: float = 0.0
+        room: float = 0.0
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "wait", as_time(self.wait, "wait"))
+
+    assert Own(wait="20 ms").wait == 0.02
+    with pytest.raises(TypeError, match="^room must be a number, got '60 kB'$"):
+        Own(room="60 kB")
     assert Constant(packets=np.int64(4)).params() == {"packets": 4.0} and Constant(words="other").words == "other"
 
 
 def test_a_parameter_that_cannot_be_kept_is_refused_before_the_run():
-    with pytest.raises(TypeError, match="not TOML serializable"):
+    told = "^protocol.words must be a value that TOML can hold, got <object object at"
+    with pytest.raises(TypeError, match=told):
         ecc.packet.Run(ecc.Scenario(NETWORK, Constant(words=object()), 1.0))
+
+    @dataclass(frozen=True)
+    class Named(ecc.models.RCP):
+        words: Any = ""
+
+    seen = []
+    with pytest.raises(TypeError, match=told):
+        ecc.fluid.simulate(ecc.Scenario(NETWORK, Named(words=object()), 1.0), progress=seen.append)
+    assert seen == []
