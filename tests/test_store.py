@@ -48,10 +48,11 @@ def test_a_damaged_row_is_missing_and_no_other(filled):
     assert store.get(KEYS[3]) == {"value": 3 / 7}
 
 
-def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled):
-    whole, draw = filled.read_bytes(), random.Random(1)
+@pytest.mark.parametrize("count", [80, pytest.param(2600, marks=pytest.mark.slow)])
+def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled, count):
+    whole, draw = filled.read_bytes(), random.Random(count)
     kept = 0
-    for kind in range(80):
+    for kind in range(count):
         data = bytearray(whole)
         if kind % 4 == 0:
             data = data[: draw.randrange(len(data))]
@@ -70,7 +71,7 @@ def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled):
         assert store.get("new") == kind and store.trouble is None
         for aside in filled.parent.glob("*.damaged-*"):
             aside.unlink()
-    assert kept > 0.6 * 80 * len(KEYS)
+    assert kept > 0.6 * count * len(KEYS)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path):

@@ -60,15 +60,8 @@ static int64_t
 whole(reader_t *self)
 {
     uint64_t selector = read_bytes(self, 1);
-    uint64_t raw;
-    int64_t value;
 
-    if (selector < 128) {
-        return (int64_t) selector - 2;
-    }
-    raw = read_bytes(self, selector < 176 ? 2 : selector < 224 ? 5 : 8);
-    memcpy(&value, &raw, sizeof(value));
-    return value;
+    return (int64_t) (selector < 128 ? selector - 2 : read_bytes(self, selector < 176 ? 2 : selector < 224 ? 5 : 8));
 }
 
 static double

@@ -108,27 +108,30 @@ def altered(rng: np.random.Generator, about: dict[str, object], arrays: dict[str
 SAFE = {"sample": 0.1, "start": "empty", "perturb": 0.0, "trace": 0, "histogram_from": None, "memory_limit": 10**7}
 
 
-@pytest.mark.parametrize(
-    "name", ["stream", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mice", "changing"))]
+HOW_MANY = pytest.mark.parametrize(
+    ("name", "count"), [("stream", 100), *(pytest.param(name, 250, marks=pytest.mark.slow) for name in SCENARIOS)]
 )
-def test_an_altered_checkpoint_is_refused_or_its_run_ends(tmp_path, name):
+
+
+@HOW_MANY
+def test_an_altered_checkpoint_is_refused_or_its_run_ends(tmp_path, name, count):
     path = tmp_path / "run.ckpt"
     whole = saved(SCENARIOS[name], path)
     assert ended(path) == ""
-    rng, reasons = np.random.default_rng(7), []
-    for _ in range(100):
+    rng, reasons = np.random.default_rng(count), []
+    for _ in range(count):
         path.write_bytes(whole)
         forge(path, lambda about, arrays: altered(rng, about, arrays))
         reasons.append(ended(path))
-    assert 10 <= sum(map(bool, reasons)) <= 90
+    assert 0.1 * count <= sum(map(bool, reasons)) <= 0.9 * count
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_damaged_checkpoint_is_refused(tmp_path, name):
+@HOW_MANY
+def test_a_damaged_checkpoint_is_refused(tmp_path, name, count):
     path = tmp_path / "run.ckpt"
     whole = saved(SCENARIOS[name], path)
-    rng = np.random.default_rng(8)
-    for _ in range(100):
+    rng = np.random.default_rng(count + 1)
+    for _ in range(count):
         data = bytearray(whole)
         data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
         path.write_bytes(data)
