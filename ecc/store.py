@@ -118,8 +118,11 @@ class Store:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection for one use, so that neither threads nor forks share one; it waits for other processes."""
         with closing(sqlite3.connect(self.path, timeout=60.0)) as database:
-            database.execute("PRAGMA synchronous = NORMAL")
-            yield database
+            try:
+                database.execute("PRAGMA synchronous = NORMAL")
+                yield database
+            except UnicodeDecodeError as error:  # of a message that quotes what is damaged
+                raise sqlite3.DatabaseError(f"malformed: {error}") from None
 
     def _give_up(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or error

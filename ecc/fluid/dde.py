@@ -102,7 +102,7 @@ def solve_dde(
     *,
     t_eval: ArrayLike | None = None,
     dense_output: bool = False,
-    events: Any = None,
+    events: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     rtol: float = 1e-3,
     atol: ArrayLike = 1e-6,
     max_step: float = np.inf,
