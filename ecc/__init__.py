@@ -5,8 +5,9 @@ The public names are here; everything is imported on first use, so that `import 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ecc.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ecc.trajectory import Trajectory
     from ecc.workload import Arrivals, OnOff, Tmix, Workload
 
-_HOME = {
+_HOME: dict[str, str | None] = {
     "Arrivals": "workload",
     "Comparison": "comparison",
     "ConvergenceError": "errors",
@@ -57,15 +58,4 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"ecc.{name}")
-    if name in _HOME:
-        value = getattr(import_module(f"ecc.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'ecc' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy(__name__, _HOME | dict.fromkeys(_PACKAGES))

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
@@ -28,7 +28,6 @@ from ecc.files import WriteError, making, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table
 
     from ecc.claims.ledger import Claim, Finding
@@ -268,22 +267,28 @@ def _examine(
     quick: bool = False,
 ) -> int:
     """Check claims with progress, write the report, print the verdicts, and return the exit code."""
-    from ecc.claims.crosscheck import describe, examine
+    from time import monotonic
+
+    from ecc.claims.crosscheck import Costs, Pace, describe, examine
     from ecc.claims.report import Report, as_json, report_folder, write_report
 
     making(out)  # refused now rather than after the work
+    workers = jobs or os.cpu_count() or 1
     _work_begins()
     with _progress() as bar:
-        task = bar.add_task("claims", total=len(selected))
+        pace = Pace(workers)
+        task = bar.add_task("claims", total=1.0)
+        bar.moving = lambda: bar.update(task, completed=pace.share(monotonic()))
 
         def tell(claim: Claim, finding: Finding | None) -> None:
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
-        def step(done: int, count: int) -> None:
-            bar.update(task, completed=done, total=count, description=f"jobs {done}/{count}")
+        def step(done: int, count: int, costs: Costs) -> None:
+            pace.step(costs, monotonic())
+            bar.update(task, description=f"jobs {done}/{count}")
 
-        outcome = examine(selected, jobs or os.cpu_count() or 1, tell, store, quick, step)
+        outcome = examine(selected, workers, tell, store, quick, step)
     if outcome.interrupted:
         _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims; what is done follows")
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
@@ -406,7 +411,12 @@ def sweep(
         str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option(help=f"What is measured; {', '.join(_MEASURED)} if not given.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"What is measured, once for each; {', '.join(_MEASURED)} if not given. A name that there is not"
+            " is answered with the list.",
+        ),
     ] = None,
     link: Annotated[int, typer.Option(help="Of measures of a link.")] = 0,
     flow: Annotated[int, typer.Option(help="Of measures of a flow.")] = 0,
@@ -451,7 +461,8 @@ def sweep(
     ended: SweepError | SweepInterrupted | None = None
 
     def tell(done: int, count: int) -> None:
-        print(f"{done} of {count} points are in {store}, {count - done} to run", file=sys.stderr)
+        rest = f"{count - done} to run" if done < count else "nothing left to do"
+        print(f"{done} of {count} points are in {store}, {rest}", file=sys.stderr)
 
     _work_begins()
     with _progress() as bar:
@@ -462,7 +473,11 @@ def sweep(
         except (SweepError, SweepInterrupted) as error:
             ended, found = error, error.dataset
     if ended is not None:
-        _complain(f"{ended}; what is done follows")
+        if isinstance(ended, SweepInterrupted):
+            kept = "the same command goes on from there" if store else "a later call begins anew, without --store FILE"
+            _complain(f"{ended}; {kept}")
+        else:
+            _complain(f"{ended}; what is done follows")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
     if out is not None and ended is not None:
         out = _beside_whole(out)
@@ -735,8 +750,11 @@ def _print_json(value: Any) -> None:
     print(json_text(value))
 
 
-def _progress(shown: bool = True) -> AbstractContextManager[Progress]:
-    """A bar with the time that has passed and an estimate of what is left, on a terminal."""
+def _progress(shown: bool = True) -> Any:
+    """A bar with the time that has passed and an estimate of what is left, on a terminal.
+
+    `moving`, if it is set, is called before each time that the bar is drawn.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -751,8 +769,17 @@ def _progress(shown: bool = True) -> AbstractContextManager[Progress]:
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
         TimeRemainingColumn(),
     )  # fmt: skip
+
+    class Moving(Progress):
+        moving: Callable[[], None] | None = None
+
+        def get_renderables(self) -> Iterable[Any]:
+            if self.moving is not None:
+                self.moving()
+            return super().get_renderables()
+
     console = Console(stderr=True, highlight=False)
-    return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+    return Moving(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -796,8 +823,6 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
 
 def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
-    from ecc.claims.measures import mean_queue
-
     data = run.data
     n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
     tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
@@ -808,7 +833,7 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     links = [
         {
             "link": k,
-            "mean_queue": mean_queue(run, case, k),
+            "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
             "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
         }

@@ -1,6 +1,6 @@
 """A protocol in one file: a router moves one rate R for all its flows until their arrivals y are gamma C."""
 
-from dataclasses import asdict, dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 
 from ecc.models import Protocol
 from ecc.models.equilibria import shared_fair_rate
@@ -20,8 +20,6 @@ class FairShare(Protocol):
     source_law = staticmethod(lambda R: R)  # a flow sends at the least R of its path
     Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])  # R; the sender's last RTT
     LinkState = make_dataclass("LinkState", [("R", float, 0.0), ("arrived", int, 0), ("rtt", float, 0.1)])
-
-    params = asdict  # name -> value, as the laws and hooks see them
 
     def rate_range(self, capacity):
         return 1e-4 * capacity, capacity

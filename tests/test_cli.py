@@ -113,7 +113,10 @@ def test_help_does_not_wait_for_heavy_imports():
         ),
         (["sweep", "{scenario}", "--vary", "seed=1:3:x"], "--vary must have ranges as first:last:count"),
         (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
-        (["sweep", "{scenario}", "--vary", "seed=1", "--measure", "joy"], "measure must be one of rate, "),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--measure", "joy"],
+            "measure must be one of rate (sending rate), ",
+        ),
         (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"],
@@ -361,7 +364,7 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
     assert main([*arguments, *options, *kept]) == 0
     again = capsys.readouterr()
     assert json.loads(again.out) == rows
-    assert again.err.startswith(f"4 of 4 points are in {tmp_path / 'runs.sqlite'}, 0 to run\n")
+    assert again.err.startswith(f"4 of 4 points are in {tmp_path / 'runs.sqlite'}, nothing left to do\n")
     assert len(Store(tmp_path / "runs.sqlite")) == 4
     other = (tmp_path / "other.toml").write_text(SCENARIO.replace("25 ms", "35 ms"))
     assert other and main(["sweep", str(tmp_path / "other.toml"), *arguments[2:], *options, *kept]) == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import ecc
 
-ORDER = """errors arguments display quantity cache digests files store workers plot network tmix workload allocation
-linear trajectory measures models headers impairments scenario window_loop closed_loop native fluid packet agreement
-comparison stability claims sweeps cli __main__""".split()
+ORDER = """lazy errors arguments display quantity cache digests files store workers plot network tmix workload
+allocation linear trajectory measures models headers impairments scenario window_loop closed_loop native fluid
+packet agreement comparison stability claims sweeps cli __main__""".split()
 ALONE = {
     "plot": {"arguments"},
     "native": {"errors", "arguments", "cache"},

@@ -23,8 +23,57 @@ __all__ = ["CrosscheckError", "Outcome", "crosscheck", "examine"]
 
 Progress = Callable[[Claim, Finding | None], None]
 """Called with each claim as its check ends; with None for a check that failed."""
-Steps = Callable[[int, int], None]
-"""Called with the number of jobs that are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Declared seconds of jobs: of those that are `done`, of those that may be `running`, and of all."""
+
+    done: float
+    running: float
+    total: float
+
+
+Steps = Callable[[int, int, Costs], None]
+"""Called with the number of jobs that are done, how many there are, and what they cost."""
+
+
+class Pace:
+    """How much of the work is done, job by job as they are declared to cost, and between two ends by the pace so far.
+
+    Parameters
+        workers : int. Processes, each of which does a second of its job in a second until the pace is known.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._costs, self._pace = Costs(0.0, 0.0, 1.0), float(workers)
+        self._began: float | None = None
+        self._last = self._before = 0.0
+
+    def step(self, costs: Costs, now: float) -> None:
+        """Take note that jobs have begun or ended.
+
+        Parameters
+            costs : Costs. now : float, s.
+        """
+        if self._began is None:  # what was in the store took no time
+            self._began, self._before = now, costs.done
+        elif costs.done > self._before and now > self._began:
+            self._pace = (costs.done - self._before) / (now - self._began)
+        self._costs, self._last = costs, now
+
+    def share(self, now: float) -> float:
+        """Return the share of the work that is done, from 0 to 1.
+
+        Parameters
+            now : float, s.
+        """
+        costs = self._costs
+        under_way = min(self._pace * (now - self._last), _AT_MOST * costs.running) if self._began is not None else 0.0
+        return (costs.done + under_way) / costs.total if costs.total else 1.0
+
+
+_AT_MOST = 0.95  # of jobs that run: how far the bar goes before they have ended
 
 
 @dataclass(frozen=True)
@@ -94,7 +143,7 @@ def examine(
         progress : called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
         store : Store of results: what is in it is not done again, what is done is put there; None: no store.
         quick : experiments are made with fewer seeds and in their short form.
-        steps : called as steps(done, of) after each job.
+        steps : called as steps(done, of, costs) before the first and after each job that is run.
     Returns
         Outcome.
     Raises
@@ -115,8 +164,6 @@ def examine(
         done += 1
         left[key] -= 1
         results[key][index] = result
-        if steps is not None:
-            steps(done, count)
         if error is not None and key not in failures:
             failures[key] = _one_line(error)
         if left[key]:
@@ -140,12 +187,22 @@ def examine(
         if result is not None:
             for key, index in todo.pop(name):
                 take(key, index, result)
+
+    def report(unfinished: Sequence[str]) -> None:
+        if steps is not None:
+            costs = [work[name].cost for name in unfinished]
+            steps(done, count, Costs(total - sum(costs), sum(costs[:jobs]), total))
+
+    total = sum(job.cost for job in work.values())
     if not todo:
+        report([])
         return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
     queue = sorted(todo, key=lambda name: -work[name].cost)
     calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
     groups = [work[name].group for name in queue]
     interrupted = False
+    unfinished = dict.fromkeys(queue)
+    report(list(unfinished))
     try:
         with closing(in_workers(calls, min(jobs, len(queue)), groups)) as ended:
             for k, result, error in ended:
@@ -155,6 +212,8 @@ def examine(
                 finally:
                     for key, index in todo[queue[k]]:
                         take(key, index, result, error)
+                    del unfinished[queue[k]]
+                    report(list(unfinished))
     except KeyboardInterrupt:
         interrupted = any(left.values())
     return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures, interrupted)

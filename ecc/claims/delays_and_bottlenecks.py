@@ -180,7 +180,7 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
     return float(np.exp(logs / steps))
 
 
-@check("emkc-1", cost=13)
+@check("emkc-1", cost=15)
 def emkc_1(claim: Claim) -> Finding:
     """Constant delays by certificate, varying ones by contraction, by chance and by search."""
     still = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)

@@ -99,7 +99,7 @@ def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list
 # ---- QI-RCP ------------------------------------------------------------------------------------------------
 
 
-@check("qi-3", cost=30, group="QI-RCP")
+@check("qi-3", cost=21, group="QI-RCP")
 def qi_3(claim: Claim) -> Finding:
     """Equal RTTs, continuous: the exact boundary is pi/2 at every RTT."""
     protocol, network = QIRCP(), _equal(0.12)
@@ -207,7 +207,7 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it at T = 10 us."
 
 
-@check("qi-4", cost=12, group="QI-RCP")
+@check("qi-4", cost=20, group="QI-RCP")
 def qi_4(claim: Claim) -> Finding:
     """Any RTTs, continuous: pi d/(2 D) is sufficient."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "continuous", "sufficient")
@@ -265,7 +265,7 @@ def qi_6(claim: Claim) -> Finding:
     )
 
 
-@check("qi-7", cost=15, group="QI-RCP")
+@check("qi-7", cost=14, group="QI-RCP")
 def qi_7(claim: Claim) -> Finding:
     """Equal delays, discrete: 2 D sin(pi/(2(2D-1))) is the boundary."""
     protocol, network = QIRCP(), _equal(0.1)
@@ -514,7 +514,7 @@ def _figure(
     return measures, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
 
 
-@check("piqi-9", cost=30, group="PIQI-RCP")
+@check("piqi-9", cost=40, group="PIQI-RCP")
 def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
@@ -533,7 +533,7 @@ def piqi_9(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-10", cost=25, group="PIQI-RCP")
+@check("piqi-10", cost=30, group="PIQI-RCP")
 def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
@@ -655,13 +655,13 @@ def piqi_11(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-12", cost=12, group="PIQI-RCP")
+@check("piqi-12", cost=3, group="PIQI-RCP")
 def piqi_12(claim: Claim) -> Finding:
     """Equal delays, discrete."""
     return _theorem_of_limit(claim, "discrete", "necessary and sufficient")[0]
 
 
-@check("piqi-13", cost=15, group="PIQI-RCP")
+@check("piqi-13", cost=23, group="PIQI-RCP")
 def piqi_13(claim: Claim) -> Finding:
     """Any delays, discrete."""
     return _sufficient(claim, PIQIRCP(), [0.1, 0.2], "discrete", "sufficient")

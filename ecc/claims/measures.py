@@ -65,7 +65,8 @@ def get(name: str) -> Quantity:
         ValueError: there is none of that name.
     """
     if name not in MEASURES:
-        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {name!r}")
+        known = ", ".join(f"{key} ({one.title})" for key, one in MEASURES.items())
+        raise ValueError(f"measure must be one of {known}, got {name!r}")
     return MEASURES[name]
 
 
@@ -149,7 +150,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
     return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).max())
 
 
-@measure("flows counted")
+@measure("flows that a JetMax router counts")
 def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
     on = [k for k, flow in enumerate(scenario.network.flows) if link in flow.route]
@@ -157,28 +158,28 @@ def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 
 
-@measure("swing of the rate")
+@measure("coefficient of variation of the rate")
 def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float(x.std() / x.mean())
 
 
-@measure("largest setback of the rate")
+@measure("largest fall of the rate below its running maximum")
 def setback(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """How far a flow's rate falls back from what it had, as a share of its highest: 0 where it only grows."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float((np.maximum.accumulate(x) - x).max() / x.max())
 
 
-@measure("flat start", "s")
+@measure("time until the rate first passes a share of its maximum", "s")
 def flat_start(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
     """Time from a flow's start until its rate first passes a share of its highest."""
     above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
     return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
 
 
-@measure("time until rates are even", "s")
+@measure("time until the rates stay equal", "s")
 def evening(
     run: Trajectory, scenario: Scenario, after: float, close: float = 0.1, over: int = 1, until: float | None = None
 ) -> float:
@@ -209,13 +210,13 @@ def highest_fair_share(
     return float(_smooth(_fair_share(run, scenario, link, between), over).max())
 
 
-@measure("share of the time that it follows the link")
+@measure("share of the time that the flow is bottlenecked at the link")
 def follows(run: Trajectory, scenario: Scenario, flow: int, link: int, between: Span = None) -> float:
     """Share of the samples in which a flow's feedback is that of a link."""
     return float((_in(run, between, run.bottleneck.to_numpy()[:, flow]) == link).mean())
 
 
-@measure("time to settle", "s")
+@measure("settling time", "s")
 def settling(
     run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
@@ -227,7 +228,7 @@ def settling(
     return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
 
 
-@measure("mean time to settle of those who join", "s")
+@measure("mean settling time of joining flows", "s")
 def joining(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
     """Mean of `settling` over the flows of the network but the first, each from its start to that of the next."""
     starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
@@ -303,7 +304,7 @@ def link_settling(
     return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
 
-@measure("swing of the arrival rate")
+@measure("coefficient of variation of the arrival rate")
 def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
@@ -337,7 +338,7 @@ def peak_round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: in
     return float(scenario.network.rtts[flow] + wait)
 
 
-@measure("queue gone", "s")
+@measure("time until the queue stays short", "s")
 def queue_gone(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
 ) -> float:
@@ -348,7 +349,7 @@ def queue_gone(
     return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
 
 
-@measure("share of time with a shorter queue")
+@measure("share of the time with a shorter queue")
 def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
     """Share of the time (from `histogram_from` on) with fewer packets than that in the queue."""
     return float(run.queue_below(packets * scenario.network.flows[0].mean_packet)[link])
@@ -403,7 +404,7 @@ def completion(
     return float(rows["completion_time"].mean())
 
 
-@measure("queue that packets find", "bytes")
+@measure("queue found by arriving packets", "bytes")
 def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: float | None = None) -> float:
     """Queue of a link as packets arrive (from `histogram_from` on): the mean, or a quantile of it."""
     queues = run.queues

@@ -97,7 +97,7 @@ GAINS_ASSUMED = (
 )
 
 
-@check("th-f4", cost=45)
+@check("th-f4", cost=22)
 def th_f4(claim: Claim) -> Finding:
     """RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
     measures, pictures, states = [], [], {}

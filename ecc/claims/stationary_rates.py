@@ -83,7 +83,7 @@ SIZES = (2, 3, 4, 5, 6)
 UNFAIR_DELAY = "30 ms"
 
 
-@check("xcp-2", cost=12)
+@check("xcp-2", cost=16)
 def xcp_2(claim: Claim) -> Finding:
     """Packets in EVAL fig. 6 for n = 2 to 6 and both orders of the links, beside the equilibrium."""
     ratios: dict[str, list[float]] = {}

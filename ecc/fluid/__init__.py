@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ecc.lazy import lazy
 
 if TYPE_CHECKING:
     from ecc.fluid.dde import DdeResult, DdeSolution, solve_dde
@@ -34,13 +35,5 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:  # on use: `ecc.fluid.ahead` compiles the kernels where the rest is not installed
-    if name in _HOME:
-        value = getattr(import_module(f"ecc.fluid.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'ecc.fluid' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+# `ecc.fluid.ahead` compiles the kernels where the rest is not installed
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -79,6 +79,28 @@ def test_names_select_claims_and_the_slowest_begins(use):
     assert seen == ["qi-7", "qi-3"]
 
 
+def test_progress_weighs_jobs_by_what_they_cost(use):
+    use(qi_3="confirm", qi_7="refute", piqi_9="confirm")
+    seen = []
+    runner.examine(catalog.select([]), 1, steps=lambda done, count, costs: seen.append((done, count, costs)))
+    assert [(done, count) for done, count, _ in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert [costs for _, _, costs in seen] == [runner.Costs(0.0, 5.0, 5.0)] + 3 * [runner.Costs(5.0, 0.0, 5.0)]
+
+
+def test_the_bar_moves_within_a_job_and_waits_for_its_end():
+    pace = runner.Pace(2)
+    assert pace.share(0.0) == 0.0
+    pace.step(runner.Costs(20.0, 30.0, 100.0), 50.0)  # the store had 20
+    assert [pace.share(t) for t in (50.0, 55.0, 1e6)] == [0.2, 0.3, 0.2 + 0.95 * 0.3]
+    pace.step(runner.Costs(40.0, 10.0, 100.0), 90.0)  # half a second of cost in a second
+    assert [pace.share(t) for t in (90.0, 100.0, 1e6)] == [0.4, 0.45, 0.4 + 0.95 * 0.1]
+    pace.step(runner.Costs(100.0, 0.0, 100.0), 200.0)
+    assert pace.share(1e6) == 1.0
+    nothing = runner.Pace(1)
+    nothing.step(runner.Costs(0.0, 0.0, 0.0), 1.0)
+    assert nothing.share(2.0) == 1.0
+
+
 def test_a_failing_check_is_named_and_the_others_are_kept(use):
     use(qi_3="confirm", qi_5="fail", qi_7="refute")
     error = "ZeroDivisionError: no capacity at all (some_checks.py, line 21)"
