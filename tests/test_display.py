@@ -59,16 +59,16 @@ def test_scenarios():
 
 def test_equilibria():
     lines = text_and_html(ecc.models.FAST(alpha=50.0).equilibrium(ecc.Network.dumbbell("10 Mb/s", [0.1, 0.1])))
-    assert lines[:2] == ["Equilibrium", "  rate of each flow        5 Mb/s, 5 Mb/s"]
+    assert lines[:2] == ["Equilibrium", "  rate of each flow                              5 Mb/s, 5 Mb/s"]
     assert lines[3:] == [
-        "  bottleneck of each flow  feedback is summed over the path",
-        "  queue of each link       100 kB",
+        "  bottleneck of each flow                        feedback is summed over the path",
+        "  queue of each link                             100 kB",
     ]
     calm = text_and_html(ecc.models.QIRCP().equilibrium(ecc.Network.dumbbell("10 Mb/s", [0.1, 0.1])))
     assert calm[2:] == [
-        "  announced by each link   4750000",
-        "  bottleneck of each flow  0, 0",
-        "  queue of each link       empty",
+        "  announced by each link (unit of its protocol)  4750000",
+        "  bottleneck of each flow                        0, 0",
+        "  queue of each link                             empty",
     ]
 
 

@@ -39,6 +39,23 @@ def test_code_of_notebooks_fits_its_column(page):
     assert [line for line in code.splitlines() if len(line) > 88] == []
 
 
+@pytest.mark.slow
+def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
+    """With the variable that README names, the outputs of a notebook hold the figures and Plotly's script as HTML."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    (renderer,) = re.findall(
+        r"`PLOTLY_RENDERER=(\S+) jupyter nbconvert", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    monkeypatch.setenv("PLOTLY_RENDERER", renderer)
+    code = "from ecc.plot import root_figure\nroot_figure({'a': [-1.0]})"
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    html = [str(output["data"].get("text/html", "")) for output in book.cells[0].outputs]
+    assert any("plotly.js v" in text for text in html)
+    assert "Plotly.newPlot" in html[-1] and "application/vnd.plotly.v1+json" in book.cells[0].outputs[-1]["data"]
+    assert not any(re.search(r"""src=["']https?:[^"']*plotly""", text) for text in html)
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
 def test_formulas_are_typeset(page):
     """What the converter does not know it prints as it is written."""

@@ -106,7 +106,10 @@ class Equilibrium(Displayed):
         paths = bool(np.all(self.bottleneck < 0))
         return [
             ("rate of each flow", value_text(self.rates, "bit/s")),
-            ("announced by each link", value_text(tuple(float(f"{R:.6g}") for R in self.fair_rate))),
+            (
+                "announced by each link (unit of its protocol)",
+                value_text(tuple(float(f"{R:.6g}") for R in self.fair_rate)),
+            ),
             ("bottleneck of each flow", "feedback is summed over the path" if paths else value_text(self.bottleneck)),
             ("queue of each link", "empty" if self.queue is None else value_text(self.queue, "bit")),
         ]
