@@ -173,49 +173,73 @@ are_recorded(const ecc_samples_t *samples)
     return true;
 }
 
-int
-ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
+static bool
+is_count(int64_t n)
+{
+    return n >= 0 && n < ECC_MAX_ENTITIES;
+}
+
+/* Whether samples have all their arrays, and no more flows than there are. */
+static bool
+are_samples(const ecc_samples_t *samples, int64_t n_flows)
+{
+    return samples->n_samples > 0 && samples->period > 0 && samples->n_flows >= 0 && samples->n_flows <= n_flows
+        && samples->sent != NULL && samples->received != NULL && samples->bottleneck != NULL && samples->queue != NULL
+        && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL;
+}
+
+static int
+fail(ecc_engine_t *self, int code, double value)
+{
+    return ecc_state_fail(self, code, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, value);
+}
+
+/* Counts, sizes, samples and impairments: what belongs to no link or flow. */
+static int
+check_run(ecc_engine_t *self, const ecc_config_t *config)
 {
     const ecc_samples_t *samples = &config->samples;
-    double value = 0.0;
-    int64_t n_changes = 0;
-    int ret;
 
-    if (config->n_links < 0 || config->n_links >= ECC_MAX_ENTITIES || config->n_additional < 0
-        || config->n_additional >= ECC_MAX_ENTITIES - config->n_links || config->n_flows < 0
-        || config->n_flows >= ECC_MAX_ENTITIES || config->n_templates < 0 || config->n_templates >= ECC_MAX_ENTITIES
+    if (!is_count(config->n_links) || !is_count(config->n_flows) || !is_count(config->n_templates)
+        || config->n_additional < 0 || config->n_additional >= ECC_MAX_ENTITIES - config->n_links
         || config->n_routes < 0 || config->n_routes >= UINT32_MAX) {
-        return ecc_state_fail(self, ECC_ERR_TOO_LARGE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->n_flows);
+        return fail(self, ECC_ERR_TOO_LARGE, (double) config->n_flows);
     }
     if (config->header_size < 0 || config->header_size > MAX_HEADER || config->header_size % 8 != 0) {
-        return ecc_state_fail(self, ECC_ERR_HEADER_SIZE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->header_size);
+        return fail(self, ECC_ERR_HEADER_SIZE, (double) config->header_size);
     }
     if (config->record_size < 0 || config->record_size > MAX_RECORD || config->record_size % 8 != 0) {
-        return ecc_state_fail(self, ECC_ERR_RECORD_SIZE, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) config->record_size);
+        return fail(self, ECC_ERR_RECORD_SIZE, (double) config->record_size);
     }
-    if (samples->n_samples != 0
-        && (samples->n_samples < 0 || samples->period <= 0 || samples->n_flows < 0 || samples->n_flows > config->n_flows
-            || samples->sent == NULL || samples->received == NULL || samples->bottleneck == NULL
-            || samples->queue == NULL || samples->queue_peak == NULL || samples->arrived == NULL
-            || samples->dropped == NULL)) {
-        return ecc_state_fail(self, ECC_ERR_SAMPLES, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) samples->period);
+    if (samples->n_samples != 0 && !are_samples(samples, config->n_flows)) {
+        return fail(self, ECC_ERR_SAMPLES, (double) samples->period);
     }
     if (samples->n_samples != 0 && samples->n_recorded != 0 && !are_recorded(samples)) {
-        return ecc_state_fail(self, ECC_ERR_RECORDED, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) samples->n_recorded);
+        return fail(self, ECC_ERR_RECORDED, (double) samples->n_recorded);
     }
     for (int64_t i = 0; i < config->n_impairments; i++) {
         if (!is_impairment(&config->impairments[i])) {
-            return ecc_state_fail(self, ECC_ERR_IMPAIRMENT, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) i + 1.0);
+            return fail(self, ECC_ERR_IMPAIRMENT, (double) i + 1.0);
         }
     }
+    return 0;
+}
+
+static int
+check_links(ecc_engine_t *self, const ecc_config_t *config)
+{
+    double value = 0.0;
+    int64_t n_changes = 0;
+
     for (int64_t i = 0; i < config->n_links; i++) {
-        ret = check_link(&config->links[i], config, &n_changes, &value);
+        int ret = check_link(&config->links[i], config, &n_changes, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
         }
     }
     for (int64_t i = 0; i < config->n_links + config->n_additional; i++) {
         const ecc_link_t *router = &config->links[i];
+        int ret;
         if (i >= config->n_links && (router->at < 0 || router->at >= config->n_links)) {
             return ecc_state_fail(self, ECC_ERR_ROUTER, ECC_ENTITY_LINK, i, ECC_NO_HOOK, (double) router->at);
         }
@@ -224,9 +248,17 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
             return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
         }
     }
+    return 0;
+}
+
+static int
+check_flows(ecc_engine_t *self, const ecc_config_t *config)
+{
+    double value = 0.0;
+
     for (int64_t i = 0; i < config->n_flows + config->n_templates; i++) {
         const ecc_flow_t *flow = i < config->n_flows ? &config->flows[i] : &config->templates[i - config->n_flows];
-        ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
+        int ret = ecc_config_check_flow(flow, (size_t) config->header_size, &value);
         if (ret == 0 && (flow->impairment < 0 || flow->impairment > config->n_impairments)) {
             value = (double) flow->impairment;
             ret = ECC_ERR_IMPAIRMENT;
@@ -236,6 +268,17 @@ ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
         }
     }
     return 0;
+}
+
+int
+ecc_config_check(ecc_engine_t *self, const ecc_config_t *config)
+{
+    int ret = check_run(self, config);
+
+    if (ret == 0) {
+        ret = check_links(self, config);
+    }
+    return ret == 0 ? check_flows(self, config) : ret;
 }
 
 /* What follows the wires of the last links in either direction (S-32 to S-34). */

@@ -303,7 +303,7 @@ sample_links(ecc_engine_t *self)
 }
 
 /* S-15, S-16. */
-static void
+ECC_COLD static void
 sample(ecc_engine_t *self)
 {
     const ecc_samples_t *samples = &self->samples;
@@ -368,7 +368,7 @@ prefetch_next(ecc_engine_t *self)
 }
 
 /* The next event of the kinds from DEPARTURE to SEND; the most frequent ones are tested first. */
-static int
+static inline int
 run_fast(ecc_engine_t *self)
 {
     const uint32_t *base = self->base;
@@ -426,7 +426,7 @@ start(ecc_engine_t *self, uint32_t node)
 }
 
 /* The next event of the kinds from INTERVAL to FLUSH. */
-static int
+ECC_COLD static int
 run_slow(ecc_engine_t *self)
 {
     const uint32_t *base = self->base;

@@ -15,7 +15,7 @@
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
     X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                \
     X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
-    X(ROUTER, "a further router must be at a link that exists")                                                        \
+    X(ROUTER, "an additional router must be at a link that exists")                                                    \
     X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \
     X(FLOW_DELAY, "delays of a flow must be from 0 to 1e18 ps")                                                        \
     X(FLOW_TIMES, "start must be from 0 to 4e18 ps, and stop later than start, or -1 for never")                       \
@@ -37,11 +37,10 @@
     X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \
     X(HOOK_FAILED, "a hook failed")                                                                                    \
     X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \
-    X(TRANSFER, "transfers must come in the order of their starts, none before the present, of kinds that exist")      \
-    X(FOLLOWS,                                                                                                         \
-        "a transfer may follow one of finite size, handed over in the same call, of a template that is "               \
-        "enables_subsequent, and "                                                                                     \
-        "has no stop")                                                                                                 \
+    X(TRANSFER, "transfers must come in the order of their starts, none before the present, of templates that exist")  \
+    X(SUBSEQUENT,                                                                                                      \
+        "a transfer may be subsequent to one of finite size, added in the same call, of a template that enables it, "  \
+        "and has no stop")                                                                                             \
     X(CHECKPOINT, "a checkpoint must be that of an engine of the same make and configuration, whole")                  \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
     X(BROKEN, "an invariant of the engine does not hold")

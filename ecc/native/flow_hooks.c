@@ -79,8 +79,25 @@ call(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsig
     return 0;
 }
 
-/* S-104: a value out of range stops the run. */
+/* A hook has set the timer of a flow, which counts if it has on_timer. */
 static int
+set_timer(ecc_engine_t *self, uint32_t index, int hook_number, double timer)
+{
+    ecc_ps_t wait;
+
+    if (isnan(timer)) {
+        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, timer);
+    }
+    if (self->flows[index].spec->on_timer != NULL) {
+        wait = ecc_state_ps(timer);
+        ecc_calendar_move(
+            &self->slow, self->base[ECC_EVENT_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
+    }
+    return 0;
+}
+
+/* S-104: a value out of range stops the run. */
+static inline int
 adopt(ecc_engine_t *self, uint32_t index, int hook_number)
 {
     ecc_flow_state_t *flow = &self->flows[index];
@@ -101,28 +118,16 @@ adopt(ecc_engine_t *self, uint32_t index, int hook_number)
         flow->window = env->window;
         flow->changed = true;
     }
-    if (isnan(env->timer)) {
-        return ecc_flow_fail(self, ECC_ERR_TIMER, index, hook_number, env->timer);
-    }
-    if (env->timer >= 0.0 && flow->spec->on_timer != NULL) {
-        ecc_ps_t wait = ecc_state_ps(env->timer);
-        ecc_calendar_move(
-            &self->slow, self->base[ECC_EVENT_TIMER] + index, ecc_state_add(self->now, wait < 1 ? 1 : wait));
-    }
-    return 0;
+    return env->timer < 0.0 ? 0 : set_timer(self, index, hook_number, env->timer);
 }
 
-/* Calls a hook, if there is one, and adopts what it wrote. */
+/* Calls a hook and adopts what it wrote. */
 static int
 call_and_adopt(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, unsigned char *header,
     int64_t packet_size, int64_t kind)
 {
-    int ret;
+    int ret = call(self, index, hook_number, hook, header, packet_size, kind);
 
-    if (hook == NULL) {
-        return 0;
-    }
-    ret = call(self, index, hook_number, hook, header, packet_size, kind);
     return ret == 0 ? adopt(self, index, hook_number) : ret;
 }
 
@@ -134,8 +139,7 @@ ecc_flow_hooks_env(ecc_engine_t *self, uint32_t index)
 }
 
 int
-ecc_flow_hooks_with_packet(
-    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+ecc_flow_hooks_call(ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
 {
     return call_and_adopt(self, packet->flow, hook_number, hook, ecc_packets_header(packet), packet->size, kind);
 }
@@ -143,6 +147,9 @@ ecc_flow_hooks_with_packet(
 int
 ecc_flow_hooks_without_packet(ecc_engine_t *self, uint32_t index, int hook_number, ecc_hook_t hook, int64_t kind)
 {
+    if (hook == NULL) {
+        return 0;
+    }
     memset(self->scratch, 0, self->header_size);
     return call_and_adopt(
         self, index, hook_number, hook, self->scratch, ecc_flow_largest_size(&self->flows[index]), kind);

@@ -5,9 +5,16 @@
 
 #include "state.h"
 
-/* on_send and on_ack, which have a packet. What the hook writes is adopted (S-104). */
-ECC_MUST_CHECK int ecc_flow_hooks_with_packet(
+/* on_send and on_ack, which have a packet; not NULL. What the hook writes is adopted (S-104). */
+ECC_MUST_CHECK int ecc_flow_hooks_call(
     ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind);
+
+ECC_MUST_CHECK static inline int
+ecc_flow_hooks_with_packet(
+    ecc_engine_t *self, int hook_number, ecc_hook_t hook, const ecc_packet_t *packet, int64_t kind)
+{
+    return hook == NULL ? 0 : ecc_flow_hooks_call(self, hook_number, hook, packet, kind);
+}
 
 /* on_start, on_loss and on_timer, which have none (S-101). What the hook writes is adopted. */
 ECC_MUST_CHECK int ecc_flow_hooks_without_packet(

@@ -11,42 +11,30 @@
 
 #include "link.h"
 
-/* What a hook of a router sees (S-102), but for the random number. */
-static void
-fill_env(ecc_engine_t *self, uint32_t index, const ecc_router_view_t *view)
+/* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
+static inline int
+call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number, ecc_hook_t hook, unsigned char *header,
+    int64_t packet_size, int64_t kind, int64_t flow, int64_t flow_queue)
 {
-    const ecc_link_state_t *router = &self->links[index];
-    ecc_link_state_t *link = &self->links[router->spec.at];
+    ecc_link_state_t *router = &self->links[index];
+    ecc_link_state_t *link = &self->links[at];
     ecc_link_env_t *env = &self->link_env;
+    int32_t ret;
 
     env->now = ecc_state_seconds(self->now);
     env->capacity = link->changes == NULL ? link->spec.capacity : ecc_link_capacity(self, link);
     env->buffer = link->spec.buffer;
     env->queue = link->queue;
     env->queue_low = router->queue_low;
-    env->packet_size = view->packet_size;
-    env->kind = view->kind;
-    env->flow = view->flow;
-    env->link = router->spec.at;
-    env->flow_queue = router->spec.wants_flow_queue ? view->flow_queue : 0;
-    env->random = 0.0;
+    env->packet_size = packet_size;
+    env->kind = kind;
+    env->flow = flow;
+    env->link = at;
+    env->flow_queue = router->spec.wants_flow_queue ? flow_queue : 0;
+    env->random = router->spec.wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
     env->drop = 0;
     env->next_interval = router->next_interval;
-}
-
-/* Calls a hook of a router, and adopts what it wrote (S-103). */
-static int
-call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook, const ecc_router_view_t *view)
-{
-    ecc_link_state_t *router = &self->links[index];
-    ecc_link_env_t *env = &self->link_env;
-    int32_t ret;
-
-    fill_env(self, index, view);
-    if (router->spec.wants_random) {
-        env->random = ecc_random_next(&router->random); /* S-8 */
-    }
-    ret = hook(router->spec.state, view->header + router->spec.header_offset, router->spec.params, env);
+    ret = hook(router->spec.state, header + router->spec.header_offset, router->spec.params, env);
     if (ret != 0) {
         (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, ret);
         self->report.failed = 1;
@@ -59,6 +47,20 @@ call(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t h
         router->next_interval = env->next_interval;
     }
     return 0;
+}
+
+static int64_t
+flow_queue_of(const ecc_engine_t *self, uint32_t position)
+{
+    return self->flow_queues == NULL ? 0 : self->flow_queues[position];
+}
+
+int
+ecc_router_call_first(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
+    const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
+{
+    return call(self, link, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
+        flow_queue_of(self, position));
 }
 
 static ecc_hook_t
@@ -75,44 +77,36 @@ hook_of(const ecc_link_t *router, enum ecc_link_hook number)
 }
 
 int
-ecc_router_call_hooks(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, const ecc_packet_t *packet,
+ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, const ecc_packet_t *packet,
     uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
 {
-    const ecc_router_view_t view = {
-        .header = ecc_packets_header(packet),
-        .packet_size = packet_size,
-        .kind = kind,
-        .flow = packet->flow,
-        .flow_queue = self->flow_queues == NULL ? 0 : self->flow_queues[position],
-    };
-    uint32_t index = link;
-    int64_t drop = 0;
+    int64_t drop = self->link_env.drop;
 
-    do {
-        ecc_hook_t hook = hook_of(&self->links[index].spec, number);
+    for (uint32_t i = self->links[link].next; i != 0; i = self->links[i].next) {
+        ecc_hook_t hook = hook_of(&self->links[i].spec, number);
         if (hook != NULL) {
-            int ret = call(self, index, number, hook, &view);
+            int ret = call(self, i, link, number, hook, ecc_packets_header(packet), packet_size, kind, packet->flow,
+                flow_queue_of(self, position));
             if (ret != 0) {
                 return ret;
             }
             drop |= self->link_env.drop;
         }
-        index = self->links[index].next;
-    } while (index != 0);
+    }
     self->link_env.drop = drop;
     return 0;
 }
 
+/* S-101. */
 static int
 call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook number, ecc_hook_t hook)
 {
-    const ecc_router_view_t view = { .header = self->scratch, .flow = -1 }; /* S-101 */
-
     if (hook == NULL) {
         return 0;
     }
     memset(self->scratch, 0, self->header_size);
-    return call(self, index, number, hook, &view);
+    return call(
+        self, index, (uint32_t) self->links[index].spec.at, number, hook, self->scratch, 0, ECC_PACKET_DATA, -1, 0);
 }
 
 /* The next INTERVAL, as next_interval says (S-35, S-36). */

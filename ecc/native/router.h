@@ -5,36 +5,34 @@
 
 #include "state.h"
 
-/* What is different from call to call in what a hook sees. */
-typedef struct {
-    unsigned char *header; /* the whole of a packet's */
-    int64_t packet_size;
-    int64_t kind;
-    int64_t flow;
-    int64_t flow_queue;
-} ecc_router_view_t;
-
 /* S-22, S-35. */
 ECC_MUST_CHECK int ecc_router_start(ecc_engine_t *self, uint32_t router);
 ECC_MUST_CHECK int ecc_router_interval(ecc_engine_t *self, uint32_t router);
 
-/* As ecc_router_call, where a router may have the hook. */
-ECC_MUST_CHECK int ecc_router_call_hooks(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number,
+/* As ecc_router_call, of the first router, which has the hook, and of all others, which may. */
+ECC_MUST_CHECK int ecc_router_call_first(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t hook,
+    const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind);
+ECC_MUST_CHECK int ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number,
     const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind);
 
 /*
  * Calls a hook of a link (S-21): on_arrival, on_departure or on_drop of each of its routers; first: that of the first
- * one. Then link_env.drop says whether any of them has set it.
+ * one, or NULL. Then link_env.drop says whether any of them has set it.
  */
 ECC_MUST_CHECK static inline int
 ecc_router_call(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t first,
     const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
 {
+    int ret = 0;
+
     self->link_env.drop = 0;
-    if (first == NULL && self->links[link].next == 0) {
-        return 0;
+    if (first != NULL) {
+        ret = ecc_router_call_first(self, link, number, first, packet, position, packet_size, kind);
     }
-    return ecc_router_call_hooks(self, link, number, packet, position, packet_size, kind);
+    if (ret == 0 && self->links[link].next != 0) {
+        ret = ecc_router_call_additional(self, link, number, packet, position, packet_size, kind);
+    }
+    return ret;
 }
 
 #endif

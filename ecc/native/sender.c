@@ -9,6 +9,7 @@
 
 #include "sender.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "flow_hooks.h"
@@ -113,47 +114,53 @@ note_sent(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
     }
 }
 
-/* EMIT (S-54). */
+/* A packet of a segment, with a header of zeros; it counts as in the network. */
 static int
-emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *id)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     ecc_packet_t *packet;
-    int32_t size = segment.size;
-    int32_t paced_size;
-    ecc_ps_t due;
-    uint32_t id;
-    bool is_new = segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW;
-    enum ecc_segment_kind kind = is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
-    int ret = ecc_packets_allocate(&self->packets, &self->memory, &id);
+    int ret = ecc_packets_allocate(&self->packets, &self->memory, id);
 
     if (ret != 0) {
         return ecc_flow_fail(self, ret, index, ECC_NO_HOOK, self->packets.n_used);
     }
-    packet = ecc_packets_at(&self->packets, id);
-    if (index >= self->n_flows) {
-        flow->n_packets++;
-    }
+    packet = ecc_packets_at(&self->packets, *id);
     packet->sent = self->now;
     packet->offset = segment.begin;
     packet->flow = index;
-    packet->size = size;
+    packet->size = segment.size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
+    if (index >= self->n_flows) {
+        flow->n_packets++;
+    }
+    return 0;
+}
+
+/* S-52.2: when the pacer may release the next packet follows from the time and the size of this one. */
+static void
+note_pace(ecc_engine_t *self, ecc_flow_state_t *flow, int32_t size)
+{
+    int32_t paced_size = flow->has_header_bytes ? size + (int32_t) flow->spec->header_bytes : size;
+
     flow->last_sent_at = self->now;
-    paced_size = flow->has_header_bytes ? size + (int32_t) flow->spec->header_bytes : size;
     if (flow->last_size != paced_size) {
         flow->last_size = paced_size;
         flow->pacing_gap = flow->rate > 0.0 ? ecc_state_tx(flow->last_size, flow->rate) : 0;
     }
-    ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, kind);
-    if (ret != 0) {
-        return ret;
-    }
+}
+
+/* What the flow counts once a packet is sent: bytes, the size of the next packet, and the retransmission timer. */
+static void
+account(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
     if (ecc_state_in_flight(flow) == 0) {
         flow->timer_start = self->now;
     }
-    flow->sent += size;
+    flow->sent += segment.size;
     if (flow->reliable) {
         note_sent(self, index, segment);
     }
@@ -167,6 +174,31 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         ecc_calendar_insert(
             &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, ecc_state_add(self->now, timeout(self, index)));
     }
+}
+
+/* EMIT (S-54). */
+static int
+emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    bool is_new = segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW;
+    enum ecc_segment_kind kind = is_new ? ECC_SEGMENT_NEW : ECC_SEGMENT_RETRANSMITTED;
+    ecc_packet_t *packet;
+    ecc_ps_t due;
+    uint32_t id = ECC_NO_PACKET;
+    int ret = new_packet(self, index, segment, &id);
+
+    if (ret != 0) {
+        return ret;
+    }
+    assert(segment.size > 0);
+    note_pace(self, flow, segment.size);
+    packet = ecc_packets_at(&self->packets, id);
+    ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_SEND, flow->on_send, packet, kind);
+    if (ret != 0) {
+        return ret;
+    }
+    account(self, index, segment);
     if (flow->access_delay == 0) {
         return ecc_link_arrive(self, id);
     }
@@ -303,33 +335,45 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
         : 0;
 }
 
-int
-ecc_sender_ack(ecc_engine_t *self, uint32_t index)
+/* The ACK that has arrived; its successor is pending. */
+static uint32_t
+pop_ack(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t node = self->base[ECC_EVENT_ACK] + index;
     uint32_t id = flow->acks.head;
-    ecc_packet_t *packet;
-    int64_t acked = 0;
-    int ret;
+    const ecc_packet_t *packet;
 
-    if (id != ECC_NO_PACKET) {
-        packet = ecc_packets_at(&self->packets, id);
-        flow->acks.head = packet->next;
-        if (flow->acks.head != ECC_NO_PACKET) {
-            ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACK] + index, packet->next_time);
-        }
-    } else { /* the pure delay reorders */
-        id = ecc_channel_pop(&self->receivers[index].channel, &self->fast, self->base[ECC_EVENT_ACK] + index);
-        packet = ecc_packets_at(&self->packets, id);
+    if (id == ECC_NO_PACKET) { /* the pure delay reorders */
+        return ecc_channel_pop(&self->receivers[index].channel, &self->fast, node);
     }
-    ecc_state_trace(self, ECC_EVENT_ACK, index, packet->offset);
+    packet = ecc_packets_at(&self->packets, id);
+    flow->acks.head = packet->next;
+    if (flow->acks.head != ECC_NO_PACKET) {
+        ecc_calendar_insert(&self->fast, node, packet->next_time);
+    }
+    return id;
+}
+
+/* S-33: the packet of an immediate ACK has been received, and may have been counted already. */
+static void
+count_received(ecc_engine_t *self, ecc_flow_state_t *flow, uint32_t id, int32_t size)
+{
     if (flow->last_counted == id) {
         flow->last_counted = ECC_NO_PACKET;
     } else if (flow->immediate_ack && flow->last_counted == ECC_NO_PACKET) {
-        flow->received += packet->size;
+        flow->received += size;
         self->n_received++;
     }
-    flow->rtt = ecc_state_seconds(self->now - packet->sent);
+}
+
+/* S-47, S-81. */
+static void
+measure_rtt(ecc_engine_t *self, uint32_t index, ecc_ps_t sent)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+
+    flow->rtt = ecc_state_seconds(self->now - sent);
     if (flow->reliable) {
         ecc_transport_measure(&self->transports[index], flow);
     }
@@ -342,6 +386,20 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
         flow->srtt += (flow->rtt - flow->srtt) / 8.0;
         flow->min_rtt = flow->rtt < flow->min_rtt ? flow->rtt : flow->min_rtt;
     }
+}
+
+int
+ecc_sender_ack(ecc_engine_t *self, uint32_t index)
+{
+    ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t id = pop_ack(self, index);
+    ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    int64_t acked = 0;
+    int ret;
+
+    ecc_state_trace(self, ECC_EVENT_ACK, index, packet->offset);
+    count_received(self, flow, id, packet->size);
+    measure_rtt(self, index, packet->sent);
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
     if (ret == 0 && flow->active) {
         self->acked = acked;

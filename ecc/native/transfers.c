@@ -156,13 +156,13 @@ check(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const ecc_transfer_t *transfer = &added[i];
         int64_t number = self->n_flows + transfers->n_added + i;
-        ecc_ps_t least = transfer->is_subsequent != 0 ? 0 : latest;
+        ecc_ps_t earliest = transfer->is_subsequent != 0 ? 0 : latest;
         ecc_flow_t flow;
         double value;
         int ret;
         if (transfer->template_index < 0 || transfer->template_index >= transfers->n_templates
-            || transfer->start < least) {
-            value = transfer->start < least ? (double) transfer->start : (double) transfer->template_index;
+            || transfer->start < earliest) {
+            value = transfer->start < earliest ? (double) transfer->start : (double) transfer->template_index;
             return ecc_state_fail(self, ECC_ERR_TRANSFER, ECC_ENTITY_TRANSFER, number, ECC_NO_HOOK, value);
         }
         if (transfer->is_subsequent != 0
@@ -170,7 +170,7 @@ check(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
                 || transfers->templates[added[i - 1].template_index].spec.enables_subsequent == 0
                 || transfer->stop >= 0)) {
             value = i == 0 ? 0.0 : (double) added[i - 1].size;
-            return ecc_state_fail(self, ECC_ERR_FOLLOWS, ECC_ENTITY_TRANSFER, number, ECC_NO_HOOK, value);
+            return ecc_state_fail(self, ECC_ERR_SUBSEQUENT, ECC_ENTITY_TRANSFER, number, ECC_NO_HOOK, value);
         }
         latest = transfer->is_subsequent != 0 ? latest : transfer->start;
         flow = transfers->templates[transfer->template_index].spec;

@@ -227,6 +227,7 @@ static bool
 count_duplicate(ecc_transport_t *self, int64_t size)
 {
     self->flight_end = self->n_dup_acks == 0 ? self->snd_nxt : self->flight_end;
+    assert(!self->recovering && self->n_dup_acks < ECC_DUP_THRESH);
     self->n_dup_acks++; /* at most ECC_DUP_THRESH: a recovery ends only when new data is acknowledged */
     self->pipe_credit += self->uses_sack ? 0 : size;
     if (self->n_dup_acks < ECC_DUP_THRESH && self->lost_below == self->snd_una) {
@@ -241,6 +242,25 @@ count_duplicate(ecc_transport_t *self, int64_t size)
     return true;
 }
 
+/* S-83: an ACK in a recovery, which it ends or not. */
+static void
+continue_recovery(ecc_transport_t *self, int64_t size, bool is_repeated, ecc_ack_effect_t *effect)
+{
+    if (self->snd_una >= self->recovery_point) {
+        self->recovering = false;
+        self->recovered = true;
+        self->pipe_credit = self->uses_sack ? self->pipe_credit : 0;
+    } else if (!self->uses_sack && effect->acked > 0) {
+        int64_t resent = effect->acked >= size ? size : 0;
+        self->pipe_credit = max(0, self->pipe_credit - effect->acked + resent);
+        self->retransmit_first = true;
+        effect->starts_timer = !self->had_partial_ack; /* S-86 */
+        self->had_partial_ack = true;
+    } else if (!self->uses_sack && is_repeated) {
+        self->pipe_credit += size;
+    }
+}
+
 int
 ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ack_effect_t *effect)
 {
@@ -248,7 +268,7 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
     ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     int64_t acked = max(0, info->front - transport->snd_una);
     bool is_repeated = info->front == transport->snd_una;
-    int64_t size = packet->size;
+    bool is_duplicate;
     int64_t n_sacked = 0;
 
     *effect = (ecc_ack_effect_t) { .acked = acked, .starts_timer = acked > 0 };
@@ -257,8 +277,8 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
         acknowledge_below(transport, info->front);
     }
     if (transport->uses_sack) {
-        int ret
-            = add_sack_blocks(transport, &self->memory, self->flows[packet->flow].spec, sack_blocks(info), &n_sacked);
+        const ecc_flow_t *spec = self->flows[packet->flow].spec;
+        int ret = add_sack_blocks(transport, &self->memory, spec, sack_blocks(info), &n_sacked);
         if (ret != 0) {
             return ret;
         }
@@ -266,26 +286,17 @@ ecc_transport_receive_ack(ecc_engine_t *self, const ecc_packet_t *packet, ecc_ac
             return ECC_ERR_BROKEN; /* ACKs that contradict each other: of a forged checkpoint */
         }
     }
-    if (transport->recovering && transport->snd_una >= transport->recovery_point) {
-        transport->recovering = false;
-        transport->recovered = true;
-        transport->pipe_credit = transport->uses_sack ? transport->pipe_credit : 0;
-    } else if (transport->recovering) {
-        if (!transport->uses_sack && acked > 0) {
-            transport->pipe_credit = max(0, transport->pipe_credit - acked + (acked >= size ? size : 0));
-            transport->retransmit_first = true;
-            effect->starts_timer = !transport->had_partial_ack;
-            transport->had_partial_ack = true;
-        } else if (!transport->uses_sack && is_repeated) {
-            transport->pipe_credit += size;
-        }
-    } else {
-        transport->pipe_credit = acked > 0 && !transport->uses_sack ? 0 : transport->pipe_credit;
-        if (transport->snd_una >= transport->recovery_point
-            && (transport->uses_sack ? n_sacked > 0 : is_repeated && transport->snd_nxt > transport->snd_una)) {
-            effect->begins_recovery = count_duplicate(transport, size);
-            effect->starts_timer = effect->starts_timer || effect->begins_recovery;
-        }
+    if (transport->recovering) {
+        continue_recovery(transport, packet->size, is_repeated, effect);
+        return 0;
+    }
+    if (acked > 0 && !transport->uses_sack) {
+        transport->pipe_credit = 0;
+    }
+    is_duplicate = transport->uses_sack ? n_sacked > 0 : is_repeated && transport->snd_nxt > transport->snd_una;
+    if (is_duplicate && transport->snd_una >= transport->recovery_point) { /* S-84 */
+        effect->begins_recovery = count_duplicate(transport, packet->size);
+        effect->starts_timer = effect->starts_timer || effect->begins_recovery;
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 """What a link sends, packet by packet: pcapng files with the congestion headers as bytes, and tables in Parquet.
 
-A further router at the link, behind all others, notes each packet whose last bit leaves the queue (what is lost on the
-wire later is there; what was dropped before the queue is not). It notes the header as it then is, and changes nothing.
+An additional router at the link, behind all others, records each packet whose last bit leaves the queue (what is lost
+on the wire later is there; what was dropped before the queue is not). It keeps the header as it is then.
 
 Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go the other way; a transfer
 has the number of its slot. Above IPv4 there is the protocol's header of `ecc.headers`, as IP protocol 253 (for

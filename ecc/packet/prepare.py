@@ -68,7 +68,7 @@ class Part:
 class Setup:
     """What both packet engines start from; hooks and addresses are not in it yet.
 
-    `links` (further routers behind the `n_links` links), `flows` (templates of transfers behind the `n_flows` flows):
+    `links` (additional routers behind `n_links` links), `flows` (templates of transfers behind `n_flows` flows):
     dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
     [bytes] of all of them together; `record_size` [bytes] of a transfer; `held_until` [s]: when the routers' clocks
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
@@ -90,7 +90,7 @@ class Setup:
 
     @property
     def n_additional(self) -> int:
-        """Number of further routers."""
+        """Number of additional routers."""
         return len(self.links) - self.n_links
 
     def transfers(self, drawn: NDArray[np.void]) -> NDArray[np.void]:
