@@ -79,7 +79,11 @@ class Scenario(Displayed):
         object.__setattr__(self, "duration", as_time(self.duration, "duration", positive=True))
         object.__setattr__(self, "seed", as_count(self.seed, "seed", bits=64))
         if self.assignment is not None:
-            links = check_assignment(self.network, np.asarray(self.assignment))
+            try:
+                given = np.asarray(self.assignment)
+            except ValueError:
+                raise ValueError(f"assignment must be link indices, got {shown(self.assignment)}") from None
+            links = check_assignment(self.network, given)
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
 

@@ -93,7 +93,14 @@ class Store:
         if self.trouble is None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._write([(key, text, _checksum(key, text))])
+                try:
+                    self._write([(key, text, _checksum(key, text))])
+                except sqlite3.DatabaseError as error:
+                    if not _is_damage(error):
+                        raise
+                    self._repair()  # of what the check of a whole file does not see, such as an index
+                    if self.trouble is None:
+                        self._write([(key, text, _checksum(key, text))])
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
 
@@ -129,18 +136,20 @@ class Store:
         self.trouble = f"results are not kept: {self.path} cannot be written: {reason}"
 
     def _check(self) -> None:
-        """Move a damaged file aside, and take over the rows that are still good."""
+        """Repair a damaged file."""
         try:
             with self._connection() as database:
                 if database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
                     return
-        except sqlite3.OperationalError as error:  # locked, read-only, no permission
-            if "malformed" not in str(error):
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
                 self._give_up(error)
                 return
-        except sqlite3.DatabaseError:
-            pass
+        self._repair()
+
+    def _repair(self) -> None:
+        """Move a damaged file aside, and take over the rows that are still good."""
         rows = list(self._readable())
         try:
             aside = self.path.with_name(f"{self.path.name}.damaged-{uuid4().hex[:8]}")
@@ -159,6 +168,11 @@ class Store:
                             yield row
             except sqlite3.Error:
                 pass
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is wrong, and not only locked, read-only or full."""
+    return not isinstance(error, sqlite3.OperationalError) or "malformed" in str(error)
 
 
 def _is_ours(head: bytes) -> bool:

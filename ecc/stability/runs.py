@@ -15,6 +15,7 @@ from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.scenario import Scenario
+from ecc.stability.gains import gain_names
 from ecc.stability.verdict import RunVerdict, judge
 from ecc.trajectory import Trajectory
 
@@ -54,7 +55,7 @@ def pushed_run(
         protocol : Protocol. network : Network.
         period : float, s. Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
         periods : float. Length of the run. engine : "packet" or "fluid".
-        push : float. Relative disturbance of all rates. seed : int.
+        push : float, not 0. Relative disturbance of all rates. seed : int.
         floor, ceiling : amplitudes between which the envelope is fitted (noise of packets; no longer small).
         assignment : fixed bottleneck assignment, as in Scenario. options : for the engine's simulate.
     Returns
@@ -116,8 +117,14 @@ def measured_boundary(
     Returns
         MeasuredBoundary.
     Raises
+        ValueError: no such gain, a range that is none, or a tolerance out of range.
         ConvergenceError: no bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
     """
+    known = gain_names(protocol)
+    if parameter not in known:
+        raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(parameter)}")
+    if not (0.0 < low < high and 0.0 < tolerance < 1.0):
+        raise ValueError(f"low must be > 0 and < high, tolerance > 0 and < 1, got {low:g}, {high:g}, {tolerance:g}")
     found: dict[float, RunVerdict] = {}
 
     def rate(gain: float) -> float:

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import Matrix, check_arguments, shown
+from ecc.arguments import Matrix, Positive, check_arguments, shown
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.display import Displayed
 from ecc.errors import LinearizationError
@@ -289,7 +289,7 @@ def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
 
 @check_arguments
 def worst_sequence(
-    protocol: Protocol, mean_rtt: float, least: int, longest: int, periods: int = 40
+    protocol: Protocol, mean_rtt: float, least: int, longest: int, periods: Positive = 40
 ) -> tuple[float, tuple[int, ...]]:
     """Return the largest growth found over sequences of delays in a range, and the sequence that repeats.
 

@@ -60,7 +60,8 @@ def judge(
     Returns
         RunVerdict; "undecided" also when there are fewer than three windows and no push to judge from.
     Raises
-        ValueError: arrays of different length, time that does not increase, or a period shorter than four samples.
+        ValueError: arrays of different length, time that does not increase, a period shorter than four samples, or
+            a push of nothing.
     Example
         >>> t = np.arange(0.01, 20, 0.01)
         >>> judge(t, np.exp(-0.3 * t) * np.cos(9 * t), period=0.7).status
@@ -69,6 +70,10 @@ def judge(
     t, z = np.asarray(time, dtype=float), np.asarray(deviation, dtype=float)
     if t.ndim != 1 or t.shape != z.shape:
         raise ValueError(f"time and deviation must have one shape (n,), got {t.shape} and {z.shape}")
+    if push is not None and not (push[1] > 0.0 and floor < ceiling):
+        raise ValueError(
+            f"push must have an amplitude > 0, and floor be < ceiling, got {push[1]:g}, {floor:g}, {ceiling:g}"
+        )
     if not np.all(np.diff(t) > 0.0):
         raise ValueError("time must increase")
     keep = t > skip
