@@ -52,8 +52,8 @@ ECC_MUST_CHECK int ecc_calendar_init(ecc_calendar_t *self, ecc_memory_t *memory,
 void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 
 /*
- * Room for more nodes, numbered anew: those from old[g] up to the next group's are now those from new[g] on, for n_groups
- * groups; both lists grow. On failure nothing has changed. Legal on zeroed memory.
+ * Room for more nodes, numbered anew: those from old[g] up to the next group's are now those from new[g] on, for
+ * n_groups groups; both lists grow. On failure nothing has changed. Legal on zeroed memory.
  */
 ECC_MUST_CHECK int ecc_calendar_renumber(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days,
     uint32_t n_groups, const uint32_t *old, const uint32_t *new);

@@ -1,7 +1,7 @@
 /*
  * The functions of the interface, and the loop that runs events in their order (S-10): the next one of two calendars,
- * one for kinds that packets cause and one for the rest. A node of a calendar is a kind and an entity (S-11). Each event is hashed here and handled in the file of its entity:
- * link.c, router.c, flow.c, sender.c, receiver.c.
+ * one for kinds that packets cause and one for the rest. A node of a calendar is a kind and an entity (S-11). Each
+ * event is hashed here and handled in the file of its entity: link.c, router.c, flow.c, sender.c, receiver.c.
  *
  * Also here: samples (S-15 to S-17), and how an engine is built and freed. Not here: what an event does.
  */

@@ -2,8 +2,8 @@
 #define ECC_EXACT_H
 
 /*
- * Refuses compiler flags with which floating point is not that of the specification (S-2): results would be those of one
- * compiler, and checks for NaN would be removed.
+ * Refuses compiler flags with which floating point is not that of the specification (S-2): results would be those of
+ * one compiler, and checks for NaN would be removed.
  */
 
 #include <float.h>

@@ -1,6 +1,6 @@
 /*
- * Flows from START to their end (S-37 to S-45, S-49, S-51), what they have in transit outside of links, and their receivers'
- * side of a packet (S-32, S-33).
+ * Flows from START to their end (S-37 to S-45, S-49, S-51), what they have in transit outside of links, and their
+ * receivers' side of a packet (S-32, S-33).
  *
  * Not here: what is sent and acknowledged (sender.c), what receivers find missing (receiver.c, transport.c), and when a
  * flow is a transfer (transfers.c).

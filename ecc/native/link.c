@@ -1,6 +1,6 @@
 /*
- * Links (S-20, S-23 to S-34): a queue with one packet in service, and a wire. A packet arrives, is dropped or queued, departs,
- * and reaches the end of the wire, where the next link, the receiver or the sender takes over.
+ * Links (S-20, S-23 to S-34): a queue with one packet in service, and a wire. A packet arrives, is dropped or queued,
+ * departs, and reaches the end of the wire, where the next link, the receiver or the sender takes over.
  *
  * Only what a hook or an impairment can observe is an event. Without them a packet is put on the wire when it arrives,
  * for the time at which it will be there, and ecc_link_catch_up lets it leave the queue before the next look at that.
@@ -162,7 +162,10 @@ ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
     }
 }
 
-/* A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to S-34). */
+/*
+ * A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to
+ * S-34).
+ */
 static void
 put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 {

@@ -1,5 +1,6 @@
 /*
- * Memory of packets: an array that doubles, with a list of the packets released; see packets.h for the lists they are in.
+ * Memory of packets: an array that doubles, with a list of the packets released; see packets.h for the lists they are
+ * in.
  */
 
 #include "packets.h"

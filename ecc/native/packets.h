@@ -4,8 +4,8 @@
 /*
  * The packets in the network, and first-in-first-out lists of them: each packet is in one list at most.
  *
- * A packet has the time at which the next one leaves the list, so that removing the first does not touch the second. The
- * time of the first is that of the pending node in the calendar.
+ * A packet has the time at which the next one leaves the list, so that removing the first does not touch the second.
+ * The time of the first is that of the pending node in the calendar.
  */
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #define ECC_RECEIVER_H
 
 /*
- * The receiver of a flow whose ACKs may be lost, reordered or delayed: it finds out itself what is missing, and its ACKs
- * report that (S-62 to S-72). Elsewhere every ACK stands for its packet, and the sender sees the gaps.
+ * The receiver of a flow whose ACKs may be lost, reordered or delayed: it finds out itself what is missing, and its
+ * ACKs report that (S-62 to S-72). Elsewhere every ACK stands for its packet, and the sender sees the gaps.
  */
 
 #include "state.h"
@@ -22,7 +22,9 @@ ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 /* An ACK enters its pure delay. */
 ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
 
-/* S-48: what an ACK reports to its sender; missing: bytes that the sender did not know of, if front is beyond expected. */
+/*
+ * S-48: what an ACK reports to its sender; missing: bytes that the sender did not know of, if front is beyond expected.
+ */
 ecc_ack_info_t ecc_receiver_read_ack(ecc_engine_t *self, const ecc_packet_t *packet);
 
 /* Holes are in order, and those before have been passed more often. */

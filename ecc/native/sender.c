@@ -1,6 +1,6 @@
 /*
- * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54), ACKs (S-46 to S-48) and the retransmission timer (S-42, S-50).
- * A reliable flow asks transport.c what is next and what an ACK means; the rest is the same.
+ * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54), ACKs (S-46 to S-48) and the retransmission timer (S-42,
+ * S-50). A reliable flow asks transport.c what is next and what an ACK means; the rest is the same.
  *
  * Not here: the state of loss recovery (transport.c), what ACKs carry (receiver.c).
  *

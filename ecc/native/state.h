@@ -5,8 +5,8 @@
  * What an engine holds, shared by all its files: links, receivers, transports, flows, transfers, and the engine itself.
  *
  * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
- * happens to the records is in the file of each: link.c, router.c, channel.c, flow.c, sender.c, transport.c, receiver.c,
- * transfers.c; tables.c grows the arrays by flow.
+ * happens to the records is in the file of each: link.c, router.c, channel.c, flow.c, sender.c, transport.c,
+ * receiver.c, transfers.c; tables.c grows the arrays by flow.
  */
 
 #include <stdatomic.h>
@@ -274,8 +274,9 @@ struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
     ecc_calendar_t slow;
-    uint32_t base[ECC_N_EVENT_KINDS]; /* number of the first node of a kind, in its calendar; after the STARTs of the
-                                         flows there is that of the next transfer, then, by slot, those of subsequent ones */
+    /* number of the first node of a kind, in its calendar; after the STARTs of the flows there is that of the next
+       transfer, then, by slot, those of subsequent ones */
+    uint32_t base[ECC_N_EVENT_KINDS];
     ecc_packets_t packets;
     ecc_transfers_t transfers;
     ecc_link_state_t *links;

@@ -1,6 +1,6 @@
 /*
- * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot behind the flows, and leaves a result.
- * Transfers that are subsequent to another are linked behind it until they start.
+ * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot behind the flows, and leaves a
+ * result. Transfers that are subsequent to another are linked behind it until they start.
  *
  * Not here: what a transfer does while it lives is that of a flow (flow.c); the arrays that slots are in (tables.c).
  *

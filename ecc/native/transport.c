@@ -1,13 +1,13 @@
 /*
- * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Sequence numbers are in
- * bytes from 0; ranges are from begin to end, the end excluded.
+ * Loss recovery of reliable flows: RFC 6582 for cumulative ACKs, RFC 6675 for SACK (S-73 to S-92). Sequence numbers are
+ * in bytes from 0; ranges are from begin to end, the end excluded.
  *
  * The sender's half first: what may be in flight, what is next, what an ACK and a timeout change. Then the receiver's:
  * what it holds out of order, and the blocks that an ACK reports. When packets and ACKs are sent is in sender.c and
  * receiver.c.
  *
- * Invariants (ecc_transport_verify): snd_una <= high_rxt, lost_below <= snd_nxt; sacked ranges lie beyond snd_una, and all
- * of them has been received; with SACK, pipe_credit = sacked(snd_una, high_rxt).
+ * Invariants (ecc_transport_verify): snd_una <= high_rxt, lost_below <= snd_nxt; sacked ranges lie beyond snd_una, and
+ * all of them has been received; with SACK, pipe_credit = sacked(snd_una, high_rxt).
  */
 
 #include "transport.h"

@@ -2,8 +2,8 @@
 #define ECC_TRANSPORT_H
 
 /*
- * Loss recovery (S-73 to S-92): what a reliable flow's sender knows and sends next, and what its receiver holds. State only:
- * sender.c sends packets, receiver.c sends ACKs.
+ * Loss recovery (S-73 to S-92): what a reliable flow's sender knows and sends next, and what its receiver holds. State
+ * only: sender.c sends packets, receiver.c sends ACKs.
  */
 
 #include "state.h"

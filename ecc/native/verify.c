@@ -66,7 +66,10 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
         flow->ack_delay);
 }
 
-/* Nothing is lost or made up at a link: what arrived departed, was dropped, or is queued, in order and within the buffer. */
+/*
+ * Nothing is lost or made up at a link: what arrived departed, was dropped, or is queued, in order and within the
+ * buffer.
+ */
 static bool
 link_is_valid(const ecc_engine_t *self, const ecc_link_state_t *link)
 {

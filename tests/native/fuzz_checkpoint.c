@@ -1,9 +1,10 @@
 /*
- * libFuzzer on ecc_engine_load: the state that a run has saved is altered here and there, and loaded. Whatever that makes of
- * it, a new engine refuses it, or takes it with every invariant intact, saves the same bytes again and runs on to an end.
+ * libFuzzer on ecc_engine_load: the state that a run has saved is altered here and there, and loaded. Whatever that
+ * makes of it, a new engine refuses it, or takes it with every invariant intact, saves the same bytes again and runs on
+ * to an end.
  *
- * The bytes are those of fuzz_input.h behind how far the run comes (two bytes), how many alterations there are (one), and
- * these: where (two bytes), how (one), and a number.
+ * The bytes are those of fuzz_input.h behind how far the run comes (two bytes), how many alterations there are (one),
+ * and these: where (two bytes), how (one), and a number.
  */
 
 #include "fuzz_input.h"

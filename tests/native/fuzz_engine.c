@@ -1,7 +1,7 @@
 /*
- * libFuzzer on the engine's input: networks, transfers and hooks read from arbitrary bytes. Whatever they say, the engine
- * refuses it, stops with a code, or runs the same events in slices as at once, saved and loaded after the first, with
- * every invariant intact (debug builds check them after each slice).
+ * libFuzzer on the engine's input: networks, transfers and hooks read from arbitrary bytes. Whatever they say, the
+ * engine refuses it, stops with a code, or runs the same events in slices as at once, saved and loaded after the first,
+ * with every invariant intact (debug builds check them after each slice).
  */
 
 #include "fuzz_input.h"

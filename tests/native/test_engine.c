@@ -327,7 +327,10 @@ silence_is_a_timeout(void)
     ecc_engine_free(engine);
 }
 
-/* Ahead of a flow 8 s of queue, which its first timer cannot know: its ACKs are not counted twice, and its RTT is learned. */
+/*
+ * Ahead of a flow 8 s of queue, which its first timer cannot know: its ACKs are not counted twice, and its RTT is
+ * learned.
+ */
 static void
 late_acks_teach_the_timeout(void)
 {

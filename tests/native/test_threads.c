@@ -1,4 +1,6 @@
-/* Engines in threads: they share nothing, so that each has the result that it has alone. For ThreadSanitizer above all. */
+/*
+ * Engines in threads: they share nothing, so that each has the result that it has alone. For ThreadSanitizer above all.
+ */
 
 #include <pthread.h>
 #include <stdatomic.h>
