@@ -23,6 +23,7 @@ Found = tuple[int, list[Crossing], float]
 """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
 
 _TOGETHER = 1e-12  # of the gain: crossings that counts need not tell apart
+_NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
 _BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
 _LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too
 _MANY = 8  # roots that turn unstable together with the first, before families that are counted are left
@@ -153,7 +154,7 @@ class Scan:
         if change == 0:
             return []
         middle = float(np.sqrt(low) * np.sqrt(high))
-        wide = high - low > 1e-3 * high or (abs(change) > 2 and high - low > _TOGETHER * high)
+        wide = high - low > _NARROW * high or (abs(change) > 2 and high - low > _TOGETHER * high)
         if wide and low < middle < high:
             return self.between(low, middle) + self.between(middle, high)
         return [Crossing(*self._polish(low, high), change)]
@@ -161,10 +162,13 @@ class Scan:
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
         below, above = self.count(low), self.count(high)
-        low, high = self._halved(low, high, 1e-6)
-        omega = self._nearest(0.5 * (low + high), high, max(below, above))
         sampled = self.family(low)._characteristic.sampled
-        if abs(above - below) <= 2:
+        alone = abs(above - below) <= 2
+        for share in (_NARROW, 1e-6) if alone else (1e-6,):
+            low, high = self._halved(low, high, share)
+            omega = self._nearest(0.5 * (low + high), high, max(below, above))
+            if not alone:
+                break
             gain, exact = self._newton(low, high, omega, omega == 0.0 or (sampled and omega == pi))
             beside = 1e-9 * gain
             if low <= gain + beside and gain - beside <= high:
