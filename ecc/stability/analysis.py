@@ -26,7 +26,7 @@ _LAST = 1e-6  # of a value: how far below it the search may end because the prot
 _HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
 _STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
 _LOOPS = 6  # that are written out
-_KEPT_ABOVE_ZERO = "with the queue kept at or above 0 (control interval -> 0)"
+_KEPT_ABOVE_ZERO = "with the queue kept >= 0 (control interval -> 0)"
 _RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # instead of a linear model
 _SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
 

@@ -85,7 +85,7 @@ def test_the_interval_with_the_queue_kept_above_zero_stands_beside_the_other():
     whole = analyze(ecc.models.RCP(), ONE, times=["continuous"])
     assert whole.models[0].interval == found or repr(whole.models[0].interval) == repr(found)
     assert whole.switched_range == found.switched_range
-    assert "with the queue kept at or above 0 (control interval -> 0)  stable\n" in repr(found)
+    assert "with the queue kept >= 0 (control interval -> 0)  stable\n" in repr(found)
     plain = stable_interval(ecc.models.RCP(queue_term=False), ONE)
     assert plain.switched_stable is None and plain.switched_range is None and "queue kept" not in repr(plain)
 
@@ -148,7 +148,7 @@ def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "RCP(alpha = 0.4) on 3 links of 50 Mb/s to 100 Mb/s, 4 flows, RTT 100 ms" in shown
-    assert "unstable *" in shown and "kept at or above 0 (control interval -> 0): stable\n" in shown
+    assert "unstable *" in shown and "kept >= 0 (control interval -> 0): stable\n" in shown
     assert "  link 1: alpha 0.4, beta 1: stable, proven below beta" in shown
     low, high = map(float, re.search(r"with it, proven stable for alpha: (\S+) to (\S+),", shown).groups())
     for alpha, proven in ((low, True), (high * (1 - 1e-3), True), (high * 1.02, False)):
@@ -160,7 +160,7 @@ def test_a_signed_queue_is_marked_where_nothing_is_known_of_the_switched_loop_to
     net = ecc.Network.dumbbell("100 Mb/s", ["100 ms", "200 ms"])
     found = analyze(ecc.models.XCP(), net, certify=False)
     assert found.switched is None and found.models[0].system.has_signed_queue
-    assert "stable *\n" in repr(found) and "kept at or above 0 (control interval -> 0): not known\n" in repr(found)
+    assert "stable *\n" in repr(found) and "kept >= 0 (control interval -> 0): not known\n" in repr(found)
     assert "*" not in repr(analyze(ecc.models.RCP(queue_term=False), net, times=["hybrid"], certify=False))
 
 
