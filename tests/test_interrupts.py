@@ -17,6 +17,7 @@ import xarray as xr
 from ecc.claims import ledger
 from ecc.claims.report import Report, write_report
 from ecc.cli import main
+from ecc.files import replacing
 from ecc.packet import resume
 from ecc.store import Store
 
@@ -151,6 +152,21 @@ def test_a_full_disk_costs_the_file_and_not_the_table(scenario, tmp_path):
     assert (done.returncode, out.read_text()) == (3, "before")
     assert done.stderr == f"ecc: {out} cannot be written: File too large\n" and "mean rate" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes(tmp_path):
+    out, gone = tmp_path / "table.csv", subprocess.Popen(["true"])
+    gone.wait()
+    with replacing(out) as part:
+        name = part.name
+        for pid, there in ((gone.pid, False), (os.getppid(), True)):
+            other = tmp_path / name.replace(f"-{os.getpid()}-", f"-{pid}-")
+            other.write_text("half of it")
+            with replacing(out) as second:
+                second.write_text("whole")
+            assert other.exists() is there and part.name == name
+        part.write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, "table.csv"])
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def _jitted(
 
     try:
         made = numba.cfunc(SIGNATURE)(entry)
-    except (numba.core.errors.NumbaError, NotImplementedError, ValueError):  # the last: objects in its closure
+    except Exception:  # whatever Numba says of what it cannot compile, an assertion of its own too: Python calls it
         return None
     if key is not None:
         _compiled[key] = made

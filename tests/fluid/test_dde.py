@@ -338,3 +338,9 @@ def test_solution_ends():
     r = solve_dde(decay, (0.0, 1.0), [1.0], [1.0], dense_output=True)
     with pytest.raises(ValueError, match="t must be <= 1"):
         r.sol(1.5)
+
+
+def test_a_function_that_returns_nothing_has_no_finite_derivative():
+    """Numba ends with an assertion of its own where it would compile this one."""
+    found = solve_dde(lambda *first, **named: None, (0.0, 1.0), [1.0], [0.5])
+    assert not found.success and found.message.startswith("the derivative is not finite at t = 0")
