@@ -141,7 +141,9 @@ class Store:
             with self._connection() as database:
                 if database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
-                    return
+                    told = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
+                    if told == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # one letter makes numbers of texts
+                        return
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
                 self._give_up(error)
