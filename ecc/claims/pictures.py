@@ -22,7 +22,13 @@ def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
     """
     if len(pictures) < 3:
         return list(pictures)
-    captions = {picture.caption: [p.title for p in pictures if p.caption == picture.caption] for picture in pictures}
+    titles: dict[str, Picture] = {}
+    for picture in pictures:
+        again = sum(one.title == picture.title for one in titles.values())
+        titles[f"{picture.title} #{again + 1}" if again else picture.title] = picture
+    captions: dict[str, list[str]] = {}
+    for name, picture in titles.items():
+        captions.setdefault(picture.caption, []).append(name)
     said = [caption if len(captions) == 1 else f"{'; '.join(of)}: {caption}" for caption, of in captions.items()]
-    figure = plot.small_multiples_figure({typeset(p.title): go.Figure(p.figure) for p in pictures})
+    figure = plot.small_multiples_figure({typeset(name): go.Figure(one.figure) for name, one in titles.items()})
     return [Picture.of(figure, title, " ".join(said))]

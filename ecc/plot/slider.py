@@ -24,7 +24,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     at all positions, so that numbers can be compared across them.
 
     Parameters
-        figures : label -> plotly Figure, all with the same panels.
+        figures : label -> plotly Figure, all with the same panels; a panel that one does not have is not shown there.
         name : str, shown before the label, such as "alpha = ".
         first : int, 0 to len(figures) - 1: the figure that is shown to begin with.
     Returns
@@ -157,11 +157,13 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
                 "anchor": ("y" if axis[0] == "x" else "x") + number[axis],
                 "matches": axis if shared and k else None,
             }
+            if "scaleanchor" in own:
+                own["scaleanchor"] = _moved(own["scaleanchor"], number)
             if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side says it
                 own["title"] = None
             made.layout[_long(axis[0] + number[axis])] = own
         for trace in part.data:
-            entry = (str(trace.legendgroup or trace.name), str(trace.line.color))
+            entry = (str(trace.legendgroup or trace.name), str(getattr(getattr(trace, "line", None), "color", "")))
             trace.update(
                 xaxis="x" + number[trace.xaxis or "x"], yaxis="y" + number[trace.yaxis or "y"],
                 legendgroup=" ".join(entry), showlegend=trace.showlegend is not False and entry not in named,
@@ -198,7 +200,9 @@ def _moved(reference: str | None, number: Mapping[str, str]) -> str | None:
 
 
 def _alike(parts: Sequence[go.Figure], axis: str) -> bool:
-    """Whether what the figures show along an axis is of one magnitude."""
+    """Whether what the figures show along an axis is of one magnitude, and no range of their own parts them."""
+    if len({part.layout[_long(axis)].range for part in parts}) > 1:
+        return False
     peaks = []
     for part in parts:
         drawn = [decoded(trace[axis[0]]) for trace in part.data if (trace[f"{axis[0]}axis"] or axis[0]) == axis]

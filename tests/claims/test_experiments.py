@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 
 from ecc.claims import crosscheck, experiments, measures
-from ecc.claims.ledger import Claim, Verdict, claims
+from ecc.claims.ledger import Claim, Picture, Verdict, claims
+from ecc.claims.pictures import side_by_side
 from ecc.claims.setups import SETUPS, build
 from ecc.digests import code_digest, function_digest
 from ecc.models import RCP, JetMax
@@ -399,3 +400,12 @@ def test_a_quick_run_leaves_out_variations_that_take_longer():
 def test_the_claim_on_the_queues_of_edn_shows_their_distributions():
     quantiles = {c["measure"] for c in claims()["ed-f3"].experiment["curve"] if c["argument"] == "quantile"}
     assert quantiles == {"queue_found"}
+
+
+def test_pictures_of_one_title_all_stand_side_by_side():
+    figure = {"data": [], "layout": {}}
+    one, other = Picture("RCP, varied", "With a.", figure), Picture("RCP, varied", "With b.", figure)
+    (made,) = side_by_side([one, other, Picture("alpha", "With c.", figure)], "Runs")
+    assert [note["text"] for note in made.figure["layout"]["annotations"]] == ["RCP, varied", "RCP, varied #2", "α"]
+    assert made.caption == "RCP, varied: With a. RCP, varied #2: With b. alpha: With c."
+    assert side_by_side([one, other], "Runs") == [one, other]

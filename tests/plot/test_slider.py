@@ -8,11 +8,14 @@ import plotly.io as pio
 import pytest
 
 from ecc.plot import (
+    bode_figure,
     comparison_figure,
+    envelope_figure,
     nyquist_figure,
     root_figure,
     slider_figure,
     small_multiples_figure,
+    stability_map_figure,
     trajectory_figure,
 )
 from ecc.plot.look import RATE, SIZE
@@ -160,6 +163,26 @@ def test_curves_of_one_name_and_two_colors_have_two_entries_in_the_legend():
     assert [trace.line.color for trace in made.data if trace.name == "flow 0" and trace.showlegend] == [
         run(1e6, 1).data[0].line.color, run(1e6, 9).data[0].line.color,
     ]  # fmt: skip
+
+
+def test_figures_of_any_kind_stand_side_by_side():
+    w = np.linspace(0.1, 20.0, 400)
+    loop = {"L": (w, 1.5 * np.exp(-1j * w) / (1j * w))}
+    time = np.array([0.0, 1.0])
+    kinds = [
+        (nyquist_figure(loop), 2), (bode_figure(loop), 2), (root_figure({"a": [-1.0]}, sampled=True), 1),
+        (stability_map_figure([1.0, 2.0], [1.0, 2.0], [[0.5, 1.5], [0.6, 1.2]]), 1),
+    ]  # fmt: skip
+    for one, panels in kinds:
+        made = small_multiples_figure({"a": one, "b": one})
+        assert len(made.data) == 2 * len(one.data)
+        for key in ("yaxis", "yaxis2")[:panels]:
+            own, other = one.layout[key].scaleanchor, made.layout[f"yaxis{int(key[5:] or 1) + panels}"].scaleanchor
+            assert (own is None) == (other is None)
+            assert own is None or other == f"x{int(own[1:] or 1) + panels}"
+    grows, dies = (envelope_figure({"a": (time, [1.0, end])}) for end in (9.0, 1e-3))
+    assert small_multiples_figure({"a": grows, "b": dies}).layout.yaxis2.matches is None  # each has its own range
+    assert small_multiples_figure({"a": grows, "b": grows}).layout.yaxis2.matches == "y"
 
 
 def test_figures_that_cannot_stand_side_by_side_are_refused():
