@@ -139,7 +139,7 @@ class Store:
         """Repair a damaged file."""
         try:
             with self._connection() as database:
-                if database.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]:
+                if database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
                     told = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
                     if told == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # one letter makes numbers of texts
