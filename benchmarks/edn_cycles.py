@@ -21,7 +21,9 @@ def strongest(queue: NDArray[np.float64]) -> tuple[float, float]:
     """Return amplitude [bytes] and period [s] of the strongest line.
 
     Parameters
-        queue : shape (n,), every SAMPLE.
+    ----------
+    queue : ndarray, shape (n,)
+        Every SAMPLE.
     """
     window = np.hanning(len(queue))
     lines = np.abs(np.fft.rfft((queue - queue.mean()) * window))
@@ -33,7 +35,10 @@ def row(name: str, run: ecc.Trajectory, keep: float) -> str:
     """Return what the end of a run shows.
 
     Parameters
-        name : str. run : Trajectory. keep : float, s.
+    ----------
+    name : str
+    run : Trajectory
+    keep : float, s
     """
     queue = run.queue[-round(keep / SAMPLE) :, 0].to_numpy()
     low, high = np.percentile(queue, [1, 99])

@@ -49,7 +49,12 @@ def look(protocol: Protocol, load: float, seed: int, duration: float) -> Seen:
     """Return what one run shows.
 
     Parameters
-        protocol : Protocol. load : float, bit/s, of responses. seed : int. duration : float, s, >= 3.
+    ----------
+    protocol : Protocol
+    load : float, bit/s
+        Of responses.
+    seed : int
+    duration : float, s, >= 3
     """
     begin = duration / 3.0
     links = [ecc.Link("100 Mb/s", 0.0, buffer="1.3 MB")] * 2

@@ -21,7 +21,7 @@ import numpy as np
 
 from ecc.fluid import solve_dde
 from ecc.linear import DelaySystem
-from ecc.linear.crossings import first_loss
+from ecc.linear.crossings import stability_limit
 
 TAU = 17.0
 DELAYS = np.linspace(0.02, 0.22, 50)
@@ -139,7 +139,7 @@ def main() -> None:
     def family(gain: float) -> DelaySystem:
         return DelaySystem([[[-gain / mean / len(DELAYS)]]] * len(DELAYS), list(DELAYS))
 
-    boundary = first_loss(family).value
+    boundary = stability_limit(family).value
     for share in (0.98, 1.02):
         gain = share * boundary / mean / len(DELAYS)
 

@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread for everybody
 import control
 import numpy as np
 
-from ecc.linear import DelaySystem, SampledSystem, first_loss
+from ecc.linear import DelaySystem, SampledSystem, stability_limit
 
 try:
     from tdcpy.rdde import RDDE
@@ -81,20 +81,20 @@ def gains() -> None:
     for low, high in ((0.02, 0.4), (0.01, 3.0)):
         tau = np.random.default_rng(2).uniform(low, high, 1000)
         family = lambda a, tau=tau: DelaySystem(np.full(1000, -a / 1000.0), tau)  # noqa: E731
-        loss = first_loss(family)
+        loss = stability_limit(family)
         s = 1j * loss.frequency
         error = abs(s + loss.value * np.exp(-s * tau).mean()) / loss.frequency
         name = f"critical gain, 1000 delays in {low} to {high} s (residual {error:.0e})"
-        row(name, best(lambda f=family: first_loss(f)))
+        row(name, best(lambda f=family: stability_limit(f)))
     steps = 10_000
-    loss = first_loss(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))
+    loss = stability_limit(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))
     error = abs(loss.value / (2 * steps * np.sin(pi / (2 * (2 * steps - 1)))) - 1)
     row(
         f"critical gain, degree 10000, {len(loss.crossings)} crossings (error {error:.0e})",
-        best(lambda: first_loss(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))),
+        best(lambda: stability_limit(lambda a: SampledSystem([1.0, -a / steps], [0, steps - 1]))),
     )
     family = lambda a: SampledSystem([1.0, -a / 10], [0, 9])  # noqa: E731
-    row("critical gain with proof, D = 10", best(lambda: first_loss(family, certify=True)))
+    row("critical gain with proof, D = 10", best(lambda: stability_limit(family, certify=True)))
 
 
 def tdcpy_unstable(system: DelaySystem) -> int:

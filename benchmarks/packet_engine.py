@@ -53,7 +53,11 @@ def network_of(case: str, hooks: str) -> ecc.Network:
     """Return the network of a case.
 
     Parameters
-        case : "S1", "S2" or "S3". hooks : see engine_of.
+    ----------
+    case : str
+        "S1", "S2" or "S3".
+    hooks : str
+        See engine_of.
     """
     capacity, rtts, _, _ = CASES[case]
     buffer = int(capacity * rtts.mean() / 8.0) // 1500 * 1500 if hooks == "NewReno" else None
@@ -64,7 +68,9 @@ def span_of(case: str, hooks: str) -> tuple[float, float]:
     """Return how long the pipes fill, and when the run ends [s].
 
     Parameters
-        case, hooks : see engine_of.
+    ----------
+    case, hooks : str
+        See engine_of.
     """
     _, _, warm_up, measured = CASES[case]
     begin = NEWRENO_WARM_UP if hooks == "NewReno" else warm_up
@@ -75,7 +81,11 @@ def engine_of(case: str, hooks: str) -> Engine:
     """Return the engine of a case, ready to run.
 
     Parameters
-        case : "S1", "S2" or "S3". hooks : "RCP", "XCP", "NewReno", or "none": flows keep the rates of the equilibrium.
+    ----------
+    case : str
+        "S1", "S2" or "S3".
+    hooks : str
+        "RCP", "XCP", "NewReno", or "none": flows keep the rates of the equilibrium.
     """
     capacity, rtts, _, _ = CASES[case]
     protocol = {"XCP": ecc.models.XCP(), "NewReno": ecc.models.NewReno(initial=2)}.get(hooks, ecc.models.RCP())
@@ -97,7 +107,9 @@ def measure(case: str, hooks: str) -> tuple[float, float, float]:
     """Return M data packets per CPU second, events per data packet, and bytes of memory beyond 1 KiB a flow per packet.
 
     Parameters
-        case, hooks : see engine_of.
+    ----------
+    case, hooks : str
+        See engine_of.
     """
     begin, end = span_of(case, hooks)
     engine = engine_of(case, hooks)
@@ -119,7 +131,11 @@ def measure_ns2(case: str, hooks: str) -> float:
     """Return M data packets per CPU second of ns-2's XCP or NewReno.
 
     Parameters
-        case : "S1" or "S2". hooks : "XCP" or "NewReno".
+    ----------
+    case : str
+        "S1" or "S2".
+    hooks : str
+        "XCP" or "NewReno".
     """
     network, ends = network_of(case, hooks), span_of(case, hooks)
     options = {"agents": ns2.NEWRENO, "window": 10_000, "rto": 1.0, "tick": 0.001} if hooks == "NewReno" else {}
@@ -146,7 +162,11 @@ def measure_ns3(case: str, hooks: str) -> float:
     """Return M data packets per CPU second of ns-3's NewReno.
 
     Parameters
-        case : "S1". hooks : "NewReno".
+    ----------
+    case : str
+        "S1".
+    hooks : str
+        "NewReno".
     """
     capacity, rtts, _, _ = CASES[case]
     buffer = network_of(case, hooks).links[0].buffer
@@ -162,7 +182,9 @@ def peers_of(case: str, hooks: str) -> dict[str, Callable[[str, str], float]]:
     """Return how the peers of a case are measured that are installed.
 
     Parameters
-        case, hooks : see engine_of.
+    ----------
+    case, hooks : str
+        See engine_of.
     """
     ready = {"ns-2": ns2.installed, "ns-3": "ns-3" in PEERS.get((case, hooks), {}) and ns3_program() is not None}
     measures = {"ns-2": measure_ns2, "ns-3": measure_ns3}

@@ -19,7 +19,9 @@ def transfers(count: int) -> None:
     """Print one row: what so many transfers cost.
 
     Parameters
-        count : int, about how many.
+    ----------
+    count : int
+        About how many.
     """
     network = ecc.Network.dumbbell("1 Gb/s", rtts=["40 ms"], sizes=[1000])
     arrivals = ecc.Arrivals([0], "0.8 ms", 3_000, distribution="exponential", count=count)
@@ -37,7 +39,9 @@ def threads(duration: float = 20.0) -> None:
     """Print how many times faster two runs are in two threads.
 
     Parameters
-        duration : float, s, of a run.
+    ----------
+    duration : float, s, optional
+        Of a run.
     """
     network = ecc.Network.dumbbell("1 Gb/s", rtts=[0.05] * 10, packet_size=1500)
     scenario = ecc.Scenario(network, ecc.models.RCP(), duration)

@@ -31,7 +31,7 @@ TYPES = {"double": "float", "int64_t": "int"}
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
 copyright = author
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 html_theme = "furo"
 html_math_renderer = "mathml"  # browsers show it with no script
 html_title = f"ecc {release}"
@@ -46,6 +46,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Attributes", "params_style")]
+napoleon_use_rtype = False
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
@@ -153,8 +156,10 @@ def contract() -> str:
         lines.append(f"| {'' if name == '..' else f'`{name}`'} | {meaning.removeprefix('... ')} | {law} | {unit} |")
     rest = text[text.index("`router_law` returns") : text.index("2. `Header`")]
     lines += ["", " ".join(rest.split()), "", "## What a class declares", "", "```{eval-rst}"]
-    lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", ""]
-    lines += [f".. autoclass:: ecc.models.base.{name}\n" for name in ("Equilibrium", "Bound", "Stepping")]
+    lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", "   :no-index:", ""]
+    lines += [
+        f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n" for name in ("Equilibrium", "Bound", "Stepping")
+    ]
     return "\n".join([*lines, "```", ""])
 
 
@@ -236,67 +241,27 @@ os.environ["IPYTHONDIR"] = str(profile)
 
 # ---- docstrings ------------------------------------------------------------------------------------------
 
-NAMED = ("Parameters", "Attributes", "Returns", "Raises")
-PARTS = ("Parameters", "Returns", "Raises", "Notes", "Example", "Attributes")
+UNDERLINE = re.compile(r"-{5,}")
 
 
-def rendered(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings as reStructuredText: their parts under small heads, their lines as they stand, examples as code."""
+def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings hold plain text and code in backquotes: nothing else is markup. Indented text keeps its lines."""
     out: list[str] = []
-    part = ""
-    for line in lines:
-        if line in PARTS or re.fullmatch(rf"({'|'.join(PARTS)}):.*", line):
-            part, _, rest = line.partition(":")
-            out += ["", f"**{part}**", ""] + ([""] if part != "Example" else ["", "::", ""])
-            line = rest and f"    {rest.strip()}"
-            if not line:
-                continue
-        if part == "Example":
+    section = ""
+    for k, line in enumerate(lines):
+        if UNDERLINE.fullmatch(line):
+            section = lines[k - 1]
+        if line.startswith(("    ", "   ")) and not section:
+            block = f"| {escaped(line.strip())}"
+            out += [block] if not out or out[-1].startswith("| ") or not out[-1] else ["", block]
+        elif section == "Examples" or not line.strip() or UNDERLINE.fullmatch(line):
             out.append(line)
-        elif part in NAMED and line.strip():
-            out += listed(line, bool(out and out[-1].startswith(("* ", "  "))))
-        elif part and line.strip():
-            out.append(escaped(line.strip()))
         else:
-            out.append(escaped(line.strip()) if not line.startswith("    ") else f"| {escaped(line.strip())}")
-    lines[:] = spaced(out)
-
-
-NAMES = r"[*\w]+(?:, [*\w]+)* : "
-ERROR = r"\w*(?:Error|Warning|Interrupted)\b"
-
-
-def listed(line: str, within: bool) -> list[str]:
-    """A line of a part that names things, as an item for each of them; what goes on is joined to the last.
-
-    Parameters
-        line : as in the docstring. within : whether an item stands before it.
-    """
-    items = []
-    for k, text in enumerate(re.split(rf"(?<=[.)]) (?={NAMES}|{ERROR})", line.strip())):
-        name, mark, rest = text.partition(" : ")
-        if mark and re.match(NAMES, text):
-            items.append(f"* **{escaped(name)}**: {escaped(rest)}")
-        elif k == 0 and within and not re.match(ERROR, text):
-            items.append(f"  {escaped(text)}")
-        else:
-            items.append(f"* {escaped(text)}")
-    return items
-
-
-def spaced(lines: list[str]) -> list[str]:
-    """Blank lines around line blocks."""
-    out: list[str] = []
-    for line in lines:
-        if out and out[-1].strip() and line.strip() and kind(out[-1]) != kind(line):
-            out.append("")
-        out.append(line)
-    return [*out, ""]
-
-
-def kind(line: str) -> str:
-    """What a line of text belongs to: a line block, a list, or a paragraph."""
-    return "block" if line.startswith("| ") else "list" if line.startswith(("* ", "  ")) else ""
+            if out and out[-1].startswith("| "):
+                out.append("")
+            blank = line[: len(line) - len(line.lstrip())]
+            out.append(blank + escaped(line.strip()))
+    lines[:] = [*out, ""]
 
 
 def escaped(text: str) -> str:
@@ -358,5 +323,5 @@ def mathml(display: str) -> Callable[[Any, Any], None]:
 
 
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", rendered)
+    app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon reads them
     app.add_html_math_renderer("mathml", (mathml("inline"), None), (mathml("block"), None))

@@ -38,7 +38,15 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     """Write figures as PNG.
 
     Parameters
-        names : of figures. folder : where they go. store : of results. jobs : worker processes.
+    ----------
+    names : sequence of str
+        Of figures.
+    folder : Path
+        Where they go.
+    store : Store
+        Of results.
+    jobs : int, optional
+        Worker processes.
     """
     outcome = examine(
         [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in names)], jobs, store=store

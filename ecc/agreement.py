@@ -82,8 +82,14 @@ def phases(
     """Return the phases of a scenario that are at least eight windows long.
 
     Parameters
-        scenario : Scenario. runs : name -> run of it. window : s, that rates are averaged over.
-        at_equilibrium : whether runs begin at an equilibrium, with all flows active whatever their start.
+    ----------
+    scenario : Scenario
+    runs : mapping
+        Name -> run of it.
+    window : float
+        s, that rates are averaged over.
+    at_equilibrium : bool, optional
+        Whether runs begin at an equilibrium, with all flows active whatever their start.
     """
     flows, duration = scenario.network.flows, float(scenario.duration)
     starts = [0.0 if at_equilibrium else float(flow.start) for flow in flows]
@@ -146,7 +152,10 @@ def linear_models(scenario: Scenario, phase: Phase) -> dict[str, DelaySystem | S
     """Return the linear models of a protocol on the network of a phase: time -> system, or why there is none.
 
     Parameters
-        scenario : Scenario. phase : one of its phases.
+    ----------
+    scenario : Scenario
+    phase : Phase
+        One of its phases.
     """
     if unfit := _unfit(scenario):
         return {"linear": unfit}
@@ -167,7 +176,9 @@ def growth_rate(model: DelaySystem | SampledSystem) -> float:
     """Return the real part of the dominant root [1/s].
 
     Parameters
-        model : DelaySystem, or SampledSystem (of steps of 1 s, if it does not say).
+    ----------
+    model : DelaySystem
+        Or SampledSystem (of steps of 1 s, if it does not say).
     """
     if isinstance(model, DelaySystem):
         return float(model.spectral_abscissa)
@@ -185,9 +196,20 @@ def disagreements(
     """Return a row for each disagreement: when, of what, between which two, their values, and the likely cause.
 
     Parameters
-        scenario : Scenario. runs : name -> run. found : its phases. models : of each phase, as of `linear_models`.
-        tolerance : float, > 0, relative.
+    ----------
+    scenario : Scenario
+    runs : mapping
+        Name -> run.
+    found : sequence of Phase
+        Its phases.
+    models : Sequence[mapping]
+        Of each phase, as of `linear_models`.
+    tolerance : float, > 0
+        Relative.
+
     Returns
+    -------
+    DataFrame
         DataFrame with the columns begin, end [s]; quantity: "rate" [bit/s], "queue" [bytes] or "stability" [1/s, the
         swing of rates as a share]; index of the flow or link (-1: all); first, second; value_first, value_second;
         likely: tuple of causes that the runs show, empty where they show none.
@@ -430,7 +452,11 @@ def notes_of(table: pd.DataFrame, found: Sequence[Phase]) -> tuple[str, ...]:
     """Return a line for each phase and quantity in which something disagrees: the worst of it, and likely causes.
 
     Parameters
-        table : as of `disagreements`. found : the phases it was made of.
+    ----------
+    table : DataFrame
+        As of `disagreements`.
+    found : sequence of Phase
+        The phases it was made of.
     """
     lines = []
     for (begin, quantity), rows in table.groupby(["begin", "quantity"], sort=False):

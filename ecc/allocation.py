@@ -32,15 +32,24 @@ def max_min(network: Network, capacities: ArrayLike | None = None) -> NDArray[np
     """Return the max-min fair rates by water-filling (Bertsekas and Gallager, sec. 6.5).
 
     Parameters
-        network : Network.
-        capacities : shape (n_links,), bit/s, to fill instead of the links' own (gamma C, say).
+    ----------
+    network : Network
+    capacities : array_like, shape (n_links,), bit/s, optional
+        To fill instead of the links' own (gamma C, say).
+
     Returns
-        rates : shape (n_flows,), bit/s.
+    -------
+    rates : ndarray, shape (n_flows,), bit/s
+
     Raises
-        ValueError: capacities of another shape or not > 0.
-    Example
-        >>> max_min(Network.parking_lot(["970 Mb/s", "800 Mb/s"])) / 1e6
-        array([400., 570., 400.])
+    ------
+    ValueError
+        Capacities of another shape or not > 0.
+
+    Examples
+    --------
+    >>> max_min(Network.parking_lot(["970 Mb/s", "800 Mb/s"])) / 1e6
+    array([400., 570., 400.])
     """
     return water_filling(network, capacities).rates
 
@@ -50,11 +59,19 @@ def water_filling(network: Network, capacities: ArrayLike | None = None) -> Allo
     """Return the max-min rates and each flow's bottleneck; ties go to the lower link index.
 
     Parameters
-        network : Network. capacities : shape (n_links,), bit/s, instead of the links' own.
+    ----------
+    network : Network
+    capacities : array_like, shape (n_links,), bit/s, optional
+        Instead of the links' own.
+
     Returns
-        Allocation.
+    -------
+    Allocation
+
     Raises
-        ValueError: capacities of another shape or not > 0.
+    ------
+    ValueError
+        Capacities of another shape or not > 0.
     """
     room = _capacities(network, capacities)
     crosses = network.incidence
@@ -78,17 +95,31 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     """Return the proportionally fair rates: those that maximize the sum of their logarithms (Kelly, Maulloo, Tan 1998).
 
     Parameters
-        network : Network.
-        capacities : shape (n_links,), bit/s, instead of the links' own.
+    ----------
+    network : Network
+    capacities : array_like, shape (n_links,), bit/s, optional
+        Instead of the links' own.
+
     Returns
-        rates : shape (n_flows,), bit/s.
+    -------
+    rates : ndarray, shape (n_flows,), bit/s
+
     Raises
-        ValueError: capacities of another shape or not > 0. ConvergenceError: Newton's method gave up.
-    Notes: the dual, whose variables are the prices of the links (x_i is 1 over the price of its path), with a barrier
-        that fades; all of it is self-concordant, so that damped Newton steps cannot miss. Relative error about 1e-12.
-    Example
-        >>> proportional(Network.parking_lot(["90 Mb/s", "90 Mb/s"])) / 1e6
-        array([30., 60., 60.])
+    ------
+    ValueError
+        Capacities of another shape or not > 0.
+    ConvergenceError
+        Newton's method gave up.
+
+    Notes
+    -----
+    The dual, whose variables are the prices of the links (x_i is 1 over the price of its path), with a barrier that
+    fades; all of it is self-concordant, so that damped Newton steps cannot miss. Relative error about 1e-12.
+
+    Examples
+    --------
+    >>> proportional(Network.parking_lot(["90 Mb/s", "90 Mb/s"])) / 1e6
+    array([30., 60., 60.])
     """
     room = _capacities(network, capacities)
     used = network.incidence.any(axis=0)

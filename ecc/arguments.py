@@ -56,7 +56,9 @@ def shown(value: object) -> str:
     """Return a value as a message shows it: in one line of moderate length, whatever it is.
 
     Parameters
-        value : anything.
+    ----------
+    value : object
+        Anything.
     """
     try:
         text = " ".join(repr(value).split())
@@ -73,8 +75,13 @@ def check_arguments(call: Any = None, *, gaps: bool = False, constructor: bool =
     """Let a function, or the public methods of a class, check arguments by their annotations.
 
     Parameters
-        call : function or class. gaps : arrays may hold NaN and infinity.
-        constructor : that of a class is checked too.
+    ----------
+    call : object, optional
+        Function or class.
+    gaps : bool, optional
+        Arrays may hold NaN and infinity.
+    constructor : bool, optional
+        That of a class is checked too.
     """
     if call is None:
         return partial(_decorated, gaps=gaps, constructor=constructor)

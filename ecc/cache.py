@@ -25,7 +25,9 @@ def folders(make: bool = True) -> Iterator[Path]:
     Without a home and without `ECC_CACHE_DIR` there is only the latter.
 
     Parameters
-        make : the temporary one is made if it is asked for and not there.
+    ----------
+    make : bool, optional
+        The temporary one is made if it is asked for and not there.
     """
     named = os.environ.get("ECC_CACHE_DIR")
     if named:
@@ -52,7 +54,8 @@ def kept(name: str) -> bytes | None:
     """Return what was kept under a name that is a digest of what made it, None if it is not there, or damaged.
 
     Parameters
-        name : str.
+    ----------
+    name : str
     """
     for folder in folders(make=False):
         try:
@@ -70,7 +73,9 @@ def keep(name: str, code: bytes) -> None:
     """Store compiled code at once or not at all; without a writable directory it lives in this process only.
 
     Parameters
-        name : str. code : bytes.
+    ----------
+    name : str
+    code : bytes
     """
     for folder in folders():
         try:

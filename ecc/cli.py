@@ -85,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; bad input is one line on standard error.
 
     Parameters
-        arguments : sequence of str, or None: those of the process.
+    ----------
+    arguments : sequence of str, or None
+        Those of the process.
     """
     with _handlers_kept():
         try:

@@ -95,7 +95,9 @@ def steps_of(delay: float, interval: float) -> int:
     Feedback cannot act within the step that computes it, so a delay of zero is one step (THESIS Theorems 5, 11).
 
     Parameters
-        delay : float, s, >= 0. interval : float, s, > 0.
+    ----------
+    delay : float, s, >= 0
+    interval : float, s, > 0
     """
     return max(1, ceil(delay / interval - 1e-9))
 
@@ -188,14 +190,26 @@ def linearize_laws(
     """Return the derivatives of the laws at their equilibrium on a network.
 
     Parameters
-        protocol : Protocol. network : Network. interval : float or shape (n_links,), s, the T of the laws.
-        assignment : shape (n_flows,), link each flow follows; default: that of the equilibrium.
-        mean_rtt : shape (n_links,), s, what routers take for the RTT d; default: over the flows that cross the link.
-        discrete : round RTTs up to whole intervals before they are averaged.
+    ----------
+    protocol : Protocol
+    network : Network
+    interval : array_like
+        Float or shape (n_links,), s, the T of the laws.
+    assignment : array_like, shape (n_flows,), optional
+        Link each flow follows; default: that of the equilibrium.
+    mean_rtt : Vector, shape (n_links,), s, optional
+        What routers take for the RTT d; default: over the flows that cross the link.
+    discrete : bool, optional
+        Round RTTs up to whole intervals before they are averaged.
+
     Returns
-        Linearization.
+    -------
+    Linearization
+
     Raises
-        LinearizationError: no equilibrium, a law that switches there, or a zero RTT.
+    ------
+    LinearizationError
+        No equilibrium, a law that switches there, or a zero RTT.
     """
     links_of = None if assignment is None else check_assignment(network, np.asarray(assignment))
     point = protocol.equilibrium(network, links_of)
@@ -447,7 +461,7 @@ def linearize(
     mean_rtt: Vector | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
-    clocking: str = "self",
+    clocking: str = "ack",
 ) -> DelaySystem | SampledSystem:
     """Return the exact linear model of a protocol around its equilibrium on a network.
 
@@ -456,31 +470,50 @@ def linearize(
     protocol, whose queue cannot be negative. JetMax, EMKC and their kin are recurrences over RTTs: discrete only.
 
     Parameters
-        protocol : Protocol.
-        network : Network.
-        time : "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or
-            "hybrid" (SampledSystem; sampled routers on the continuous path, as packets see them).
-        assignment : shape (n_flows,), the link each flow follows; default: the bottleneck at the equilibrium.
-        approximation : continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
-        mean_rtt : shape (n_links,), s, what routers take for the RTT; default: the mean (or maximum) over their flows.
-        phases : hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
-        intervals : hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their
-            ratios must be those of whole numbers; a step of the model is their least common multiple.
-        clocking : of windows: "self" or "integrator", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`.
+    ----------
+    protocol : Protocol
+    network : Network
+    time : str, optional
+        "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
+        (SampledSystem; sampled routers on the continuous path, as packets see them).
+    assignment : sequence of int or ndarray of int, shape (n_flows,), optional
+        The link each flow follows; default: the bottleneck at the equilibrium.
+    approximation : str, optional
+        Continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
+    mean_rtt : Vector, shape (n_links,), s, optional
+        What routers take for the RTT; default: the mean (or maximum) over their flows.
+    phases : array_like, optional
+        Hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
+    intervals : array_like, optional
+        Hybrid only, shape (n_links,), s, > 0: each router's own interval; default the protocol's. Their ratios must be
+        those of whole numbers; a step of the model is their least common multiple.
+    clocking : str, optional
+        Of windows: "ack" or "rate", as in `ecc.fluid.simulate`; the equations: `ecc.window_loop`.
+
     Returns
+    -------
+    DelaySystem or SampledSystem
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
         then aggregates y, then queues; or what routers keep and announce, then the rates of unlike flows, then (in
         continuous time) queues and differences between like flows; or windows.
+
     Raises
-        ValueError: an unknown time or approximation, a model or variant that the protocol has not.
-        LinearizationError: no equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that
-            switches there.
-    Notes: differences between flows that decay are not in the model: roots, decays and counts right of another line are
-        those of the rest. Where a law hears a queue that is empty at the equilibrium, the model lets it be negative.
-        The result says so in its `notes`, and `switched` holds the loop that switches there.
-    Example
-        >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
-        True
+    ------
+    ValueError
+        An unknown time or approximation, a model or variant that the protocol has not.
+    LinearizationError
+        No equilibrium (a rate cap, a link that is not saturated or overloaded), or a law that switches there.
+
+    Notes
+    -----
+    Differences between flows that decay are not in the model: roots, decays and counts right of another line are those
+    of the rest. Where a law hears a queue that is empty at the equilibrium, the model lets it be negative. The result
+    says so in its `notes`, and `switched` holds the loop that switches there.
+
+    Examples
+    --------
+    >>> linearize(QIRCP(alpha=1.5), Network.dumbbell("1 Gb/s", [0.1])).is_stable
+    True
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {shown(time)}")
@@ -494,11 +527,11 @@ def linearize(
     if approximation is not None and (time != "continuous" or approximation not in protocol.reductions):
         names = ", ".join(map(repr, protocol.reductions)) or "none"
         raise ValueError(f"approximation must be None or one of {names} (continuous time), got {shown(approximation)}")
-    if clocking not in ("self", "integrator"):
-        raise ValueError(f"clocking must be 'self' or 'integrator', got {shown(clocking)}")
+    if clocking not in ("ack", "rate"):
+        raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(clocking)}")
     windows = "w" in law_arguments(getattr(protocol, "source_law", None))
-    if clocking != "self" and not windows:
-        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {shown(clocking)}")
+    if clocking != "ack" and not windows:
+        raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
     for name, given in (("phases", phases), ("intervals", intervals)):

@@ -37,25 +37,34 @@ _PACKETS = 10  # queues that differ by less than so many packets times the toler
 class Comparison:
     """A scenario run as fluid and as packets, and beside them its recurrence, equilibrium and linear model.
 
-    Fields
-        fluid, packet : the runs, on the same samples.
-        window : of the averages that are compared, s. tolerance : by which they may differ, of the scale below.
-        table : a row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Its columns: `fluid` and
-            `packet` are means over the run; `fluid_peak` and `packet_peak` the largest values of the averages over
-            `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `parted` the first time
-            at which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue at
-            least ten packets), NaN if never; `apart` the share of the time for which they do; `fluid_end` and
-            `packet_end` means over the last sixth of the run; `fluid_settled` and `packet_settled` the time from which
-            on averages stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do
-            not.
-        apart : for "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
-        scenario, options : what was run, and with what.
-    Notes: `disagreements` is a DataFrame with a row for each value at the end of a phase (from one join or stop of a
-        flow to the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict
-        that a run contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`,
-        in the repr, has a line for each phase and quantity, with the worst value and likely causes, and one if packets
-        and fluid differ at any time. `refused` says what the scenario has not, and why: name ("equilibrium",
-        "recurrence", ...) -> reason.
+    Attributes
+    ----------
+    fluid, packet : Trajectory
+        The runs, on the same samples.
+    window : float
+        Of the averages that are compared, s.
+    tolerance : float
+        By which they may differ, of the scale below.
+    table : DataFrame
+        A row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Its columns: `fluid` and
+        `packet` are means over the run; `fluid_peak` and `packet_peak` the largest values of the averages over
+        `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `parted` the first time at
+        which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue at least ten
+        packets), NaN if never; `apart` the share of the time for which they do; `fluid_end` and `packet_end` means over
+        the last sixth of the run; `fluid_settled` and `packet_settled` the time from which on averages stay within
+        `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do not.
+    apart : dict
+        For "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
+    scenario, options : Scenario, mapping
+        What was run, and with what.
+
+    Notes
+    -----
+    `disagreements` is a DataFrame with a row for each value at the end of a phase (from one join or stop of a flow to
+    the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a run
+    contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`, in the repr, has
+    a line for each phase and quantity, with the worst value and likely causes, and one if packets and fluid differ at
+    any time. `refused` says what the scenario has not, and why: name ("equilibrium", "recurrence", ...) -> reason.
     """
 
     fluid: Trajectory
@@ -179,21 +188,35 @@ def compare(
     """Return what fluid and packets make of one scenario, and where they and what models say of it disagree.
 
     Parameters
-        scenario : Scenario that both engines can run.
-        sample : float, s, > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
-        window : float, s, >= sample; None: 1 s, at most a fifth of the duration. Packets come one by one:
-            values are averaged over this before they are compared.
-        tolerance : float, > 0. Difference beyond which they part, of the scale of each series (see `Comparison`).
-        progress : called with the share that is done.
-        options : start and perturb, for both engines.
+    ----------
+    scenario : Scenario
+        Scenario that both engines can run.
+    sample : float, s, optional
+        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+    window : float, s, optional
+        >= sample; None: 1 s, at most a fifth of the duration. Packets come one by one: values are averaged over this
+        before they are compared.
+    tolerance : float, > 0, optional
+        Difference beyond which they part, of the scale of each series (see `Comparison`).
+    progress : callable, optional
+        Called with the share that is done.
+    **options : object
+        Start and perturb, for both engines.
+
     Returns
-        Comparison.
+    -------
+    Comparison
+
     Raises
-        ValueError: a value out of range, or a scenario that the fluid engine refuses (transfers, impairments).
-    Example
-        >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
-        >>> bool(ecc.compare(ecc.Scenario(net, ecc.models.QIRCP(), 10.0)).table["fluid"][0] > 9e6)
-        True
+    ------
+    ValueError
+        A value out of range, or a scenario that the fluid engine refuses (transfers, impairments).
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    >>> bool(ecc.compare(ecc.Scenario(net, ecc.models.QIRCP(), 10.0)).table["fluid"][0] > 9e6)
+    True
     """
     import pandas as pd
 

@@ -46,7 +46,9 @@ def code_digest(*modules: str) -> str:
     A package counts by the names that are taken from it: a check of RCP does not change when XCP does.
 
     Parameters
-        modules : names such as "ecc.packet.simulation".
+    ----------
+    *modules : str
+        Names such as "ecc.packet.simulation".
     """
     reached: set[str] = set()
     todo = list(modules)
@@ -66,9 +68,14 @@ def function_digest(*functions: Any) -> str:
     packages by name and version. So redefining a function changes its digest, and rewording a comment does not.
 
     Parameters
-        functions : functions, lambdas, methods, partials, classes, objects with `__call__`, or plain data.
+    ----------
+    *functions : object
+        Functions, lambdas, methods, partials, classes, objects with `__call__`, or plain data.
+
     Raises
-        TypeError: one of them reaches something that cannot be read, such as an open file.
+    ------
+    TypeError
+        One of them reaches something that cannot be read, such as an open file.
     """
     return _Reader(functions).digest
 

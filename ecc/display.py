@@ -64,7 +64,12 @@ def text_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
     """Return a title, rows in two columns, and notes, as lines of text.
 
     Parameters
-        title : str. rows : pairs of name and value. notes : strings of one line.
+    ----------
+    title : str
+    rows : Rows
+        Pairs of name and value.
+    notes : sequence of str, optional
+        Strings of one line.
     """
     notes = first_notes(notes)
     width = max((len(name) for name, _ in rows), default=0)
@@ -76,7 +81,9 @@ def first_notes(notes: Sequence[str]) -> Sequence[str]:
     """Return the first of many notes, and how many there are beside them.
 
     Parameters
-        notes : strings of one line.
+    ----------
+    notes : sequence of str
+        Strings of one line.
     """
     more = len(notes) - _MOST
     return notes if more <= 1 else [*notes[:_MOST], f"{more} further notes are in .notes"]
@@ -86,7 +93,12 @@ def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
     """Return the same as `text_table`, as an HTML table.
 
     Parameters
-        title : str. rows : pairs of name and value. notes : strings of one line.
+    ----------
+    title : str
+    rows : Rows
+        Pairs of name and value.
+    notes : sequence of str, optional
+        Strings of one line.
     """
     cells = [(name, value) for name, value in (*rows, *(("note", note) for note in first_notes(notes)))]
     return grid_html(title, [(f"<th>{escape(name)}</th>", f"<td>{escape(value)}</td>") for name, value in cells])
@@ -96,7 +108,11 @@ def grid_html(title: str, rows: Iterable[Iterable[str]]) -> str:
     """Return a table of cells that are HTML already, under a title, aligned to the left.
 
     Parameters
-        title : str, "" for none. rows : of cells, such as "<td>1</td>".
+    ----------
+    title : str
+        "" for none.
+    rows : Iterable[iterable of str]
+        Of cells, such as "<td>1</td>".
     """
     caption = f'<caption style="text-align:left;white-space:nowrap">{escape(title)}</caption>' if title else ""
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
@@ -107,8 +123,12 @@ def quantity_text(value: float, unit: str, digits: int = 4) -> str:
     """Return a number with its unit, scaled to a prefix for seconds, bit/s and bytes.
 
     Parameters
-        value : float. unit : "s", "bit/s", "bytes", "bit" (shown in bytes), or any other; "" for pure numbers.
-        digits : significant digits.
+    ----------
+    value : float
+    unit : str
+        "s", "bit/s", "bytes", "bit" (shown in bytes), or any other; "" for pure numbers.
+    digits : int, optional
+        Significant digits.
     """
     if unit == "bit":
         value, unit = value / 8.0, "bytes"
@@ -126,7 +146,12 @@ def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
     """Return a frequency of a linear model: rad/s where the length of a step is known, and rad/step of a sampled one.
 
     Parameters
-        value : float, rad/s, or rad/step of a sampled model. sampled : bool. dt : s, length of a step, or None.
+    ----------
+    value : float, rad/s
+        Or rad/step of a sampled model.
+    sampled : bool
+    dt : float or None
+        s, length of a step, or None.
     """
     if isnan(value):
         return "none"
@@ -141,7 +166,11 @@ def value_text(value: Any, unit: str = "") -> str:
     """Return any value as short text: lists are cut and say how many items they have.
 
     Parameters
-        value : of a field. unit : of its numbers.
+    ----------
+    value : object
+        Of a field.
+    unit : str, optional
+        Of its numbers.
     """
     if value is None:
         return "none"

@@ -23,9 +23,15 @@ def making(folder: str | Path) -> None:
     """Make a folder, and those above it, if it is not there.
 
     Parameters
-        folder : str or Path.
+    ----------
+    folder : str or Path
+
     Raises
-        ValueError: something else is there. WriteError: it cannot be made.
+    ------
+    ValueError
+        Something else is there.
+    WriteError
+        It cannot be made.
     """
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -42,12 +48,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
     What a process that was killed has left there of this file is removed too.
 
     Parameters
-        path : str or Path. What is no regular file, such as a device or a pipe, is written itself.
+    ----------
+    path : str or Path
+        What is no regular file, such as a device or a pipe, is written itself.
+
     Raises
-        WriteError: the file cannot be written, in one line with its name.
-    Example
-        >>> with replacing("table.csv") as part:  # doctest: +SKIP
-        ...     part.write_text("a,b")
+    ------
+    WriteError
+        The file cannot be written, in one line with its name.
+
+    Examples
+    --------
+    >>> with replacing("table.csv") as part:  # doctest: +SKIP
+    ...     part.write_text("a,b")
     """
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()

@@ -103,7 +103,9 @@ class CongestionHeader:
         """Return the size in bytes.
 
         Parameters
-            one_way : what is needed where data flow one way only: neither what ACKs carry back nor what all have.
+        ----------
+        one_way : bool, optional
+            What is needed where data flow one way only: neither what ACKs carry back nor what all have.
         """
         bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.way == FORWARD)
         return -(-bits // 8)
@@ -120,9 +122,14 @@ class CongestionHeader:
         """Return the header that these bytes are; `encode` gives the same bytes again.
 
         Parameters
-            data : bytes, all of the header and no more.
+        ----------
+        data : bytes
+            All of the header and no more.
+
         Raises
-            ValueError: another size, a constant field with another value, or a field out of its range.
+        ------
+        ValueError
+            Another size, a constant field with another value, or a field out of its range.
         """
         if len(data) != cls.size():
             raise ValueError(f"{cls.title} must have {cls.size()} bytes, got {len(data)}")

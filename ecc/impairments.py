@@ -29,16 +29,30 @@ class RandomLoss:
     """Every packet is lost with the same probability, whatever happens to the others.
 
     Parameters
-        probability : float, from 0 to 1.
-        link : link index, or None. acks_of : flow index, a list of them, "all" (transfers too), or None. One of both.
-        kind : "data", "ack" or "all": which packets of the link are lost. Those of `acks_of` are ACKs.
+    ----------
+    probability : float, from 0 to 1
+    link : int or None
+        Link index, or None.
+    acks_of : object
+        Flow index, a list of them, "all" (transfers too), or None. One of both.
+    kind : str
+        "data", "ack" or "all": which packets of the link are lost. Those of `acks_of` are ACKs.
+
     Raises
-        ValueError: a value out of range, none or both of link and acks_of. TypeError: a wrong kind.
+    ------
+    ValueError
+        A value out of range, none or both of link and acks_of.
+    TypeError
+        A wrong kind.
+
     Notes
-        Receivers count what is missing and ACKs say so: lost ACKs are not taken for lost data.
-    Example
-        >>> RandomLoss(0.1, link=0).kind
-        'data'
+    -----
+    Receivers count what is missing and ACKs say so: lost ACKs are not taken for lost data.
+
+    Examples
+    --------
+    >>> RandomLoss(0.1, link=0).kind
+    'data'
     """
 
     probability: float
@@ -62,17 +76,29 @@ class DelaySpikes:
     """Packets pass a queue that serves most of them at once, and now and then one of them slowly (JETMAX sec. 3.5).
 
     Parameters
-        every : (lo, hi), packets, >= 1. From spike to spike, drawn uniformly each time.
-        delay : (lo, hi), s, >= 0. That a spike takes, drawn uniformly each time.
-        between : float, s, >= 0. That the service of any other packet takes.
-        link, acks_of : as in RandomLoss.
+    ----------
+    every : tuple of two int
+        (lo, hi), packets, >= 1. From spike to spike, drawn uniformly each time.
+    delay : tuple of two Quantity
+        (lo, hi), s, >= 0. That a spike takes, drawn uniformly each time.
+    between : float, s, >= 0
+        That the service of any other packet takes.
+    link, acks_of : int or None, object
+        As in RandomLoss.
+
     Raises
-        ValueError, TypeError: as RandomLoss.
+    ------
+    ValueError, TypeError
+        As RandomLoss.
+
     Notes
-        First in, first out: packets that come during a spike wait for its end. The defaults are those of JETMAX fig. 3.
-    Example
-        >>> DelaySpikes(acks_of="all").delay
-        (0.5, 1.0)
+    -----
+    First in, first out: packets that come during a spike wait for its end. The defaults are those of JETMAX fig. 3.
+
+    Examples
+    --------
+    >>> DelaySpikes(acks_of="all").delay
+    (0.5, 1.0)
     """
 
     every: tuple[int, int] = (5000, 10000)
@@ -95,17 +121,28 @@ class Jitter:
     """Every packet takes longer by a delay of its own.
 
     Parameters
-        delay : (lo, hi), s, 0 <= lo <= hi, > 0. Drawn uniformly for each packet.
-        link, acks_of : as in RandomLoss.
-        in_order : bool. True: nobody overtakes, those behind a slow packet wait for it. False: packets may overtake.
+    ----------
+    delay : tuple of two Quantity
+        (lo, hi), s, 0 <= lo <= hi, > 0. Drawn uniformly for each packet.
+    link, acks_of : int or None, object
+        As in RandomLoss.
+    in_order : bool
+        True: nobody overtakes, those behind a slow packet wait for it. False: packets may overtake.
+
     Raises
-        ValueError, TypeError: as RandomLoss.
+    ------
+    ValueError, TypeError
+        As RandomLoss.
+
     Notes
-        Where data may be overtaken, a gap is a loss once three packets from beyond it have come (RFC 5681 sec. 3.2);
-        what comes after that is received, but no longer counted as delivered.
-    Example
-        >>> Jitter((0.0, "5 ms"), link=0, in_order=False).delay
-        (0.0, 0.005)
+    -----
+    Where data may be overtaken, a gap is a loss once three packets from beyond it have come (RFC 5681 sec. 3.2); what
+    comes after that is received, but no longer counted as delivered.
+
+    Examples
+    --------
+    >>> Jitter((0.0, "5 ms"), link=0, in_order=False).delay
+    (0.0, 0.005)
     """
 
     delay: tuple[Quantity, Quantity]
@@ -128,17 +165,28 @@ class CapacitySchedule:
     """The capacity of a link from given times on; before them it is the link's own.
 
     Parameters
-        link : link index.
-        times : increasing times, s, >= 0.
-        capacities : shape of times, bit/s, >= 0; 0 is an outage.
+    ----------
+    link : int
+        Link index.
+    times : sequence of Quantity
+        Increasing times, s, >= 0.
+    capacities : sequence of Quantity
+        Shape of times, bit/s, >= 0; 0 is an outage.
+
     Raises
-        ValueError, TypeError: as RandomLoss; times that do not increase, lists of different lengths.
+    ------
+    ValueError, TypeError
+        As RandomLoss; times that do not increase, lists of different lengths.
+
     Notes
-        A packet in service is served at the new capacity from the instant of the change on. Routers are told the
-        capacity of the moment, and in an outage the one before it: they see the queue grow.
-    Example
-        >>> CapacitySchedule(0, [10.0, 20.0], ["5 Mb/s", "10 Mb/s"]).capacities
-        (5000000.0, 10000000.0)
+    -----
+    A packet in service is served at the new capacity from the instant of the change on. Routers are told the capacity
+    of the moment, and in an outage the one before it: they see the queue grow.
+
+    Examples
+    --------
+    >>> CapacitySchedule(0, [10.0, 20.0], ["5 Mb/s", "10 Mb/s"]).capacities
+    (5000000.0, 10000000.0)
     """
 
     link: int
@@ -171,9 +219,17 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     """Return impairments as a tuple, refusing those that the network has no place for.
 
     Parameters
-        impairments : sequence of impairments. network : Network.
+    ----------
+    impairments : object
+        Sequence of impairments.
+    network : Network
+
     Raises
-        TypeError: something else. ValueError: an unknown link or flow, or two of a kind in one place.
+    ------
+    TypeError
+        Something else.
+    ValueError
+        An unknown link or flow, or two of a kind in one place.
     """
     found = tuple(impairments) if isinstance(impairments, Iterable) else None
     if found is None or not all(isinstance(one, tuple(KINDS.values())) for one in found):
@@ -200,7 +256,11 @@ def flows_of(impairment: RandomLoss | DelaySpikes | Jitter, n_flows: int) -> tup
     """Return the flows whose ACKs an impairment meets on their pure delay.
 
     Parameters
-        impairment : of packets. n_flows : int, flows of the network.
+    ----------
+    impairment : RandomLoss or DelaySpikes or Jitter
+        Of packets.
+    n_flows : int
+        Flows of the network.
     """
     if impairment.acks_of == "all":
         return tuple(range(n_flows))
@@ -212,7 +272,9 @@ def impairment_to_table(impairment: Impairment) -> dict[str, Any]:
     """Return an impairment as a plain table, its class under "name".
 
     Parameters
-        impairment : of any class.
+    ----------
+    impairment : Impairment
+        Of any class.
     """
     return {"name": type(impairment).__name__, **to_table(impairment)}
 
@@ -222,7 +284,11 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
     """Return the impairment that a table describes.
 
     Parameters
-        table : mapping with a "name". where : what to call it in a message.
+    ----------
+    table : object
+        Mapping with a "name".
+    where : str
+        What to call it in a message.
     """
     if not isinstance(table, Mapping) or table.get("name") not in KINDS:
         raise ValueError(f"{where} must be a table with a name, one of {', '.join(KINDS)}, got {shown(table)}")

@@ -14,7 +14,11 @@ def lazy(package: str, homes: Mapping[str, str | None]) -> tuple[Callable[[str],
     """Return `__getattr__` and `__dir__` of a package.
 
     Parameters
-        package : its name. homes : public name -> the module of the package that has it; None: it is one itself.
+    ----------
+    package : str
+        Its name.
+    homes : mapping
+        Public name -> the module of the package that has it; None: it is one itself.
     """
 
     def get(name: str) -> Any:

@@ -53,19 +53,32 @@ def settle_time(
     The settling time of control (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
 
     Parameters
-        time : shape (n,), s, increasing. signal : shape (n,). final : float. The value it settles at.
-        band : float, > 0. Half the width of the band, as a share of `scale`.
-        scale : float, > 0. None: the size of `final`, which then must not be 0.
+    ----------
+    time : array_like, shape (n,), s, increasing
+    signal : array_like, shape (n,)
+    final : float
+        The value it settles at.
+    band : float, > 0, optional
+        Half the width of the band, as a share of `scale`.
+    scale : float, > 0, optional
+        None: the size of `final`, which then must not be 0.
+
     Returns
-        settle_time : s; 0 for a signal that never leaves the band, inf for one that is outside at the end. Between
-            samples the signal is taken for straight.
+    -------
+    settle_time : float
+        s; 0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal
+        is taken for straight.
+
     Raises
-        ValueError: arrays of different length, time that does not increase, `final` = 0 without a scale, band <= 0,
-            scale <= 0.
-    Example
-        >>> t = np.linspace(0, 10, 1001)
-        >>> round(settle_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
-        3.912
+    ------
+    ValueError
+        Arrays of different length, time that does not increase, `final` = 0 without a scale, band <= 0, scale <= 0.
+
+    Examples
+    --------
+    >>> t = np.linspace(0, 10, 1001)
+    >>> round(settle_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
+    3.912
     """
     t, x = _signal(time, signal)
     if not (np.isfinite(final) and (final != 0.0 or scale is not None)):
@@ -90,14 +103,26 @@ def overshoot(signal: ArrayLike, final: float) -> float:
     """Return by how much a signal goes beyond its final value, as a share of it: 0 where it does not.
 
     Parameters
-        signal : shape (n,); beyond means on the side of `final` away from signal[0]. final : float, not 0.
+    ----------
+    signal : array_like
+        Shape (n,); beyond means on the side of `final` away from signal[0].
+    final : float
+        Not 0.
+
     Returns
-        overshoot : max(signal) / final - 1 for a signal that comes from below, 1 - min(signal) / final from above.
+    -------
+    overshoot : float
+        max(signal) / final - 1 for a signal that comes from below, 1 - min(signal) / final from above.
+
     Raises
-        ValueError: an empty signal or one that is not finite, `final` = 0.
-    Example
-        >>> overshoot([0.0, 0.8, 1.25, 0.95, 1.0], 1.0)
-        0.25
+    ------
+    ValueError
+        An empty signal or one that is not finite, `final` = 0.
+
+    Examples
+    --------
+    >>> overshoot([0.0, 0.8, 1.25, 0.95, 1.0], 1.0)
+    0.25
     """
     x = np.asarray(signal, dtype=float)
     if x.ndim != 1 or len(x) == 0:
@@ -137,21 +162,38 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
     abscissa of the linear model, or log(spectral radius) / T of a recurrence.
 
     Parameters
-        time : shape (n,), s, evenly spaced, n >= 4 modes. deviation : shape (n,), from the equilibrium.
-        modes : int, >= 1. Exponentials at most, an oscillation being two; singular values below 1e-12 of the largest
-            are taken for rounding.
-        least : float. A mode whose part of the signal is smaller than this share (root mean square) is not counted.
+    ----------
+    time : array_like, shape (n,), s
+        Evenly spaced, n >= 4 modes.
+    deviation : array_like, shape (n,)
+        From the equilibrium.
+    modes : int, >= 1, optional
+        Exponentials at most, an oscillation being two; singular values below 1e-12 of the largest are taken for
+        rounding.
+    least : float, optional
+        A mode whose part of the signal is smaller than this share (root mean square) is not counted.
+
     Returns
-        Decay; rate nan for a deviation that is 0 throughout.
+    -------
+    Decay
+        Rate nan for a deviation that is 0 throughout.
+
     Raises
-        ValueError: arrays of different length, uneven or too few samples.
-    Notes: for a signal with noise, or one of an unknown number of modes, use `ecc.stability.judge`. Leave out the
-    beginning, where fast modes are still there.
-    Example
-        >>> t = np.arange(0, 10, 0.05)
-        >>> found = decay(t, np.exp(-0.3 * t) * np.cos(2 * t) + np.exp(-t))
-        >>> round(found.rate, 6), round(found.frequency, 6)
-        (-0.3, 2.0)
+    ------
+    ValueError
+        Arrays of different length, uneven or too few samples.
+
+    Notes
+    -----
+    For a signal with noise, or one of an unknown number of modes, use `ecc.stability.judge`. Leave out the beginning,
+    where fast modes are still there.
+
+    Examples
+    --------
+    >>> t = np.arange(0, 10, 0.05)
+    >>> found = decay(t, np.exp(-0.3 * t) * np.cos(2 * t) + np.exp(-t))
+    >>> round(found.rate, 6), round(found.frequency, 6)
+    (-0.3, 2.0)
     """
     t, z = _signal(time, deviation)
     gaps = np.diff(t)
@@ -206,20 +248,32 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     """Return the cycle that a signal is on, or None where it is on none: it settles, grows, or repeats nothing.
 
     Parameters
-        time : shape (n,), s, increasing. signal : shape (n,).
-        skip : float, s. Left out at the beginning, for the cycle; the multiplier is fitted to what is left, too.
-        regular : float, > 0. The last third of the cycles, three at least, must be alike within this share.
+    ----------
+    time : array_like, shape (n,), s, increasing
+    signal : array_like, shape (n,)
+    skip : float, s, optional
+        Left out at the beginning, for the cycle; the multiplier is fitted to what is left, too.
+    regular : float, > 0, optional
+        The last third of the cycles, three at least, must be alike within this share.
+
     Returns
-        LimitCycle, or None: `why_no_limit_cycle` says why. Cycles begin where the signal rises through the middle
-            between the peak and the trough of its second half; where samples are coarse their peaks are those of
-            parabolas through three samples.
+    -------
+    LimitCycle or None
+        Or None: `why_no_limit_cycle` says why. Cycles begin where the signal rises through the middle between the peak
+        and the trough of its second half; where samples are coarse their peaks are those of parabolas through three
+        samples.
+
     Raises
-        ValueError: arrays of different length, time that does not increase.
-    Example
-        >>> t = np.arange(0, 60, 0.05)
-        >>> found = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
-        >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
-        (6.28, 2.0, -0.2)
+    ------
+    ValueError
+        Arrays of different length, time that does not increase.
+
+    Examples
+    --------
+    >>> t = np.arange(0, 60, 0.05)
+    >>> found = limit_cycle(t, 3 + (2 - np.exp(-0.2 * t)) * np.sin(t))
+    >>> round(found.period, 2), round(found.amplitude, 2), round(float(np.log(found.multiplier)) / found.period, 2)
+    (6.28, 2.0, -0.2)
     """
     found = _cycle(*_signal(time, signal), skip, regular)
     return found if isinstance(found, LimitCycle) else None
@@ -230,10 +284,14 @@ def why_no_limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, re
     """Return in one line why `limit_cycle` finds none in a signal, or None where it finds one.
 
     Parameters
-        time, signal, skip, regular : as of `limit_cycle`.
-    Example
-        >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
-        'there are 2 samples after skip, and 8 are needed'
+    ----------
+    time, signal, skip, regular
+        As of `limit_cycle`.
+
+    Examples
+    --------
+    >>> why_no_limit_cycle([0.0, 1.0, 2.0], [1.0, 0.0, 1.0])
+    'there are 2 samples after skip, and 8 are needed'
     """
     found = _cycle(*_signal(time, signal), skip, regular)
     return found if isinstance(found, str) else None
@@ -301,15 +359,32 @@ def response(
     """Return what each flow (or link) of a run does on its way to its final value.
 
     Parameters
-        run : Trajectory of any engine. final : one value for all, or shape (n,): where they should come to rest.
-        series : name in `ecc.trajectory.SERIES`, such as "rate" [bit/s] or "arrival" [bit/s].
-        band : float, > 0. For `settle_time`. since : float, s. What was before is left out.
+    ----------
+    run : Trajectory
+        Trajectory of any engine.
+    final : array_like
+        One value for all, or shape (n,): where they should come to rest.
+    series : str, optional
+        Name in `ecc.trajectory.SERIES`, such as "rate" [bit/s] or "arrival" [bit/s].
+    band : float, > 0, optional
+        For `settle_time`.
+    since : float, s, optional
+        What was before is left out.
+
     Returns
+    -------
+    Dataset
         Dataset over flow or link: `settle_time` [s, from `since`, inf where it does not], `overshoot`, `status`
         ("settled", "cycles", "moves"), and `period` [s] and `amplitude` of its cycle (nan where there is none).
+
     Raises
-        ValueError: a series that the run does not have, `final` of another shape or 0, nothing after `since`.
-    Example: `ecc.measures.response(run, ecc.allocation.max_min(net)).settle_time`
+    ------
+    ValueError
+        A series that the run does not have, `final` of another shape or 0, nothing after `since`.
+
+    Examples
+    --------
+    `ecc.measures.response(run, ecc.allocation.max_min(net)).settle_time`
     """
     import xarray as xr
 

@@ -31,15 +31,26 @@ class Link:
     """A unidirectional link.
 
     Parameters
-        capacity : float, bit/s, > 0.
-        delay : float, s, >= 0. Propagation delay, one way.
-        buffer : int, bytes, > 0, or None for unlimited. Drop-tail; holds the packet in service too.
-        buffer_packets : int, packets, > 0, or None for unlimited. Where both are given, both hold.
+    ----------
+    capacity : float, bit/s, > 0
+    delay : float, s, >= 0
+        Propagation delay, one way.
+    buffer : int, bytes, > 0, or None for unlimited
+        Drop-tail; holds the packet in service too.
+    buffer_packets : int, packets, > 0, or None for unlimited
+        Where both are given, both hold.
+
     Raises
-        ValueError: a value out of range. TypeError: not a quantity.
-    Example
-        >>> Link("155 Mb/s", "1 ms").capacity
-        155000000.0
+    ------
+    ValueError
+        A value out of range.
+    TypeError
+        Not a quantity.
+
+    Examples
+    --------
+    >>> Link("155 Mb/s", "1 ms").capacity
+    155000000.0
     """
 
     capacity: Quantity
@@ -62,20 +73,36 @@ class Flow:
     """A flow: one sender, one receiver, and the links between them.
 
     Parameters
-        route : sequence of link indices that the data cross, in order; at least one.
-        start : float, s, >= 0. When the flow begins.
-        stop : float, s, > start, or None. When it stops sending.
-        size : int, bytes, > 0, or None for endless. How much it has to deliver.
-        access_delay : float, s, >= 0. One way, between the sender and the first link.
-        packet_size : int, bytes, > 0. Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
-        reverse : sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
-        delayed_acks : (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so
-            long (s, >= 0) after the first of them; it is the last packet's ACK. None: one for each packet.
+    ----------
+    route : sequence of int
+        Sequence of link indices that the data cross, in order; at least one.
+    start : float, s, >= 0
+        When the flow begins.
+    stop : float, s, > start, or None
+        When it stops sending.
+    size : int, bytes, > 0, or None for endless
+        How much it has to deliver.
+    access_delay : float, s, >= 0
+        One way, between the sender and the first link.
+    packet_size : int, bytes, > 0
+        Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
+    reverse : sequence of int or None
+        Sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
+    delayed_acks : tuple[int, Quantity] or None
+        (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
+        after the first of them; it is the last packet's ACK. None: one for each packet.
+
     Raises
-        ValueError: empty route, stop not after start, a value out of range. TypeError: not a quantity.
-    Example
-        >>> Flow(route=[0, 1], stop="30 s").stop
-        30.0
+    ------
+    ValueError
+        Empty route, stop not after start, a value out of range.
+    TypeError
+        Not a quantity.
+
+    Examples
+    --------
+    >>> Flow(route=[0, 1], stop="30 s").stop
+    30.0
     """
 
     route: Sequence[int]
@@ -150,14 +177,24 @@ class Network(Displayed):
     """Links and the flows over them.
 
     Parameters
-        links : sequence of Link. flows : sequence of Flow; routes index into `links`.
+    ----------
+    links : sequence of Link
+    flows : sequence of Flow
+        Sequence of Flow; routes index into `links`.
+
     Raises
-        ValueError: no link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it.
+    ------
+    ValueError
+        No link, no flow, a route over an unknown link, a buffer smaller than a packet that crosses it.
+
     Notes
-        Arrays over flows and links follow the order in which they were given.
-    Example
-        >>> Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3]).rtts.tolist()
-        [0.12, 0.3]
+    -----
+    Arrays over flows and links follow the order in which they were given.
+
+    Examples
+    --------
+    >>> Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3]).rtts.tolist()
+    [0.12, 0.3]
     """
 
     links: Sequence[Link]
@@ -206,9 +243,15 @@ class Network(Displayed):
         """Refuse a flow that does not fit: unknown links, packets larger than a buffer, delays beyond the clock.
 
         Parameters
-            flow : Flow. name : what to call it in the message.
+        ----------
+        flow : Flow
+        name : str
+            What to call it in the message.
+
         Raises
-            ValueError: it does not fit.
+        ------
+        ValueError
+            It does not fit.
         """
         for way in ("route", "reverse"):
             for link in getattr(flow, way) or ():
@@ -317,19 +360,31 @@ class Network(Displayed):
         """Return one bottleneck shared by flows of the given RTTs.
 
         Parameters
-            capacity : float, bit/s. Of the bottleneck.
-            rtts : shape (n_flows,), s, >= 0.
-            buffer : int, bytes, or None for unlimited.
-            delay : float, s. Of the bottleneck, one way; default half the smallest RTT. Access delays make up the rest.
-            starts, stops, sizes : shape (n_flows,), as in Flow; None: from 0, endless.
-            packet_size : int, bytes.
+        ----------
+        capacity : float, bit/s
+            Of the bottleneck.
+        rtts : sequence of Quantity, shape (n_flows,), s, >= 0
+        buffer : int, bytes, or None for unlimited
+        delay : float, s, optional
+            Of the bottleneck, one way; default half the smallest RTT. Access delays make up the rest.
+        starts, stops, sizes : sequence of Quantity, shape (n_flows,), optional
+            As in Flow; None: from 0, endless.
+        packet_size : int, bytes, optional
+
         Returns
+        -------
+        Network
             Network of one link and len(rtts) flows.
+
         Raises
-            ValueError: no RTT, an RTT below twice the delay, lists of different lengths.
-        Example
-            >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
-            0.06
+        ------
+        ValueError
+            No RTT, an RTT below twice the delay, lists of different lengths.
+
+        Examples
+        --------
+        >>> Network.dumbbell("100 Mb/s", rtts=["120 ms"]).links[0].delay
+        0.06
         """
         times = [as_delay(rtt, "rtts") for rtt in rtts]
         if not times:
@@ -370,15 +425,29 @@ class Network(Displayed):
         """Return a chain of links: flow 0 crosses all of them, flow k only link k - 1.
 
         Parameters
-            capacities : shape (n_links,), bit/s. delay : float, s, one way, of a link. buffer : int, bytes, or None.
-            starts : shape (n_links + 1,), s; default all 0. access_delay : float, s, of every flow.
-            packet_size : int, bytes.
-            rtts : shape (n_links + 1,), s, of the flows: then links have the largest equal delays that these allow, and
-                access delays make up the rest, in place of delay and access_delay.
+        ----------
+        capacities : sequence of Quantity, shape (n_links,), bit/s
+        delay : float, s, one way, optional
+            Of a link.
+        buffer : int, bytes, or None
+        starts : sequence of Quantity, shape (n_links + 1,), optional
+            s; default all 0.
+        access_delay : float, s, optional
+            Of every flow.
+        packet_size : int, bytes, optional
+        rtts : sequence of Quantity, shape (n_links + 1,), s, optional
+            Of the flows: then links have the largest equal delays that these allow, and access delays make up the rest,
+            in place of delay and access_delay.
+
         Returns
+        -------
+        Network
             Network with n_links + 1 flows (THESIS IV.E.2, EVAL sec. 4.6 with two links).
+
         Raises
-            ValueError: no capacity, starts or rtts of another length.
+        ------
+        ValueError
+            No capacity, starts or rtts of another length.
         """
         if rtts is not None:
             return cls._lot(capacities, rtts, buffer, starts, packet_size)
@@ -419,7 +488,9 @@ class Network(Displayed):
         """Return JETMAX fig. 1a: two flows of RTT 220 and 2020 ms; the second starts 5 s later.
 
         Parameters
-            capacity : float, bit/s. starts : shape (2,), s.
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (2,), s, optional
         """
         return cls.dumbbell(capacity, rtts=[0.22, 2.02], starts=starts)
 
@@ -428,7 +499,10 @@ class Network(Displayed):
         """Return JETMAX sec. 3.4: x1 to x99 of RTT 220 ms and x100 of 2020 ms; its capacity is taken from T1.
 
         Parameters
-            capacity : float, bit/s. starts : shape (100,), s; default: x100 starts 5 s later, as in T1.
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (100,), optional
+            s; default: x100 starts 5 s later, as in T1.
         """
         return cls.dumbbell(capacity, rtts=[0.22] * 99 + [2.02], starts=starts or [0.0] * 99 + [5.0])
 
@@ -437,7 +511,9 @@ class Network(Displayed):
         """Return JETMAX fig. 3a without its ACK delays: T1, whose ACKs a Scenario sends through delay spikes.
 
         Parameters
-            capacity : float, bit/s. starts : shape (2,), s.
+        ----------
+        capacity : float, bit/s, optional
+        starts : sequence of Quantity, shape (2,), s, optional
         """
         return cls.T1(capacity, starts)
 
@@ -450,7 +526,11 @@ class Network(Displayed):
         10 Mb/s): 20 and 17 Mb/s on either half; the delay of a link is not stated.
 
         Parameters
-            delay : float, s, one way, of every link. access_delay : float, s, of every flow.
+        ----------
+        delay : float, s, one way, optional
+            Of every link.
+        access_delay : float, s, optional
+            Of every flow.
         """
         links = [Link(c, delay) for c in ("20 Mb/s", "17 Mb/s", "20 Mb/s", "17 Mb/s")]
         ways: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
@@ -465,7 +545,10 @@ class Network(Displayed):
         """Return JETMAX sec. 3.8: 100 Mb/s, RTT 100 ms, 1.25 MB buffer, one flow and then many at once.
 
         Parameters
-            joining : int, flows that join. join_at : float, s.
+        ----------
+        joining : int, optional
+            Flows that join.
+        join_at : float, s, optional
         """
         count = as_count(joining, "joining", bits=20)
         return cls.dumbbell("100 Mb/s", rtts=[0.1] * (count + 1), buffer="1.25 MB", starts=[0.0] + [join_at] * count)
@@ -475,7 +558,11 @@ class Network(Displayed):
         """Return THESIS fig. 3: x1 over l1 (155 Mb/s) and l2 (622 Mb/s), x2 to x10 over l1 and l3 (100 Mb/s).
 
         Parameters
-            scale : float, > 0, factor on all link delays (1, 100 and 1 ms). join_at : float, s, start of x2 to x10.
+        ----------
+        scale : float, > 0, optional
+            Factor on all link delays (1, 100 and 1 ms).
+        join_at : float, s, optional
+            Start of x2 to x10.
         """
         links = [
             Link("155 Mb/s", 0.001 * scale),
@@ -489,8 +576,12 @@ class Network(Displayed):
         """Return EVAL fig. 6a: l1 of 155 Mb/s, l2 of 155 (n-1)/n Mb/s, flow 0 on l1, n^2 - 1 flows on both.
 
         Parameters
-            n : int, >= 2. delay : float, s, one way, of either link (not stated by EVAL).
-            long_link_first : the long flows cross l2 before l1.
+        ----------
+        n : int, >= 2
+        delay : float, s, one way, optional
+            Of either link (not stated by EVAL).
+        long_link_first : bool, optional
+            The long flows cross l2 before l1.
         """
         count = as_count(n, "n", minimum=2)
         links = [Link("155 Mb/s", delay), Link(155e6 * (count - 1) / count, delay)]
@@ -509,8 +600,10 @@ class Network(Displayed):
         """Return the network that `to_dict` described; unknown keys are refused by name.
 
         Parameters
-            data : mapping with the lists of tables `links` and `flows`, and maybe `rtts` [s], free of the rounding of
-                sums: not heeded where delays say something else.
+        ----------
+        data : mapping
+            Mapping with the lists of tables `links` and `flows`, and maybe `rtts` [s], free of the rounding of sums:
+            not heeded where delays say something else.
         """
         network = cls(
             links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
@@ -529,7 +622,8 @@ class Network(Displayed):
         """Return this network with other flows.
 
         Parameters
-            flows : sequence of Flow.
+        ----------
+        flows : sequence of Flow
         """
         return replace(self, flows=flows, _rtts=None)
 
@@ -553,7 +647,13 @@ def tables_in(data: Mapping[str, Any], name: str, where: str = "") -> Sequence[A
     """Return the list of tables of this name, empty if there is none.
 
     Parameters
-        data : mapping read from TOML. name : key. where : what comes before it in a message.
+    ----------
+    data : mapping
+        Mapping read from TOML.
+    name : str
+        Key.
+    where : str, optional
+        What comes before it in a message.
     """
     given = data.get(name, ())
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
@@ -565,7 +665,9 @@ def to_table(item: Any) -> dict[str, Any]:
     """Return a dataclass as a plain table that `from_table` reads back, defaults left out.
 
     Parameters
-        item : Link, Flow or another dataclass of plain values.
+    ----------
+    item : Link
+        Flow or another dataclass of plain values.
     """
     values = {f.name: (getattr(item, f.name), f.default) for f in fields(item)}
     return {k: list(v) if isinstance(v, tuple) else v for k, (v, default) in values.items() if v != default}
@@ -575,7 +677,13 @@ def from_table(kind: type, table: Any, where: str) -> Any:
     """Return `kind(**table)`, refusing unknown keys and naming the place of any bad value in one line.
 
     Parameters
-        kind : dataclass. table : mapping read from TOML. where : what to call it in a message.
+    ----------
+    kind : type
+        Dataclass.
+    table : object
+        Mapping read from TOML.
+    where : str
+        What to call it in a message.
     """
     if not isinstance(table, Mapping):
         raise TypeError(f"{where} must be a table, got {shown(table)}")

@@ -51,16 +51,31 @@ def as_number(
     """Return `value` as a finite float in the base unit, or refuse it in one line that names `field`.
 
     Parameters
-        value : number, or string with one of `units`.
-        field : name used in the message.
-        unit : the base unit, as the message shows it.
-        units : accepted unit -> factor to the base unit; None: no strings.
-        positive : refuse values that are not > 0.
-        minimum : refuse values below it.
+    ----------
+    value : number
+        Or string with one of `units`.
+    field : str
+        Name used in the message.
+    unit : str, optional
+        The base unit, as the message shows it.
+    units : dict, optional
+        Accepted unit -> factor to the base unit; None: no strings.
+    positive : bool, optional
+        Refuse values that are not > 0.
+    minimum : float, optional
+        Refuse values below it.
+
     Returns
-        float in the base unit.
+    -------
+    float
+        Float in the base unit.
+
     Raises
-        TypeError: neither a number nor a string. ValueError: unreadable, not finite or out of range.
+    ------
+    TypeError
+        Neither a number nor a string.
+    ValueError
+        Unreadable, not finite or out of range.
     """
     allowed = "> 0" if positive else (f">= {minimum:g}" if minimum is not None else "finite")
     if isinstance(value, str) and units is not None:
@@ -108,7 +123,13 @@ def as_rate(value: Quantity, field: str, *, positive: bool = True) -> float:
     """Return a rate in bit/s, > 0 (>= 0 with `positive=False`); `"100 Mb/s"` and `"1 MB/s"` are understood.
 
     Parameters
-        value : number [bit/s] or string. field : name for the message. positive : zero is refused.
+    ----------
+    value : Quantity
+        Number [bit/s] or string.
+    field : str
+        Name for the message.
+    positive : bool, optional
+        Zero is refused.
     """
     rate = as_number(value, field, "bit/s", _RATE, positive=positive, minimum=0.0)
     if isinstance(value, str) and 0.0 < rate < 1.0:  # the papers write mb/s and mean megabits
@@ -122,7 +143,15 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
     """Return a time in seconds, >= 0 (> 0 with `positive=True`) and below a limit; `"50 ms"` is understood.
 
     Parameters
-        value : number [s] or string. field : name for the message. positive : zero is refused. limit : s.
+    ----------
+    value : Quantity
+        Number [s] or string.
+    field : str
+        Name for the message.
+    positive : bool, optional
+        Zero is refused.
+    limit : float, optional
+        s.
     """
     time = as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
     if time >= limit:
@@ -134,7 +163,13 @@ def as_delay(value: Quantity, field: str, *, positive: bool = False) -> float:
     """Return a delay in seconds, as `as_time`: several of them add up, so that the limit is lower.
 
     Parameters
-        value : number [s] or string. field : name for the message. positive : zero is refused.
+    ----------
+    value : Quantity
+        Number [s] or string.
+    field : str
+        Name for the message.
+    positive : bool, optional
+        Zero is refused.
     """
     return as_time(value, field, positive=positive, limit=LONGEST_DELAY)
 
@@ -143,7 +178,11 @@ def as_size(value: Quantity, field: str) -> int:
     """Return a size in bytes, >= 1, to the nearest whole number; `"1.25 MB"` is understood.
 
     Parameters
-        value : number [bytes] or string. field : name for the message.
+    ----------
+    value : Quantity
+        Number [bytes] or string.
+    field : str
+        Name for the message.
     """
     size = as_number(value, field, "bytes", _SIZE, minimum=1.0)
     if size > 2.0**62:
@@ -155,8 +194,14 @@ def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int
     """Return a whole number >= `minimum` of so many bits.
 
     Parameters
-        value : integer. field : name for the message. minimum : smallest value allowed.
-        bits : int. The value is below 2 to this power.
+    ----------
+    value : integer
+    field : str
+        Name for the message.
+    minimum : int, optional
+        Smallest value allowed.
+    bits : int, optional
+        The value is below 2 to this power.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{field} must be a whole number, got {shown(value)}")

@@ -21,7 +21,7 @@ from ecc.impairments import Impairment, check_impairments, impairment_from_table
 from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import Equilibrium, label, settings
 from ecc.models.equilibria import check_assignment
-from ecc.models.mix import Mix
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
 from ecc.workload import KINDS, Tmix, Workload
@@ -35,26 +35,40 @@ class Scenario(Displayed):
     """What is run.
 
     Parameters
-        network : Network.
-        protocol : Protocol of all flows and links; or a mapping {"flows": {which: Protocol}, "links": {which: Protocol
-            or several}}, kept as a `Mix`, which says what may stand for `which`. Links that it does not name run the
-            routers of all protocols whose flows cross them.
-        duration : float, s, > 0.
-        workload : Workload of transfers beside the network's flows, a Tmix alone, or None.
-        seed : int, from 0 to 2^64 - 1. Of everything random.
-        assignment : shape (n_flows,), link that each flow follows whatever the others announce, or None: the smallest.
-        phases : "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1):
-            where in its interval each link's routers tick. Of packet runs, and of sources that step.
-        intervals : shape (n_links,), s, > 0, of each link's routers, or None: their protocol's. Of packet runs.
-        header_bytes : True: packets and ACKs are longer on links, and for pacers, by what their protocol's header
-            takes. Rates and goodputs of flows count data only. Of packet runs.
-        impairments : sequence of those in ecc.impairments: losses, delays, capacities that change. Of packet runs.
+    ----------
+    network : Network
+    protocol : object
+        Protocol of all flows and links; or a mapping {"flows": {which: Protocol}, "links": {which: Protocol or
+        several}}, kept as a `ProtocolAssignment`, which says what may stand for `which`. Links that it does not name
+        run the routers of all protocols whose flows cross them.
+    duration : float, s, > 0
+    workload : Workload or None
+        Workload of transfers beside the network's flows, a Tmix alone, or None.
+    seed : int
+        From 0 to 2^64 - 1. Of everything random.
+    assignment : object, shape (n_flows,)
+        Link that each flow follows whatever the others announce, or None: the smallest.
+    phases : object
+        "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1): where in
+        its interval each link's routers tick. Of packet runs, and of sources that step.
+    intervals : object, shape (n_links,), s, > 0
+        Of each link's routers, or None: their protocol's. Of packet runs.
+    header_bytes : bool
+        True: packets and ACKs are longer on links, and for pacers, by what their protocol's header takes. Rates and
+        goodputs of flows count data only. Of packet runs.
+    impairments : sequence of Impairment
+        Sequence of those in ecc.impairments: losses, delays, capacities that change. Of packet runs.
+
     Raises
-        ValueError, TypeError: one line naming the field.
-    Example
-        >>> net = Network.dumbbell("100 Mb/s", rtts=[0.12])
-        >>> Scenario.from_toml(Scenario(net, all_protocols()["RCP"](), 10.0).to_toml()).duration
-        10.0
+    ------
+    ValueError, TypeError
+        One line naming the field.
+
+    Examples
+    --------
+    >>> net = Network.dumbbell("100 Mb/s", rtts=[0.12])
+    >>> Scenario.from_toml(Scenario(net, all_protocols()["RCP"](), 10.0).to_toml()).duration
+    10.0
     """
 
     network: Network
@@ -121,13 +135,13 @@ class Scenario(Displayed):
         if isinstance(given, Mapping):
             if not {"flows"} <= set(given) <= {"flows", "links"}:
                 raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(given)}")
-            given = Mix(**given)
+            given = ProtocolAssignment(**given)
             object.__setattr__(self, "protocol", given)
-        if not isinstance(given, Protocol | Mix):
+        if not isinstance(given, Protocol | ProtocolAssignment):
             raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
         runs: Sequence[Protocol]
-        if isinstance(given, Mix):
+        if isinstance(given, ProtocolAssignment):
             runs = given.of_flows(self.network.n_flows, len(flows) - self.network.n_flows)
             given.of_links(self.network, list(zip(flows, runs, strict=True)))
         else:
@@ -155,7 +169,10 @@ class Scenario(Displayed):
         """Return when the routers of these links first tick, in control intervals, > 0 and <= 1.
 
         Parameters
-            links : shape (n,). rng : generator that random phases are drawn from.
+        ----------
+        links : ndarray of int, shape (n,)
+        rng : random.Generator
+            Generator that random phases are drawn from.
         """
         if isinstance(self.phases, str):
             return 1.0 - rng.random(len(links)) if self.phases == "random" else np.ones(len(links))
@@ -166,7 +183,9 @@ class Scenario(Displayed):
         """Return the period of samples that a run is asked for [s].
 
         Parameters
-            sample : s, > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
+        ----------
+        sample : Quantity, optional
+            s, > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
         """
         if sample is None:
             return min(_SAMPLE, float(self.duration) / 10.0)
@@ -179,9 +198,14 @@ class Scenario(Displayed):
         """Return how many whole periods the duration has, rounding aside.
 
         Parameters
-            period : s, > 0.
+        ----------
+        period : float
+            s, > 0.
+
         Raises
-            ValueError: no time, or one so short that its samples cannot be counted.
+        ------
+        ValueError
+            No time, or one so short that its samples cannot be counted.
         """
         count = self.duration / as_time(period, "period", positive=True)
         if not count < 2.0**62:
@@ -197,7 +221,9 @@ class Scenario(Displayed):
         """Return this scenario with some fields replaced.
 
         Parameters
-            changes : field -> value.
+        ----------
+        **changes : object
+            Field -> value.
         """
         return replace(self, **changes)
 
@@ -230,7 +256,9 @@ class Scenario(Displayed):
         """Return the scenario as TOML text that `from_toml` reads back.
 
         Raises
-            TypeError: a value that TOML has no form for, such as a function.
+        ------
+        TypeError
+            A value that TOML has no form for, such as a function.
         """
         import tomli_w
 
@@ -246,9 +274,16 @@ class Scenario(Displayed):
         """Return the scenario in a TOML file or text.
 
         Parameters
-            source : path of a file, or the text itself (anything with a newline).
+        ----------
+        source : str or Path
+            Path of a file, or the text itself (anything with a newline).
+
         Raises
-            ValueError: not TOML, unknown keys or bad values, in one line. OSError: the file cannot be read.
+        ------
+        ValueError
+            Not TOML, unknown keys or bad values, in one line.
+        OSError
+            The file cannot be read.
         """
         given = isinstance(source, str) and "\n" in source
         name = "scenario" if given else f"scenario {shown(str(source))}"
@@ -267,9 +302,14 @@ class Scenario(Displayed):
         """Return the scenario that tables like those of its TOML describe.
 
         Parameters
-            data : mapping with duration, protocol, links, flows and what else a scenario has.
+        ----------
+        data : mapping
+            Mapping with duration, protocol, links, flows and what else a scenario has.
+
         Raises
-            ValueError: unknown keys or bad values, in one line.
+        ------
+        ValueError
+            Unknown keys or bad values, in one line.
         """
         allowed = (
             "duration",
@@ -308,7 +348,7 @@ class Scenario(Displayed):
 
 def _in_short(protocol: Any) -> str:
     """A protocol, or those of a mix, each once."""
-    if not isinstance(protocol, Mix):
+    if not isinstance(protocol, ProtocolAssignment):
         return label(protocol)
     return " and ".join(dict.fromkeys(label(one) for one in protocol.flows.values()))
 
@@ -350,7 +390,7 @@ def _unwritable(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str,
 
 
 def _protocol_table(protocol: Any) -> dict[str, Any]:
-    if isinstance(protocol, Mix):
+    if isinstance(protocol, ProtocolAssignment):
         flows = {which: _protocol_table(one) for which, one in protocol.flows.items()}
         links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
@@ -399,9 +439,13 @@ def protocol_class(name: Any) -> type[Protocol]:
     That is "module:Class", of a module that Python finds, or of a file in the current folder; or "path/file.py:Class".
 
     Parameters
-        name : str.
+    ----------
+    name : str
+
     Raises
-        ValueError: unknown name, or not a Protocol.
+    ------
+    ValueError
+        Unknown name, or not a Protocol.
     """
     protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
@@ -444,9 +488,17 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
     """Return a note on a run whose flows ended steadily at rates other than the equilibrium's, or none.
 
     Parameters
-        scenario : what was run. time : shape (n_times,), s, ends of samples. rate : shape (n_times, n_flows), bit/s.
+    ----------
+    scenario : Scenario
+        What was run.
+    time : ndarray, shape (n_times,), s
+        Ends of samples.
+    rate : ndarray, shape (n_times, n_flows), bit/s
+
     Returns
-        tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
+    -------
+    tuple of str
+        Tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
         impairments, flows that begin or end in the last fifth of the run, an equilibrium that is not static or does not
         exist; or a run too short to tell. Where the protocol's own code fails the line says so: the run is whole.
     """

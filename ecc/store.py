@@ -29,15 +29,24 @@ class Store:
     taken over. A store that cannot be read or written is left alone, and `trouble` says why.
 
     Parameters
-        path : file, or a folder that has (or gets) the file "results.sqlite"; made when the first result is put there.
-        fresh : nothing that was kept before is found: everything is done again, and replaces it.
-        most : int, or None. How many results are kept, the last ones; None: all.
+    ----------
+    path : str or Path
+        File, or a folder that has (or gets) the file "results.sqlite"; made when the first result is put there.
+    fresh : bool, optional
+        Nothing that was kept before is found: everything is done again, and replaces it.
+    most : int, or None
+        How many results are kept, the last ones; None: all.
+
     Raises
-        ValueError: the file is something else.
-    Example
-        >>> store = Store("results.sqlite")
-        >>> store.get("0" * 64) is None
-        True
+    ------
+    ValueError
+        The file is something else.
+
+    Examples
+    --------
+    >>> store = Store("results.sqlite")
+    >>> store.get("0" * 64) is None
+    True
     """
 
     def __init__(self, path: str | Path, fresh: bool = False, most: int | None = None) -> None:
@@ -70,7 +79,8 @@ class Store:
         """Return the result under a key; None if there is none, or none that can be read.
 
         Parameters
-            key : str.
+        ----------
+        key : str
         """
         if self.fresh or not os.path.isfile(self.path):
             return None
@@ -85,9 +95,15 @@ class Store:
         """Keep a result; where that fails, nothing happens but that `trouble` says why, and nothing more is kept.
 
         Parameters
-            key : str. result : plain data and NumPy's, NaN and infinities too.
+        ----------
+        key : str
+        result : object
+            Plain data and NumPy's, NaN and infinities too.
+
         Raises
-            TypeError: no plain data.
+        ------
+        TypeError
+            No plain data.
         """
         text = json.dumps(result, default=lambda value: value.tolist())
         if self.trouble is None:

@@ -61,26 +61,48 @@ def sweep(
     """Return the values of a function on every point of a grid.
 
     Parameters
-        function : called as function(name=value, ...); returns a number, or a mapping from names to numbers.
-        grid : name -> values (numbers or strings); the axes of the result, in this order.
-        executor : any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of
-            worker processes; or None: here. A point that kills its worker is tried once more, and fails alone.
-        store : path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the
-            function is (its code, and what that reaches) and the point. A later call with the same function goes on
-            where this one ended, whatever ended it.
-        progress : called with the share that is done after each point.
-        resumed : called before the first, with how many points are in the store and how many there are, if any is.
+    ----------
+    function : callable
+        Called as function(name=value, ...); returns a number, or a mapping from names to numbers.
+    grid : mapping
+        Name -> values (numbers or strings); the axes of the result, in this order.
+    executor : Executor or int, optional
+        Any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of worker
+        processes; or None: here. A point that kills its worker is tried once more, and fails alone.
+    store : str or Path, optional
+        Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
+        (its code, and what that reaches) and the point. A later call with the same function goes on where this one
+        ended, whatever ended it.
+    progress : callable, optional
+        Called with the share that is done after each point.
+    resumed : callable, optional
+        Called before the first, with how many points are in the store and how many there are, if any is.
+
     Returns
+    -------
+    Dataset
         Dataset with one variable a name of the results ("value" for a plain number), NaN where a point lacks it.
+
     Raises
-        ValueError: an empty grid or axis, a store that is another file. TypeError: a store, and a function that uses
-        what cannot be compared. SweepError: the function failed at some points (after all others are done).
-        SweepInterrupted (a KeyboardInterrupt): Ctrl-C. The `dataset` of either has the points that are done.
+    ------
+    ValueError
+        An empty grid or axis, a store that is another file.
+    TypeError
+        A store, and a function that uses what cannot be compared.
+    SweepError
+        The function failed at some points (after all others are done).
+    SweepInterrupted
+        (A KeyboardInterrupt.) Ctrl-C. The `dataset` of either has the points that are done.
+
     Warns
-        RuntimeWarning: the store cannot be written; the result is whole.
-    Example
-        >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
-        21
+    -----
+    RuntimeWarning
+        The store cannot be written; the result is whole.
+
+    Examples
+    --------
+    >>> int(sweep(lambda a, b: a * b, {"a": [1, 2], "b": [3, 4]})["value"].sum())
+    21
     """
     import xarray  # noqa: F401, now: after Ctrl-C there is no time for it
 
@@ -163,13 +185,22 @@ class ScenarioRuns:
     """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns measures of it.
 
     Parameters
-        scenario : what `Scenario.to_dict` returns, or the tables of its TOML.
-        measures : names in `ecc.claims.measures`, such as "utilization" or "peak_queue".
-        engine : "packet" or "fluid". sample : s, or with a unit; None: as `simulate` has it.
-        arguments : of every measure that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
-    Example
-        >>> runs = ScenarioRuns(tables, ["utilization"])  # doctest: +SKIP
-        >>> sweep(runs, {"protocol.alpha": [0.2, 0.4], "links.0.capacity": ["10 Mb/s", "1 Gb/s"]})  # doctest: +SKIP
+    ----------
+    scenario : mapping
+        What `Scenario.to_dict` returns, or the tables of its TOML.
+    measures : sequence of str
+        Names in `ecc.claims.measures`, such as "utilization" or "peak_queue".
+    engine : str
+        "packet" or "fluid".
+    sample : float or str or None
+        s, or with a unit; None: as `simulate` has it.
+    arguments : mapping or None
+        Of every measure that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
+
+    Examples
+    --------
+    >>> runs = ScenarioRuns(tables, ["utilization"])  # doctest: +SKIP
+    >>> sweep(runs, {"protocol.alpha": [0.2, 0.4], "links.0.capacity": ["10 Mb/s", "1 Gb/s"]})  # doctest: +SKIP
     """
 
     scenario: Mapping[str, Any]
@@ -182,10 +213,15 @@ class ScenarioRuns:
         """Return the scenario with some settings.
 
         Parameters
-            settings : path -> value, a path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
+        ----------
+        **settings : path -> value
+            A path like protocol.alpha, links.0.capacity or flows.*.access_delay (every flow).
+
         Raises
-            ValueError: a path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not, or
-                a time `between` in which no sample ends.
+        ------
+        ValueError
+            A path that leads nowhere, what the scenario refuses, a sample, link or flow that it has not, or a time
+            `between` in which no sample ends.
         """
         from ecc.scenario import Scenario
 
@@ -211,10 +247,18 @@ class ScenarioRuns:
         """Run the scenario with some settings and return its measures.
 
         Parameters
-            settings : as of `at`.
+        ----------
+        **settings : object
+            As of `at`.
+
         Raises
-            ValueError: a measure that is not known, or a setting that `at` refuses. EccError: the run ended early.
-            KeyboardInterrupt: Ctrl-C ended it.
+        ------
+        ValueError
+            A measure that is not known, or a setting that `at` refuses.
+        EccError
+            The run ended early.
+        KeyboardInterrupt
+            Ctrl-C ended it.
         """
         from ecc.claims.measures import get, taken
 
@@ -229,13 +273,15 @@ class ScenarioRuns:
         """Return the code that a call rests on beside this class: engine, protocols and measures.
 
         Parameters
-            settings : as of `at`.
+        ----------
+        **settings : object
+            As of `at`.
         """
         from ecc.claims.measures import get
         from ecc.models.base import Protocol
-        from ecc.models.mix import Mix
+        from ecc.models.protocol_assignment import ProtocolAssignment
 
-        mix = Mix.of(self.at(**settings).protocol)
+        mix = ProtocolAssignment.of(self.at(**settings).protocol)
         links = [[some] if isinstance(some, Protocol) else list(some) for some in mix.links.values()]
         protocols = [*mix.flows.values(), *chain(*links)]
         simulate = import_module(f"ecc.{self.engine}").simulate

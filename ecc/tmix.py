@@ -56,10 +56,12 @@ class Unit:
     """Data that an application sends at once.
 
     Parameters
-        sender : INITIATOR or ACCEPTOR.
-        size : int, bytes, > 0.
-        wait : float, s, >= 0. Before it is sent: since the unit before it came (sequential), or since the side's own
-            last one (concurrent), or, of a first one, since the start.
+    ----------
+    sender : INITIATOR or ACCEPTOR
+    size : int, bytes, > 0
+    wait : float, s, >= 0
+        Before it is sent: since the unit before it came (sequential), or since the side's own last one (concurrent),
+        or, of a first one, since the start.
     """
 
     sender: int
@@ -81,14 +83,29 @@ class ConnectionVector:
     """One connection.
 
     Parameters
-        start : float, s. rtt : float, s, >= 0. The least RTT.
-        units : sequence of Unit, at least one, in the order in which they are sent.
-        concurrent : bool. Whether the sides do not wait for each other.
-        close : waits of initiator and acceptor before they close, s, or None: not said.
-        windows : of initiator and acceptor, bytes, or None. losses : of either direction, from 0 to 1.
-        identifiers : the two numbers of the files. segments : largest ones, bytes, or None.
+    ----------
+    start : float, s
+    rtt : float, s, >= 0
+        The least RTT.
+    units : sequence of Unit
+        At least one, in the order in which they are sent.
+    concurrent : bool
+        Whether the sides do not wait for each other.
+    close : tuple of two Quantity
+        Waits of initiator and acceptor before they close, s, or None: not said.
+    windows : tuple of two int or None
+        Of initiator and acceptor, bytes, or None.
+    losses : tuple of two float
+        Of either direction, from 0 to 1.
+    identifiers : tuple of two int
+        The two numbers of the files.
+    segments : tuple of two int or None
+        Largest ones, bytes, or None.
+
     Raises
-        ValueError, TypeError: a value out of range.
+    ------
+    ValueError, TypeError
+        A value out of range.
     """
 
     start: Quantity
@@ -142,12 +159,21 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
     """Return the connection vectors of a file, in either format, in its order.
 
     Parameters
-        source : path of a file, or the text itself (anything with a newline).
+    ----------
+    source : str or Path
+        Path of a file, or the text itself (anything with a newline).
+
     Raises
-        ValueError: what is wrong, with the number of the line. OSError: the file cannot be read.
-    Example
-        >>> read_vectors("SEQ 6851 1 1 2\\nr 100000\\n> 245\\nt 51257\\n< 510\\n")[0].units[1]
-        Unit(sender=1, size=510, wait=0.051257)
+    ------
+    ValueError
+        What is wrong, with the number of the line.
+    OSError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> read_vectors("SEQ 6851 1 1 2\\nr 100000\\n> 245\\nt 51257\\n< 510\\n")[0].units[1]
+    Unit(sender=1, size=510, wait=0.051257)
     """
     return list(iter_vectors(source))
 
@@ -156,9 +182,14 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
     """Yield what `read_vectors` returns, one vector at a time: a file may be larger than the memory.
 
     Parameters
-        source : see `read_vectors`.
+    ----------
+    source : str or Path
+        See `read_vectors`.
+
     Raises
-        ValueError, OSError: see `read_vectors`; where it is come to.
+    ------
+    ValueError, OSError
+        See `read_vectors`; where it is come to.
     """
     inline = isinstance(source, str) and "\n" in source
     number = 0
@@ -316,10 +347,20 @@ def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None =
     """Return connection vectors as text that `read_vectors` and ns-2 read, and write it to a file if one is named.
 
     Parameters
-        vectors : of ConnectionVector. path : file to write, or None. alternate : the format; False: the original one.
+    ----------
+    vectors : iterable of ConnectionVector
+        Of ConnectionVector.
+    path : str or Path, optional
+        File to write, or None.
+    alternate : bool, optional
+        The format; False: the original one.
+
     Raises
-        ValueError: the side closes that did not send last; the original format cannot say so. OSError: the file cannot
-            be written.
+    ------
+    ValueError
+        The side closes that did not send last; the original format cannot say so.
+    OSError
+        The file cannot be written.
     """
     text = "".join(line + "\n" for vector in vectors for line in _lines(vector, alternate))
     if path is not None:
@@ -383,7 +424,11 @@ def offered_load(vectors: Iterable[ConnectionVector], duration: Quantity) -> tup
     """Return the average rates [bit/s] that initiators and acceptors offer, as on an uncongested network (EDN sec. 3).
 
     Parameters
-        vectors : of ConnectionVector. duration : float, s, > 0. Over which they come.
+    ----------
+    vectors : iterable of ConnectionVector
+        Of ConnectionVector.
+    duration : float, s, > 0
+        Over which they come.
     """
     over = as_time(duration, "duration", positive=True)
     sizes = [vector.sizes() for vector in vectors]
@@ -397,7 +442,12 @@ def thin(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) -> li
     Implements the scaling of EDN sec. 3: sampling keeps the connections' own patterns, and how they come together.
 
     Parameters
-        vectors : of ConnectionVector. share : float, in (0, 1]. Chance of each to be kept. seed : int, >= 0.
+    ----------
+    vectors : iterable of ConnectionVector
+        Of ConnectionVector.
+    share : float, in (0, 1]
+        Chance of each to be kept.
+    seed : int, >= 0, optional
     """
     return list(thinned(vectors, share, seed))
 
@@ -407,7 +457,9 @@ def thinned(vectors: Iterable[ConnectionVector], share: float, seed: int = 1) ->
     """Return what `thin` returns, one vector at a time.
 
     Parameters
-        vectors, share, seed : see `thin`.
+    ----------
+    vectors, share, seed
+        See `thin`.
     """
     chance, rng = _share(share), np.random.default_rng(as_count(seed, "seed"))
     return (vector for vector in vectors if rng.random() < chance)
@@ -430,18 +482,31 @@ class Synthetic:
     the loads are 80 Mb/s (then 85, 90, 95) one way and 19 Mb/s the other. All else is a choice of this class.
 
     Parameters
-        rate : float, connections/s, > 0. They come as a Poisson process.
-        request_median, response_median : int, bytes. request_spread, response_spread : float, >= 0. Sizes of units are
-            lognormal: the median and the standard deviation of the logarithm.
-        exchanges : float, >= 1. Mean number of a connection's exchanges, geometric.
-        rtt_median : float, s. rtt_spread : float, >= 0. RTTs are lognormal.
-        server_time, think_time : float, s, >= 0. Mean waits before responses and before further requests, exponential.
-        exact : bool. Starts are stretched so that what acceptors send of the connections drawn is their load exactly.
+    ----------
+    rate : float
+        connections/s, > 0. They come as a Poisson process.
+    request_median, response_median : int, bytes
+    request_spread, response_spread : float, >= 0
+        Sizes of units are lognormal: the median and the standard deviation of the logarithm.
+    exchanges : float, >= 1
+        Mean number of a connection's exchanges, geometric.
+    rtt_median : float, s
+    rtt_spread : float, >= 0
+        RTTs are lognormal.
+    server_time, think_time : float, s, >= 0
+        Mean waits before responses and before further requests, exponential.
+    exact : bool
+        Starts are stretched so that what acceptors send of the connections drawn is their load exactly.
+
     Raises
-        ValueError, TypeError: a value out of range.
-    Example
-        >>> [round(load / 1e6, 2) for load in Synthetic.edn("80 Mb/s").loads]
-        [19.0, 80.0]
+    ------
+    ValueError, TypeError
+        A value out of range.
+
+    Examples
+    --------
+    >>> [round(load / 1e6, 2) for load in Synthetic.edn("80 Mb/s").loads]
+    [19.0, 80.0]
     """
 
     rate: float
@@ -473,7 +538,11 @@ class Synthetic:
         """Return connections whose acceptors offer a load, and whose initiators 19/80 of it (EDN sec. 3).
 
         Parameters
-            load : float, bit/s. Of responses. requests : float, bit/s, or None: load * 19 / 80.
+        ----------
+        load : float, bit/s, optional
+            Of responses.
+        requests : float, bit/s, or None
+            Load * 19 / 80.
         """
         plain = cls(1.0)
         responses = as_rate(load, "load")
@@ -497,7 +566,10 @@ class Synthetic:
         """Return the connections that come before a time, in the order of their starts.
 
         Parameters
-            seed : int, or a NumPy generator. duration : float, s.
+        ----------
+        seed : int
+            Or a NumPy generator.
+        duration : float, s
         """
         end = as_time(duration, "duration")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(as_count(seed, "seed"))
@@ -541,13 +613,22 @@ def response_times(flows: Any, by: str = "connection") -> Any:
     request to the end of its response.
 
     Parameters
-        flows : DataFrame, `Trajectory.flows` of a run with connection vectors.
-        by : "connection" or "exchange".
+    ----------
+    flows : DataFrame
+        `Trajectory.flows` of a run with connection vectors.
+    by : str, optional
+        "connection" or "exchange".
+
     Returns
-        DataFrame, indexed by connection (and exchange, from 0): start, finish [s], size [bytes], response_time [s]; nan
-        where it has not ended. Exchanges are those of sequential connections.
+    -------
+    DataFrame
+        Indexed by connection (and exchange, from 0): start, finish [s], size [bytes], response_time [s]; nan where it
+        has not ended. Exchanges are those of sequential connections.
+
     Raises
-        ValueError: another `by`, or rows without connections.
+    ------
+    ValueError
+        Another `by`, or rows without connections.
     """
     if by not in ("connection", "exchange"):
         raise ValueError(f"by must be 'connection' or 'exchange', got {shown(by)}")

@@ -84,15 +84,26 @@ class Trajectory:
         """Return a trajectory from plain arrays.
 
         Parameters
-            time : shape (n_times,), s.
-            series : name of `SERIES`, or of what was recorded ("link.", "flow." or "env." and the field) -> array
-                (n_times, n_flows or n_links).
-            flows : column -> array with one entry a transfer (`transfer`: its number).
-            stats : counts and costs. attributes : what was run (scenario as TOML, seed, version, engine).
-            histogram : edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
-            trace : structured array with time [ps], kind, entity and value.
+        ----------
+        time : object, shape (n_times,), s
+        series : mapping
+            Name of `SERIES`, or of what was recorded ("link.", "flow." or "env." and the field) -> array (n_times,
+            n_flows or n_links).
+        flows : mapping
+            Column -> array with one entry a transfer (`transfer`: its number).
+        stats : mapping
+            Counts and costs.
+        attributes : mapping
+            What was run (scenario as TOML, seed, version, engine).
+        histogram : tuple of two object, optional
+            Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
+        trace : object, optional
+            Structured array with time [ps], kind, entity and value.
+
         Raises
-            KeyError: a series that is neither.
+        ------
+        KeyError
+            A series that is neither.
         """
         import pandas as pd
         import xarray as xr
@@ -125,7 +136,8 @@ class Trajectory:
         """Return a series by name, one that was recorded ("flow.x") too.
 
         Parameters
-            name : str.
+        ----------
+        name : str
         """
         if name in self.data.data_vars:
             return self.data[name]
@@ -157,9 +169,16 @@ class Trajectory:
         """Raise why the run ended early, for callers that need all of it.
 
         Parameters
-            samples : int or None. A run that has so many samples is enough.
+        ----------
+        samples : int or None
+            A run that has so many samples is enough.
+
         Raises
-            EccError: a hook or law failed, there was no memory, it was canceled. KeyboardInterrupt: Ctrl-C ended it.
+        ------
+        EccError
+            A hook or law failed, there was no memory, it was canceled.
+        KeyboardInterrupt
+            Ctrl-C ended it.
         """
         if self.is_complete or (samples is not None and self.data.sizes["time"] >= samples):
             return
@@ -174,13 +193,20 @@ class Trajectory:
         """Return quantiles of the queues: exact below 256 bytes, within 1/128 above.
 
         Parameters
-            quantiles : float or sequence of float, from 0 to 1.
-            by : "time": the share of time that a queue was at most so long; "arrivals": the share of the packets that
-                found it so.
+        ----------
+        quantiles : float or sequence of float, from 0 to 1
+        by : str, optional
+            "time": the share of time that a queue was at most so long; "arrivals": the share of the packets that found
+            it so.
+
         Returns
-            shape (n_quantiles, n_links), bytes.
+        -------
+        DataArray, shape (n_quantiles, n_links), bytes
+
         Raises
-            ValueError: queues were not counted (`histogram_from=`), a quantile out of range, an unknown `by`.
+        ------
+        ValueError
+            Queues were not counted (`histogram_from=`), a quantile out of range, an unknown `by`.
         """
         import xarray as xr
 
@@ -197,11 +223,20 @@ class Trajectory:
         """Return the share of the time, or of the arrivals, with a queue below a size.
 
         Parameters
-            size : int, bytes, > 0. by : see `queue_quantiles`.
+        ----------
+        size : int, bytes, > 0
+        by : str, optional
+            See `queue_quantiles`.
+
         Returns
-            shape (n_links,), from 0 to 1; the bin that holds the size counts by the part of it that is below.
+        -------
+        DataArray, shape (n_links,)
+            From 0 to 1; the bin that holds the size counts by the part of it that is below.
+
         Raises
-            ValueError: queues were not counted, an unknown `by`.
+        ------
+        ValueError
+            Queues were not counted, an unknown `by`.
         """
         import xarray as xr
 
@@ -222,9 +257,14 @@ class Trajectory:
         """Return one series as a DataFrame: time down, flows or links across.
 
         Parameters
-            series : name in `SERIES`, or of what was recorded.
+        ----------
+        series : str
+            Name in `SERIES`, or of what was recorded.
+
         Raises
-            ValueError: the run has no such series.
+        ------
+        ValueError
+            The run has no such series.
         """
         if series not in self.data.data_vars:
             raise ValueError(f"series must be one of {', '.join(map(str, self.data))}, got {shown(series)}")
@@ -240,9 +280,14 @@ class Trajectory:
         "trace.*". The attribute "scenario" is the TOML of what was run.
 
         Parameters
-            path : file, which is replaced when the new one is whole.
+        ----------
+        path : str or Path
+            File, which is replaced when the new one is whole.
+
         Raises
-            WriteError: the file cannot be written.
+        ------
+        WriteError
+            The file cannot be written.
         """
         import xarray as xr
 
@@ -276,9 +321,16 @@ class Trajectory:
         """Return the run that `save` wrote.
 
         Parameters
-            path : file.
+        ----------
+        path : str or Path
+            File.
+
         Raises
-            ValueError: it is no such file, or not a whole one. OSError: it cannot be read.
+        ------
+        ValueError
+            It is no such file, or not a whole one.
+        OSError
+            It cannot be read.
         """
         import xarray as xr
 

@@ -11,12 +11,12 @@ derivatives of the laws, R being summed over the path:
     integrator   C_l b_l' = sum_i [X_i(t - F_il) - x_i sum_k b_k'(t - F_il + F_ik)]  k  queues before l on the path
                  X_i = w_i/D_i - x_i/D_i sum_l b_l(t - D_i + F_il)
 
-"self" is what windows do (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.windows`): a window is what is
+"ack" is what windows do (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.windows`): a window is what is
 on its way. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
 RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send goes round in patterns, some of
 which last as long as one likes, and a neutral system with roots so near the axis has no verdict. Some even grow: two
 flows of FAST with gamma = 0.5, of equal alpha and RTTs of 100 and 199 ms with 10 ms in the queue, have a root at
-0.00088 + 63.04j 1/s. "integrator" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
+0.00088 + 63.04j 1/s. "rate" is what models take that let queues integrate rates w/D (Low, Peterson, Wang 2002).
 """
 
 from __future__ import annotations
@@ -76,16 +76,28 @@ class _Terms:
 def linearize_windows(protocol: Protocol, network: Network, clocking: str, assignment: Any = None) -> DelaySystem:
     """Return the linear model; its state is the windows of unlike flows [bit], each times how many are alike.
 
-    With "integrator" the waits b [s] of the queues follow.
+    With "rate" the waits b [s] of the queues follow.
 
     Parameters
-        protocol : Protocol whose laws ask for no more than w, R, D, s, p and q, C, s, p; R is a sum.
-        network : Network. clocking : "self" or "integrator". assignment : as of `Protocol.equilibrium`.
+    ----------
+    protocol : Protocol
+        Protocol whose laws ask for no more than w, R, D, s, p and q, C, s, p; R is a sum.
+    network : Network
+    clocking : str
+        "ack" or "rate".
+    assignment : object, optional
+        As of `Protocol.equilibrium`.
+
     Returns
-        DelaySystem.
+    -------
+    DelaySystem
+
     Raises
-        ValueError: laws that ask for more. LinearizationError: no rest, no queue, or, self-clocked, unlike RTTs or
-            several queues on a path.
+    ------
+    ValueError
+        Laws that ask for more.
+    LinearizationError
+        No rest, no queue, or, self-clocked, unlike RTTs or several queues on a path.
     """
     name = type(protocol).__name__
     _TAKEN.check(protocol)
@@ -96,17 +108,17 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
         raise LinearizationError(f"{name} has no linear model: windows must rest with queues, and R be their sum")
     groups = _groups(protocol, network, point.rates, waits, queues)
     terms, late = _Terms(len(groups)), _Terms(len(groups))
-    if clocking == "integrator":
+    if clocking == "rate":
         terms, late = _Terms(len(groups) + len(queues)), _Terms(len(groups) + len(queues))
     for g, group in enumerate(groups):
         terms.add(0.0, g, g, (group.kept - 1.0) / group.D)
-    if clocking == "integrator":
+    if clocking == "rate":
         _integrate(terms, late, groups, network.capacities[queues])
     opened = DelaySystem([m.copy() for m in terms.at.values()], list(terms.at), **_neutral(late))
     for g, group in enumerate(groups):
         for k, told in group.told.items():
             gain, back = group.members * told / group.D, group.D - group.late[k]
-            if clocking == "integrator":
+            if clocking == "rate":
                 terms.add(back, g, len(groups) + k, gain)
                 continue
             gain /= float(network.capacities[queues[k]])
@@ -156,12 +168,12 @@ def _check_alike(one: _Group, other: _Group) -> None:
     if len(one.late) > 1:
         raise LinearizationError(
             f"windows have no self-clocked linear model where a path has several queues, got {len(one.late)}: "
-            "clocking='integrator' has one"
+            "clocking='rate' has one"
         )
     if abs(one.D - other.D) > _EQUAL * one.D:
         raise LinearizationError(
             f"windows have no self-clocked linear model with unlike RTTs in a queue, got {one.D:g} and {other.D:g} s: "
-            "what they send goes round in patterns that do not die out; clocking='integrator' has one"
+            "what they send goes round in patterns that do not die out; clocking='rate' has one"
         )
 
 

@@ -43,10 +43,14 @@ def in_workers(
     started that is not known, and a result that has come back is with whoever iterates. Close what is not exhausted.
 
     Parameters
-        calls : (function, arguments, keywords) each, the first to begin first; all can be pickled.
-        jobs : int, >= 1. Worker processes.
-        groups : a name for each call, or none at all. A worker that made a call of a group gets the others of it first,
-            which find in its memory what that has left there; another gets them only if nothing else is left.
+    ----------
+    calls : sequence of Call
+        (function, arguments, keywords) each, the first to begin first; all can be pickled.
+    jobs : int, >= 1
+        Worker processes.
+    groups : sequence of str, optional
+        A name for each call, or none at all. A worker that made a call of a group gets the others of it first, which
+        find in its memory what that has left there; another gets them only if nothing else is left.
     """
     group_of = groups or [""] * len(calls)
     waiting, tries = deque(range(len(calls))), Counter[int]()

@@ -45,27 +45,45 @@ class Arrivals:
     """Arrivals of transfers over one route, each with a size to deliver or a duration to send for.
 
     Parameters
-        route : sequence of link indices.
-        mean_interarrival : float, s, > 0.
-        mean_size : int, bytes, > 0.
-        shape : float. Of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the
-            logarithm), None for the others.
-        start, stop : float, s. When arrivals begin and end (None: with the run).
-        access_delay : float, s, or (lowest, highest): drawn uniformly for each transfer.
-        packet_size : int, bytes, or (lowest, highest). As in Flow.
-        mean_duration : float, s, > 0. Instead of a size.
-        duration : (lowest, highest), s. Instead of a size: drawn uniformly.
-        distribution : of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None:
-            "pareto" if a shape is given, else "fixed".
-        spacing : "poisson", or "regular": at start, start + mean_interarrival, ...
-        batch : int, > 0. How many transfers come together.
-        count : int, > 0, or None. How many transfers come in all.
-        reverse : sequence of link indices of the ACKs, or None. As in Flow.
+    ----------
+    route : sequence of int
+        Sequence of link indices.
+    mean_interarrival : float, s, > 0
+    mean_size : int, bytes, > 0
+    shape : float
+        Of the distribution: > 1 for "pareto", > 0 for "lognormal" (the standard deviation of the logarithm), None for
+        the others.
+    start, stop : float, s
+        When arrivals begin and end (None: with the run).
+    access_delay : float, s
+        Or (lowest, highest): drawn uniformly for each transfer.
+    packet_size : int, bytes
+        Or (lowest, highest). As in Flow.
+    mean_duration : float, s, > 0
+        Instead of a size.
+    duration : object
+        (lowest, highest), s. Instead of a size: drawn uniformly.
+    distribution : str or None
+        Of sizes or durations about their mean: "fixed", "exponential", "lognormal" or "pareto"; None: "pareto" if a
+        shape is given, else "fixed".
+    spacing : str
+        "poisson", or "regular": at start, start + mean_interarrival, ...
+    batch : int, > 0
+        How many transfers come together.
+    count : int, > 0, or None
+        How many transfers come in all.
+    reverse : sequence of int or None
+        Sequence of link indices of the ACKs, or None. As in Flow.
+
     Raises
-        ValueError, TypeError: a value out of range; none or several of mean_size, mean_duration and duration.
-    Example
-        >>> Arrivals([0], "10 ms", "100 kB", shape=1.4).offered_rate
-        80000000.0
+    ------
+    ValueError, TypeError
+        A value out of range; none or several of mean_size, mean_duration and duration.
+
+    Examples
+    --------
+    >>> Arrivals([0], "10 ms", "100 kB", shape=1.4).offered_rate
+    80000000.0
     """
 
     route: Sequence[int]
@@ -118,11 +136,19 @@ class Arrivals:
         """Return arrivals that offer a share of a capacity, Pareto of shape 1.4 by default (THESIS fig. 25).
 
         Parameters
-            route : sequence of link indices. load : float, > 0. capacity : float, bit/s. mean_size : int, bytes.
-            others : further fields of Arrivals.
-        Example
-            >>> Arrivals.at_load([0], 0.9, "2.4 Gb/s", 30_000).offered_rate
-            2160000000.0
+        ----------
+        route : sequence of int
+            Sequence of link indices.
+        load : float, > 0
+        capacity : float, bit/s
+        mean_size : int, bytes
+        **others : object
+            Further fields of Arrivals.
+
+        Examples
+        --------
+        >>> Arrivals.at_load([0], 0.9, "2.4 Gb/s", 30_000).offered_rate
+        2160000000.0
         """
         size = as_size(mean_size, "mean_size")
         offered = as_number(load, "load", positive=True) * as_rate(capacity, "capacity")
@@ -145,10 +171,23 @@ class Arrivals:
         Packets are U[800, 1300] bytes and RTTs uniform; the spread of the lifetimes is not stated there.
 
         Parameters
-            route : sequence of link indices. rtts : (lowest, highest), s. delay : float, s, one way, of the route.
-            count : int. sigma : float, standard deviation of the logarithm. others : further fields of Arrivals.
+        ----------
+        route : sequence of int
+            Sequence of link indices.
+        rtts : tuple of two Quantity, optional
+            (lowest, highest), s.
+        delay : float, s, one way, optional
+            Of the route.
+        count : int, optional
+        sigma : float, optional
+            Standard deviation of the logarithm.
+        **others : object
+            Further fields of Arrivals.
+
         Raises
-            ValueError: an RTT below twice the delay.
+        ------
+        ValueError
+            An RTT below twice the delay.
         """
         way = as_time(delay, "delay")
         low, high = (as_time(rtt, "rtts") / 2.0 - way for rtt in rtts)
@@ -178,7 +217,11 @@ class Arrivals:
         """Return the one stream of these arrivals: blocks of `DRAWN` in the order of their starts.
 
         Parameters
-            rng : NumPy generator. end : float, s, of the run.
+        ----------
+        rng : random.Generator
+            NumPy generator.
+        end : float, s
+            Of the run.
         """
         return [self._blocks(rng, end if self.stop is None else min(end, self.stop))]
 
@@ -215,14 +258,26 @@ class OnOff:
     """Sources that are silent, send for a while, and so on; each time is a transfer of its own.
 
     Parameters
-        route : sequence of link indices.
-        mean_on, mean_off : float, s, > 0. How long a source sends and is silent; it begins silent.
-        sources : int, > 0. How many there are, independent of each other.
-        distribution : of both times: "exponential", "pareto", "lognormal" or "fixed". shape : as in Arrivals.
-        start, stop : float, s. When the sources begin and end (None: with the run).
-        access_delay, packet_size, reverse : as in Arrivals; a source keeps the delay that it drew.
+    ----------
+    route : sequence of int
+        Sequence of link indices.
+    mean_on, mean_off : float, s, > 0
+        How long a source sends and is silent; it begins silent.
+    sources : int, > 0
+        How many there are, independent of each other.
+    distribution : str
+        Of both times: "exponential", "pareto", "lognormal" or "fixed".
+    shape : float or None
+        As in Arrivals.
+    start, stop : float, s
+        When the sources begin and end (None: with the run).
+    access_delay, packet_size, reverse : object, sequence of int or None
+        As in Arrivals; a source keeps the delay that it drew.
+
     Raises
-        ValueError, TypeError: a value out of range.
+    ------
+    ValueError, TypeError
+        A value out of range.
     """
 
     route: Sequence[int]
@@ -254,7 +309,11 @@ class OnOff:
         """Return the stream of each source: blocks of `DRAWN` in the order of their starts.
 
         Parameters
-            rng : NumPy generator. end : float, s, of the run.
+        ----------
+        rng : random.Generator
+            NumPy generator.
+        end : float, s
+            Of the run.
         """
         until = end if self.stop is None else min(end, self.stop)
         return [self._blocks(one, until) for one in rng.spawn(self.sources)]
@@ -287,15 +346,30 @@ class Tmix:
     the protocol has a `transport`; it is one packet at least. Losses and segments of vectors are not applied.
 
     Parameters
-        vectors : sequence of ConnectionVector; a path of a file of them, or its text; or a Synthetic.
-        route : sequence of link indices, of what initiators send. reverse : the same of acceptors.
-        share : float, in (0, 1]. Chance of each connection to be there (see ecc.tmix.thin); the seed draws.
-        packet_size : int, bytes, or (lowest, highest). As in Flow.
+    ----------
+    vectors : object
+        Sequence of ConnectionVector; a path of a file of them, or its text; or a Synthetic.
+    route : sequence of int
+        Sequence of link indices, of what initiators send.
+    reverse : sequence of int
+        The same of acceptors.
+    share : float, in (0, 1]
+        Chance of each connection to be there (see ecc.tmix.thin); the seed draws.
+    packet_size : int, bytes
+        Or (lowest, highest). As in Flow.
+
     Raises
-        ValueError, TypeError: a value out of range, or vectors that cannot be read. OSError: a file that cannot.
-    Notes: a file is read as the run goes, so that it may be larger than the memory, if its vectors are in the order of
-        their starts; else they are sorted in memory. Rows of `Trajectory.flows` say of which connection they are;
-        `ecc.tmix.response_times` sums them up.
+    ------
+    ValueError, TypeError
+        A value out of range, or vectors that cannot be read.
+    OSError
+        A file that cannot.
+
+    Notes
+    -----
+    A file is read as the run goes, so that it may be larger than the memory, if its vectors are in the order of their
+    starts; else they are sorted in memory. Rows of `Trajectory.flows` say of which connection they are;
+    `ecc.tmix.response_times` sums them up.
     """
 
     vectors: Any
@@ -347,7 +421,11 @@ class Tmix:
         """Yield the connections of a run, in the order of their starts.
 
         Parameters
-            rng : NumPy generator. end : float, s, of the run.
+        ----------
+        rng : random.Generator
+            NumPy generator.
+        end : float, s
+            Of the run.
         """
         given = self.vectors
         if isinstance(given, Synthetic):
@@ -364,7 +442,11 @@ class Tmix:
         """Return the stream of all connections: blocks of `DRAWN` in the order of their starts.
 
         Parameters
-            rng : NumPy generator. end : float, s, of the run.
+        ----------
+        rng : random.Generator
+            NumPy generator.
+        end : float, s
+            Of the run.
         """
         return [self._blocks(rng, end)]
 
@@ -413,10 +495,19 @@ class Workload:
     """Transfers given one by one, streams of random arrivals, sources that go on and off, and connections.
 
     Parameters
-        transfers : sequence of Flow. arrivals : sequence of Arrivals. on_off : sequence of OnOff.
-        tmix : sequence of Tmix, at most one.
+    ----------
+    transfers : sequence of Flow
+    arrivals : sequence of Arrivals
+    on_off : sequence of OnOff
+    tmix : sequence of Tmix
+        At most one.
+
     Raises
-        TypeError: something else in any of them. ValueError: several Tmix.
+    ------
+    TypeError
+        Something else in any of them.
+    ValueError
+        Several Tmix.
     """
 
     transfers: Sequence[Flow] = ()
@@ -454,9 +545,14 @@ class Workload:
         """Yield all transfers that start before `duration`, in the order of their starts, some at a time.
 
         Parameters
-            seed : int. duration : float, s.
+        ----------
+        seed : int
+        duration : float, s
+
         Returns
-            iterator of arrays of dtype DRAWN; `kind` is an index in `templates`.
+        -------
+        Iterator[NDArray[void]]
+            Iterator of arrays of dtype DRAWN; `kind` is an index in `templates`.
         """
         kinds = {template: kind for kind, template in enumerate(self.templates)}
         given = sorted((flow for flow in self.transfers if flow.start < duration), key=lambda flow: float(flow.start))
@@ -476,9 +572,14 @@ class Workload:
         """Return all transfers that start before `duration`, in the order of their starts.
 
         Parameters
-            seed : int, >= 0. duration : float, s.
+        ----------
+        seed : int, >= 0
+        duration : float, s
+
         Raises
-            ValueError: a seed below 0; there are connections: when one transfer follows another, a run must show.
+        ------
+        ValueError
+            A seed below 0; there are connections: when one transfer follows another, a run must show.
         """
         if self.tmix:
             raise ValueError("tmix must be () to draw flows: their starts depend on the run")

@@ -47,9 +47,9 @@ import ecc.fluid.compiled  # here: an import must not be interrupted
 ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
 Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
-LinearizationError LinkAlone Loci Loss Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PushedRun
-RelayCycle RttMargin RttRatio ModelAnalysis RunVerdict Search StableInterval Stats Switched SwitchedLoop Theorem
-UndecidedError WorstMix""".split()
+IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PerturbedRun
+RelayCycle RttMargin RttRatio ModelAnalysis RunVerdict Search StabilityLimit StableInterval Stats Switched SwitchedLoop
+Theorem UndecidedError WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -145,11 +145,12 @@ def good() -> dict[str, Any]:
         "spectral_radius.protocol": ecc.models.JetMax(), "stability_map.grid": {"alpha": [0.1, 0.5]}, "ensemble.over":
         {"alpha": [0.1, 0.5]}, "critical.protocol": protocol, "stability_map_figure.values": np.ones((3, 5)),
         "bode_figure.curves": {"a": (x, x + 1j)}, "nyquist_figure.curves": {"a": (x, x + 1j)}, "slider_figure.figures":
-        {"a": ecc.plot.root_figure({"a": [1j]})}, "pushed_run.time": None, "flow_count": 2, "Unit.size": 500,
+        {"a": ecc.plot.root_figure({"a": [1j]})}, "perturbed_run.time": None, "flow_count": 2, "Unit.size": 500,
         "SampledSystem.delays": [1], "SampledSystem.matrices": [0.5], "growth_under_delays.delays": [1, 2],
-        "growth_of_rates.forward": [[1], [1]], "growth_of_rates.backward": [[1], [1]], "bears_delays.protocol":
-        ecc.models.QIRCP(), "growth_under_delays.protocol": ecc.models.QIRCP(), "worst_sequence.protocol":
-        ecc.models.QIRCP(), "growth_of_rates.jacobian": [[-0.5]], "solve_ensemble.f": _varied,
+        "growth_of_rates.forward": [[1], [1]], "growth_of_rates.backward": [[1], [1]],
+        "is_stable_under_varying_delays.protocol": ecc.models.QIRCP(),
+        "growth_under_delays.protocol": ecc.models.QIRCP(), "worst_sequence.protocol": ecc.models.QIRCP(),
+        "growth_of_rates.jacobian": [[-0.5]], "solve_ensemble.f": _varied,
         "solve_ensemble.history": [1.0], "solve_ensemble.delays": [0.5], "flows ": 2,
         "batched_delays.flows": 2, "worst_delays.flows": 2, "Engine.links": links, "Engine.flows": flows,
         "Engine.routes": [0], "transfers": ecc.native.new_transfers(1), "more": False,
@@ -209,7 +210,7 @@ def makers() -> dict[str, Callable[[], Any]]:
         "Comparison": lambda: ecc.compare(good()["scenario"]),
         "Theorem": lambda: next(iter(THEOREMS.values())),
         "BottleneckAssignment": lambda: ecc.stability.bottleneck_assignment(network, [0, 0]),
-        "LinkAlone": lambda: ecc.stability.links_alone(protocol, network)[0],
+        "IsolatedLink": lambda: ecc.stability.isolated_links(protocol, network)[0],
         "Hopf": lambda: ecc.stability.hopf(ecc.models.RCP(queue_term=False), network),
         "Tmix": lambda: ecc.Tmix(good()["vectors"], [0], [1]),
         "Run": lambda: ecc.packet.Run(good()["scenario"]),

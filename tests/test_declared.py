@@ -143,7 +143,7 @@ ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], t
     "sampled": (EMKCAVQ, fluid()),
     "granted": (XCP, fluid()),
     "windows": (Waits, fluid()),
-    "integrator": (Waits, fluid(clocking="integrator")),
+    "integrator": (Waits, fluid(clocking="rate")),
     "linear continuous": (QIRCP, linear(NETWORK, "continuous")),
     "linear discrete": (QIRCP, linear(NETWORK, "discrete")),
     "linear hybrid": (QIRCP, linear(NETWORK, "hybrid")),

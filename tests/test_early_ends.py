@@ -13,7 +13,7 @@ from ecc.cli import main
 from ecc.errors import EccError
 from ecc.measures import response
 from ecc.models import QIRCP
-from ecc.stability import measured_boundary, pushed_run
+from ecc.stability import measured_boundary, perturbed_run
 from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
@@ -62,7 +62,7 @@ def test_what_is_made_of_it_raises_why_it_ended():
             use()
     for use in (
         lambda: ecc.compare(ecc.Scenario(NETWORK, FailingLaw(), 5.0)),
-        lambda: pushed_run(FailingLaw(), NETWORK, 0.5, engine="fluid"),
+        lambda: perturbed_run(FailingLaw(), NETWORK, 0.5, engine="fluid"),
     ):
         with pytest.raises(EccError, match=f"^the fluid run ended early: {LAW}"):
             use()
@@ -107,7 +107,7 @@ def test_ctrl_c_within_a_run_ends_a_sweep(monkeypatch):
     assert len(runs) == 2 and int(caught.value.dataset["utilization"].notnull().sum()) == 1
     del runs[1:]
     with pytest.raises(KeyboardInterrupt):
-        pushed_run(QIRCP(), NETWORK, 0.5)
+        perturbed_run(QIRCP(), NETWORK, 0.5)
 
 
 @pytest.mark.parametrize(("name", "engine", "why"), [("FailingHook", "packet", HOOK), ("FailingLaw", "fluid", LAW)])

@@ -26,7 +26,7 @@ def test_one_flow_by_hand():
     fast = FAST(alpha=100.0, gamma=gamma)
     windows = S * D + gamma * (1.0 - a)
     assert linearize(fast, ONE).open_loop(S) == pytest.approx(gamma * a * lag / windows, rel=1e-12)
-    integrator = linearize(fast, ONE, clocking="integrator")
+    integrator = linearize(fast, ONE, clocking="rate")
     assert integrator.characteristic(S) == pytest.approx(((S * D + lag) * windows + gamma * a * lag) / D**2, rel=1e-12)
     assert integrator.open_loop(S) == pytest.approx(gamma * a * lag / windows / (S * D + lag), rel=1e-12)
 
@@ -35,22 +35,22 @@ def test_clocked_by_acks_it_is_stable_and_over_an_integrator_only_below_a_gain()
     """With nearly empty queues the integrator is lost at gamma = w/tan w, w sin w = 1."""
     w = brentq(lambda w: w * np.sin(w) - 1.0, 1.0, 1.5)
     small = FAST(alpha=1e-4)
-    loss = ecc.stability.critical_gain(small, ONE, "gamma", clocking="integrator", certify=True)
+    loss = ecc.stability.critical_gain(small, ONE, "gamma", clocking="rate", certify=True)
     assert loss.value == pytest.approx(w / np.tan(w), rel=1e-5)
     assert 0.0 < loss.certified[0] <= loss.value <= loss.certified[1] < loss.certified[0] + 1e-8
     assert ecc.stability.critical_gain(small, ONE, "gamma").value == np.inf
     certificate = linearize(FAST(alpha=100.0, gamma=1.0), ONE).certify()
     assert certificate.stable and certificate.at_most == 0
-    assert not linearize(FAST(alpha=100.0, gamma=0.6), ONE, clocking="integrator").is_stable
+    assert not linearize(FAST(alpha=100.0, gamma=0.6), ONE, clocking="rate").is_stable
 
 
 @pytest.mark.parametrize(
     ("network", "fast", "clocking", "end"),
     [
-        (ONE, FAST(alpha=100.0, gamma=0.8), "self", 2.0),
-        (Network.dumbbell("100 Mb/s", rtts=[0.1] * 3, packet_size=1000), FAST(alpha=30.0, gamma=0.3), "self", 2.0),
-        (Network.dumbbell("100 Mb/s", [0.1, 0.16], packet_size=1000), FAST(alpha=50.0, gamma=0.3), "integrator", 4.0),
-        (LOT, FAST(alpha=10.0, gamma=0.05), "integrator", 6.0),
+        (ONE, FAST(alpha=100.0, gamma=0.8), "ack", 2.0),
+        (Network.dumbbell("100 Mb/s", rtts=[0.1] * 3, packet_size=1000), FAST(alpha=30.0, gamma=0.3), "ack", 2.0),
+        (Network.dumbbell("100 Mb/s", [0.1, 0.16], packet_size=1000), FAST(alpha=50.0, gamma=0.3), "rate", 4.0),
+        (LOT, FAST(alpha=10.0, gamma=0.05), "rate", 6.0),
     ],
     ids=["one", "three", "unlike", "lot"],
 )  # fmt: skip
@@ -79,7 +79,7 @@ def test_equal_flows_are_one_and_their_order_does_not_count():
     three = linearize(FAST(), Network.dumbbell("1 Gb/s", rtts=[0.1] * 3))
     assert three.size == 1
     networks = [Network.dumbbell("1 Gb/s", rtts=rtts) for rtts in ([0.1, 0.17], [0.17, 0.1])]
-    one, other = (linearize(FAST(), network, clocking="integrator") for network in networks)
+    one, other = (linearize(FAST(), network, clocking="rate") for network in networks)
     assert one.open_loop(S) == pytest.approx(other.open_loop(S), rel=1e-9)
 
 
@@ -133,9 +133,9 @@ class Curious(FAST):
     ("protocol", "network", "options", "message"),
     [
         (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no self-clocked linear model with unlike RTTs in a"),
-        (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='integrator' has one"),
-        (FAST(), ONE, {"clocking": "static"}, "clocking must be 'self' or 'integrator', got 'static'"),
-        (QIRCP(), ONE, {"clocking": "integrator"}, "clocking must be 'self' where ACKs clock no windows"),
+        (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='rate' has one"),
+        (FAST(), ONE, {"clocking": "static"}, "clocking must be 'ack' or 'rate', got 'static'"),
+        (QIRCP(), ONE, {"clocking": "rate"}, "clocking must be 'ack' where ACKs clock no windows"),
         (FAST(), ONE, {"mean_rtt": [0.1]}, "mean_rtt must be None for windows: no router scales by it"),
         (FAST(), ONE, {"time": "discrete"}, "FAST has no discrete model: time must be 'continuous'"),
         (Curious(), ONE, {}, "Curious has no linear model: its router law asks for N"),

@@ -11,7 +11,13 @@ def narrowed(low: float, high: float, tolerance: float, holds: Callable[[float],
     """Return two values at most `tolerance` apart, such that `holds` is true of the first and not of the second.
 
     Parameters
-        low, high : where it holds, and where not, which is not looked at. tolerance : > 0. holds : of a value between.
+    ----------
+    low, high : float
+        Where it holds, and where not, which is not looked at.
+    tolerance : float
+        > 0.
+    holds : callable
+        Of a value between.
     """
     while high - low > tolerance:
         middle = 0.5 * (low + high)

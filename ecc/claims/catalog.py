@@ -41,10 +41,16 @@ def select(names: Sequence[str] = (), among: Sequence[Claim] | None = None) -> l
     """Return the claims that `names` ask for, all if there are none.
 
     Parameters
-        names : protocol names (any spelling), claim ids, or sections of the ledger.
-        among : the claims to choose from; those of the main job if None.
+    ----------
+    names : sequence of str, optional
+        Protocol names (any spelling), claim ids, or sections of the ledger.
+    among : sequence of Claim, optional
+        The claims to choose from; those of the main job if None.
+
     Raises
-        ValueError: a name that is none of these.
+    ------
+    ValueError
+        A name that is none of these.
     """
 
     def plain(name: str) -> str:

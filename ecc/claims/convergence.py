@@ -267,7 +267,11 @@ def pace_of(capacities: Sequence[float], counts: Sequence[int]) -> dict[tuple[fl
     """Return the pace of packets over capacities [bit/s] with one flow, and over counts of flows on 1 Gb/s.
 
     Parameters
-        capacities : bit/s. counts : numbers of flows.
+    ----------
+    capacities : sequence of float
+        bit/s.
+    counts : sequence of int
+        Numbers of flows.
     """
     setups = [(C, 1) for C in capacities] + [(1e9, n) for n in counts]
     return {setup: _pace(*setup) for setup in setups}

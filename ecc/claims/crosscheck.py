@@ -42,7 +42,9 @@ class Pace:
     """How much of the work is done, job by job as they are declared to cost, and between two ends by the pace so far.
 
     Parameters
-        workers : int. Processes, each of which does a second of its job in a second until the pace is known.
+    ----------
+    workers : int
+        Processes, each of which does a second of its job in a second until the pace is known.
     """
 
     def __init__(self, workers: int) -> None:
@@ -54,7 +56,9 @@ class Pace:
         """Take note that jobs have begun or ended.
 
         Parameters
-            costs : Costs. now : float, s.
+        ----------
+        costs : Costs
+        now : float, s
         """
         if self._began is None:  # what was in the store took no time
             self._began, self._before = now, costs.done
@@ -66,7 +70,8 @@ class Pace:
         """Return the share of the work that is done, from 0 to 1.
 
         Parameters
-            now : float, s.
+        ----------
+        now : float, s
         """
         costs = self._costs
         under_way = min(self._pace * (now - self._last), _AT_MOST * costs.running) if self._began is not None else 0.0
@@ -101,12 +106,20 @@ def crosscheck(names: Sequence[str] = (), jobs: int = 2, progress: Progress | No
     """Return the findings on the claims that `names` ask for, in the order of the ledger.
 
     Parameters
-        names : protocol names or claim ids; all if none.
-        jobs : int, >= 1. Worker processes.
-        progress : called as progress(claim, finding) when each check ends (finding None: it failed), or None.
+    ----------
+    names : sequence of str, optional
+        Protocol names or claim ids; all if none.
+    jobs : int, >= 1, optional
+        Worker processes.
+    progress : Progress, optional
+        Called as progress(claim, finding) when each check ends (finding None: it failed), or None.
+
     Raises
-        ValueError: a name that is neither a protocol nor a claim.
-        CrosscheckError: a check raised, or Ctrl-C was pressed; its `outcome` holds everything that was finished.
+    ------
+    ValueError
+        A name that is neither a protocol nor a claim.
+    CrosscheckError
+        A check raised, or Ctrl-C was pressed; its `outcome` holds everything that was finished.
     """
     outcome = examine(catalog.select(names), jobs, progress)
     if outcome.failures:
@@ -120,7 +133,9 @@ def describe(failures: dict[str, str]) -> str:
     """Return one line that names the claims whose checks failed, and why.
 
     Parameters
-        failures : claim id -> error in one line.
+    ----------
+    failures : dict
+        Claim id -> error in one line.
     """
     return "; ".join(f"check of claim {key} failed: {error}" for key, error in failures.items())
 
@@ -138,16 +153,28 @@ def examine(
     A claim is one job, its check, or, if it is about runs, a job for each run; the dearest begin first.
 
     Parameters
-        claims : sequence of Claim, each with a registered check or an experiment.
-        jobs : int, >= 1. Worker processes.
-        progress : called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
-        store : Store of results: what is in it is not done again, what is done is put there; None: no store.
-        quick : experiments are made with fewer seeds and in their short form.
-        steps : called as steps(done, of, costs) before the first and after each job that is run.
+    ----------
+    claims : sequence of Claim
+        Each with a registered check or an experiment.
+    jobs : int, >= 1, optional
+        Worker processes.
+    progress : Progress, optional
+        Called as progress(claim, finding) when each claim is judged (finding None: it failed), or None.
+    store : Store, optional
+        Store of results: what is in it is not done again, what is done is put there; None: no store.
+    quick : bool, optional
+        Experiments are made with fewer seeds and in their short form.
+    steps : Steps, optional
+        Called as steps(done, of, costs) before the first and after each job that is run.
+
     Returns
-        Outcome.
+    -------
+    Outcome
+
     Raises
-        ValueError: jobs < 1; an experiment that names what there is not.
+    ------
+    ValueError
+        Jobs < 1; an experiment that names what there is not.
     """
     as_count(jobs, "jobs", minimum=1)
     table = catalog.checks()

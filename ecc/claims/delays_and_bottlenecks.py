@@ -261,7 +261,12 @@ def grows_in_the_laws(beta: float, growth: float, back: NDArray[np.int64], ahead
     """Return the growth in a step of a deviation of 1e-10 in the laws, fitted over the second half of six decades.
 
     Parameters
-        beta : of EMKC, three flows. growth : expected. back, ahead : shape (period, 3), steps.
+    ----------
+    beta : float
+        Of EMKC, three flows.
+    growth : float
+        Expected.
+    back, ahead : ndarray of int, shape (period, 3), steps
     """
     _, _, protocol, network = _loop(beta, 3)
     rest = protocol.equilibrium(network).rates
@@ -296,7 +301,10 @@ def with_delays(network: Network, rng: np.random.Generator) -> Network:
     """Return a network with link delays of up to 0.1 s and access delays of up to 0.2 s.
 
     Parameters
-        network : Network. rng : generator.
+    ----------
+    network : Network
+    rng : random.Generator
+        Generator.
     """
     links = [Link(link.capacity, float(rng.uniform(0.0, 0.1))) for link in network.links]
     return Network(links, [Flow(flow.route, access_delay=float(rng.uniform(0.0, 0.2))) for flow in network.flows])

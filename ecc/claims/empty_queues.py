@@ -19,7 +19,7 @@ from ecc.stability import (
     empty_queue_cycle,
     empty_queue_growth,
     measured_boundary,
-    pushed_run,
+    perturbed_run,
 )
 
 ALPHAS = (0.38, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5, 1.54)
@@ -111,7 +111,7 @@ def open_empty_queue(claim: Claim) -> Finding:
         protocol = RCP(alpha=alpha, beta=beta)
         expected = float(empty_queue_growth(alpha, beta)[0])
         as_free = float(linearize(protocol, network).roots(1)[0].real)
-        fine = pushed_run(protocol, network, PERIOD, 100.0, "fluid", push=3e-4, floor=1e-6, ceiling=3e-3, rtol=1e-8)
+        fine = perturbed_run(protocol, network, PERIOD, 100.0, "fluid", push=3e-4, floor=1e-6, ceiling=3e-3, rtol=1e-8)
         statuses[alpha, beta] = fine.verdict.status
         measures.append(
             Measure(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.verdict.growth_rate, "1/RTT",
@@ -119,7 +119,7 @@ def open_empty_queue(claim: Claim) -> Finding:
                     f"{fine.verdict.status}{', the rate is a bound' if np.isnan(fine.verdict.error) else ''}")
         )  # fmt: skip
         if alpha < 1.5:
-            run = pushed_run(protocol, network, PERIOD, 24.0, "packet").verdict
+            run = perturbed_run(protocol, network, PERIOD, 24.0, "packet").verdict
             measures.append(
                 Measure(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
                         reported="stable" if expected < 0.0 else "unstable",
@@ -128,7 +128,7 @@ def open_empty_queue(claim: Claim) -> Finding:
         envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
     for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
         for engine in ("fluid", "packet"):
-            run = pushed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
+            run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
             measures.append(
                 Measure(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
                         note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")

@@ -15,10 +15,10 @@ from ecc import plot
 from ecc.claims.ledger import Measure, Picture
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
-from ecc.linear import Loss
+from ecc.linear import StabilityLimit
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
-from ecc.stability import MeasuredBoundary, PushedRun, RunVerdict, critical_gain, measured_boundary, pushed_run
+from ecc.stability import MeasuredBoundary, PerturbedRun, RunVerdict, critical_gain, measured_boundary, perturbed_run
 
 __all__ = [
     "TIMES",
@@ -43,7 +43,7 @@ ROOM = {"gamma": 0.8}
 
 # What several claims ask for is computed once in a process; claims of one `group` are checked in one.
 _KEPT = 256
-pushed = lru_cache(_KEPT)(pushed_run)
+pushed = lru_cache(_KEPT)(perturbed_run)
 measured = lru_cache(_KEPT)(measured_boundary)
 critical = lru_cache(_KEPT)(critical_gain)
 
@@ -59,28 +59,43 @@ def run_network(rtts: Sequence[float], period: float) -> Network:
     """Return the dumbbell for runs that judge stability: fast enough that packets are a fine grain, slow enough to run.
 
     Parameters
-        rtts : of the flows, s. period : float, s, of the oscillation; runs last a hundred.
+    ----------
+    rtts : sequence of float
+        Of the flows, s.
+    period : float, s
+        Of the oscillation; runs last a hundred.
     """
     return Network.dumbbell(float(np.clip(4e8 / period, 1e8, 1e9)), rtts=list(rtts))
 
 
 def exact_boundaries(
     protocol: Protocol, network: Network, times: Iterable[str] = TIMES, **options: Any
-) -> dict[str, Loss]:
+) -> dict[str, StabilityLimit]:
     """Return the critical alpha of each linear model, proven from both sides.
 
     Parameters
-        protocol, network : of the loop. times : models. options : for linearize.
+    ----------
+    protocol, network : Protocol, Network
+        Of the loop.
+    times : iterable of str, optional
+        Models.
+    **options : object
+        For linearize.
     """
     search = critical_gain if options else critical
     return {time: search(protocol, network, "alpha", time, certify=True, **options) for time in times}
 
 
-def period_of(loss: Loss, time: str, interval: float) -> float:
+def period_of(loss: StabilityLimit, time: str, interval: float) -> float:
     """Return the period of the oscillation at a boundary, s.
 
     Parameters
-        loss : Loss. time : its model. interval : float, s, a step of sampled models.
+    ----------
+    loss : StabilityLimit
+    time : str
+        Its model.
+    interval : float, s
+        A step of sampled models.
     """
     return 2.0 * pi / loss.frequency * (1.0 if time == "continuous" else interval)
 
@@ -91,24 +106,31 @@ class RunEvidence:
 
     measured: MeasuredBoundary | None
     reason: str
-    runs: dict[tuple[str, str], PushedRun]  # (engine, label) -> run
+    runs: dict[tuple[str, str], PerturbedRun]  # (engine, label) -> run
     measures: list[Measure]
 
 
 def run_evidence(
-    protocol: Protocol, network: Network, bound: Bound, exact: dict[str, Loss], boundary: bool = True
+    protocol: Protocol, network: Network, bound: Bound, exact: dict[str, StabilityLimit], boundary: bool = True
 ) -> RunEvidence:
     """Return verdicts of fluid and packet runs 2 % inside and outside a bound and the hybrid boundary.
 
     Parameters
-        protocol, network : of the loop. bound : the published bound. exact : boundaries, "hybrid" among them.
-        boundary : also find the boundary of packet runs by bisection.
+    ----------
+    protocol, network : Protocol, Network
+        Of the loop.
+    bound : Bound
+        The published bound.
+    exact : dict
+        Boundaries, "hybrid" among them.
+    boundary : bool, optional
+        Also find the boundary of packet runs by bisection.
     """
     hybrid = exact["hybrid"]
     interval = protocol.params()["interval"]
     period = period_of(hybrid, "hybrid", interval)
     roomy, network = replace(protocol, **ROOM), run_network(network.rtts.tolist(), period)
-    runs: dict[tuple[str, str], PushedRun] = {}
+    runs: dict[tuple[str, str], PerturbedRun] = {}
     measures: list[Measure] = []
     for name, edge in ((bound.theorem.removeprefix("THESIS "), bound.value), ("hybrid boundary", hybrid.value)):
         for side, factor in (("2 % below", 0.98), ("2 % above", 1.02)):
@@ -152,7 +174,10 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
     """Return the envelopes of the runs on both sides of each boundary.
 
     Parameters
-        evidence : RunEvidence. engine : whose runs.
+    ----------
+    evidence : RunEvidence
+    engine : str, optional
+        Whose runs.
     """
     curves, fits = {}, {}
     for (name, label), run in evidence.runs.items():
@@ -183,7 +208,10 @@ def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
     """Return exact boundaries and bounds for two flows of equal RTT, over RTTs.
 
     Parameters
-        protocol : Protocol with bounds. rtts : shape (n,), s.
+    ----------
+    protocol : Protocol
+        Protocol with bounds.
+    rtts : ndarray, shape (n,), s, optional
     """
     exact: dict[str, list[float]] = {time: [] for time in TIMES}
     bounds: dict[str, list[float]] = {}
@@ -200,7 +228,11 @@ def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, Meas
     """Return the boundaries over RTT, with packet measurements as points.
 
     Parameters
-        found : Sweep. title : str. measured : (RTT [s], boundary) of packet runs.
+    ----------
+    found : Sweep
+    title : str
+    measured : Sequence[tuple[float, MeasuredBoundary]], optional
+        (RTT [s], boundary) of packet runs.
     """
     points = None
     if measured:
@@ -233,7 +265,13 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
     """Return Nyquist curves of the open loop for several alpha.
 
     Parameters
-        protocol, network : of the loop. gains : values of alpha. time : model.
+    ----------
+    protocol, network : Protocol, Network
+        Of the loop.
+    gains : sequence of float
+        Values of alpha.
+    time : str
+        Model.
     """
     curves = {}
     for gain in gains:
@@ -253,7 +291,7 @@ class Tightness:
     least: float
     largest: float
     worst: tuple[float, ...]
-    worst_exact: Loss
+    worst_exact: StabilityLimit
     worst_bound: float
     count: int
     violations: int
@@ -263,7 +301,10 @@ def random_mixes(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0
     """Return RTT mixes of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
 
     Parameters
-        count : int. seed : int. low, high : float, s.
+    ----------
+    count : int
+    seed : int, optional
+    low, high : float, s, optional
     """
     rng = np.random.default_rng(seed)
     mixes = []
@@ -279,8 +320,16 @@ def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], b
     """Return how a sufficient bound compares with the exact boundary over RTT mixes.
 
     Parameters
-        protocol : Protocol. time : model. mixes : RTTs of each network. bound_of : the bound on a network.
-        options : for linearize.
+    ----------
+    protocol : Protocol
+    time : str
+        Model.
+    mixes : Sequence[sequence of float]
+        RTTs of each network.
+    bound_of : callable
+        The bound on a network.
+    **options : object
+        For linearize.
     """
     ratios, bounds = [], []
     for rtts in mixes:

@@ -93,9 +93,16 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
     """Return the runs that a claim needs.
 
     Parameters
-        claim : with an experiment. quick : fewer seeds, and the options that the entry has for it.
+    ----------
+    claim : Claim
+        With an experiment.
+    quick : bool, optional
+        Fewer seeds, and the options that the entry has for it.
+
     Raises
-        ValueError: a setup, measure, protocol or run that there is not.
+    ------
+    ValueError
+        A setup, measure, protocol or run that there is not.
     """
     entry = claim.experiment
     base = dict(entry.get("options", {})) | (dict(entry.get("quick", {})) if quick else {})
@@ -254,9 +261,14 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return what one run measures: `values` in the units asked for, `series` for the figure, `refused` by the fluid.
 
     Parameters
-        spec : plain data, as `plan` writes it.
+    ----------
+    spec : mapping
+        Plain data, as `plan` writes it.
+
     Raises
-        EccError: the run did not reach its end.
+    ------
+    EccError
+        The run did not reach its end.
     """
     begin = perf_counter()
     parts = setups.build(spec["setup"], spec["options"], spec["seed"])
@@ -284,7 +296,9 @@ def protocol_of(table: Mapping[str, Any]) -> Any:
     """Return a protocol from its table, or the mapping of flows and links to protocols that a scenario takes.
 
     Parameters
-        table : of a run, as the ledger has it.
+    ----------
+    table : mapping
+        Of a run, as the ledger has it.
     """
     if "protocol" in table:
         return all_protocols()[table["protocol"]](**{k: v for k, v in table.items() if k != "protocol"})
@@ -326,7 +340,13 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     """Return the finding on a claim whose runs are done.
 
     Parameters
-        claim : with an experiment. jobs, results : of `plan`, in its order. quick : as in `plan`; the finding says so.
+    ----------
+    claim : Claim
+        With an experiment.
+    jobs, results : sequence of Job, Sequence[mapping]
+        Of `plan`, in its order.
+    quick : bool, optional
+        As in `plan`; the finding says so.
     """
     entry = claim.experiment
     by_role = dict(zip((job.role for job in jobs), results, strict=True))

@@ -49,7 +49,12 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
     """What three flows do that join 10 s apart, of which one leaves: settle time, peak load and queue, time to refill.
 
     Parameters
-        protocol : Protocol. engine : ecc.fluid or ecc.packet. seed : int; it also moves the joins within an RTT.
+    ----------
+    protocol : Protocol
+    engine : object
+        Ecc.fluid or ecc.packet.
+    seed : int
+        Int; it also moves the joins within an RTT.
     """
     late = np.random.default_rng(seed).uniform(0.0, RTT, 2)
     starts = [0.0, 10.0 + late[0], 20.0 + late[1]]

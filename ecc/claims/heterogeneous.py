@@ -18,14 +18,18 @@ from ecc.models import PIQIRCP, QIRCP, RCP, XCP
 from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.stability import (
-    bears_all_mixes,
     critical_gain,
     critical_rtt_ratio,
+    is_stable_for_all_rtts,
     is_stable_up_to_ratio,
-    pushed_run,
-    worst_mix,
+    perturbed_run,
+    worst_rtt_distribution,
 )
-from ecc.stability.mix_proofs import averaging_bears_all_mixes, boundary_bears_all_mixes, equal_rtts_threshold
+from ecc.stability.rtt_distribution_proofs import (
+    averaging_is_stable_for_all_rtts,
+    boundary_is_stable_for_all_rtts,
+    equal_rtts_threshold,
+)
 from ecc.stability.theorems import THEOREMS, search
 
 MEAN = 0.1
@@ -61,9 +65,15 @@ def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
     """Return the growth rate of a linear loop in the solver of delay equations, by the last two thirds of its envelope.
 
     Parameters
-        system : DelaySystem. periods : float, of its dominant root.
+    ----------
+    system : DelaySystem
+    periods : float, optional
+        Of its dominant root.
+
     Returns
-        growth : 1/s.
+    -------
+    growth : float
+        1/s.
     """
     matrices, delays = system.matrices, [float(tau) for tau in system.delays if tau > 0.0]
     now = sum((a for a, tau in zip(matrices, system.delays, strict=True) if tau == 0.0), np.zeros((system.size,) * 2))
@@ -89,11 +99,11 @@ def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
 def open_regions(claim: Claim) -> Finding:
     """Equal RTTs are all but the worst mix of their mean: the exact loss, a proven counterexample, and regions."""
     alphas = np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.2875, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2])
-    worst = [worst_mix(RCP(alpha=a), MEAN, "beta") for a in alphas]
+    worst = [worst_rtt_distribution(RCP(alpha=a), MEAN, "beta") for a in alphas]
     loss = np.array([1.0 - w.value / w.equal for w in worst])
     deepest = minimize_scalar(
-        lambda a: (w := worst_mix(RCP(alpha=a), MEAN, "beta")).value / w.equal, bounds=(0.2, 0.4), method="bounded",
-        options={"xatol": 1e-4},
+        lambda a: (w := worst_rtt_distribution(RCP(alpha=a), MEAN, "beta")).value / w.equal,
+        bounds=(0.2, 0.4), method="bounded", options={"xatol": 1e-4},
     )  # fmt: skip
     below, high = equal_rtts_threshold()
 
@@ -120,7 +130,7 @@ def open_regions(claim: Claim) -> Finding:
                             note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s")
                 )  # fmt: skip
             for engine in ("fluid", "packet"):
-                run = pushed_run(protocol, run_network(mix, 1.2), 1.2, 40.0, engine=engine)
+                run = perturbed_run(protocol, run_network(mix, 1.2), 1.2, 40.0, engine=engine)
                 measures.append(
                     Measure(f"{name} with its queue >= 0 in a {engine} run, {label}", run.verdict.status,
                             note=f"growth {run.verdict.growth_rate:+.4f} 1/s; at rest it is empty: see assumptions")
@@ -128,7 +138,7 @@ def open_regions(claim: Claim) -> Finding:
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
         p.stable for (_, label), p in proofs.items() if label.startswith("all")
     )
-    own = bears_all_mixes(0.4, 0.226)
+    own = is_stable_for_all_rtts(0.4, 0.226)
     shuffled = critical_rtt_ratio(XCP())
     proven = is_stable_up_to_ratio(XCP(), 0.99 * shuffled.value)
     measures += [
@@ -198,9 +208,9 @@ def _ratios() -> Picture:
 def open_proofs(claim: Claim) -> Finding:
     """Prove by ball arithmetic what holds over whole ranges of gains and all mixes."""
     most = pi / (4.0 * sqrt(2.0))  # alpha of the curve at which equal RTTs are lost
-    low, high = narrowed(0.5, most, 1e-6, lambda a: bears_all_mixes(a, sqrt(2.0) * a * a))
-    drawn = {part: boundary_bears_all_mixes(*part) for part in DRAWN_IN}
-    averaging = averaging_bears_all_mixes(PIQIRCP(alpha=SAFE), 2.0 * PIQIRCP().interval)
+    low, high = narrowed(0.5, most, 1e-6, lambda a: is_stable_for_all_rtts(a, sqrt(2.0) * a * a))
+    drawn = {part: boundary_is_stable_for_all_rtts(*part) for part in DRAWN_IN}
+    averaging = averaging_is_stable_for_all_rtts(PIQIRCP(alpha=SAFE), 2.0 * PIQIRCP().interval)
     lost = critical_gain(PIQIRCP(), _net([0.984]), "alpha", certify=True)
     every = search(THEOREMS["mean-4"])
     shuffling = [XCP(gamma=g) for g in SHARES] + [XCP(alpha=a, beta=b) for a, b in XCP_GAINS[1:]]
@@ -252,7 +262,7 @@ def open_mixes(claim: Claim) -> Finding:
     for protocol, gain in ((QIRCP(), 1.0), (PIQIRCP(), 2.0)):
         name = "QI-RCP" if gain == 1.0 else "PIQI-RCP"
         for time in ("continuous", "discrete"):
-            found = [worst_mix(protocol, d, time=time) for d in means]
+            found = [worst_rtt_distribution(protocol, d, time=time) for d in means]
             tables[name, time] = [w.value for w in found]
             off = max(1.0 - w.value / w.equal for w in found)
             equal_is_worst &= off < 1e-8
@@ -271,7 +281,10 @@ def open_mixes(claim: Claim) -> Finding:
                 reported=alike.value, note="reported: equal RTTs of 30 ms; certified: equal RTTs are not the worst")
     )  # fmt: skip
     safe = minimize_scalar(
-        lambda d: worst_mix(PIQIRCP(), d).value, bounds=(0.5, 2.0), method="bounded", options={"xatol": 1e-4}
+        lambda d: worst_rtt_distribution(PIQIRCP(), d).value,
+        bounds=(0.5, 2.0),
+        method="bounded",
+        options={"xatol": 1e-4},
     )
     rng_mixes = random_mixes(30, seed=7)
     for protocol, floor in ((QIRCP(), pi / 2.0), (PIQIRCP(), float(safe.fun))):
@@ -294,7 +307,7 @@ def open_mixes(claim: Claim) -> Finding:
     for engine in ("fluid", "packet"):
         for gain in (0.55, alpha):
             roomy = PIQIRCP(alpha=gain, gamma=ROOM["gamma"])
-            run = pushed_run(roomy, run_network(rtts, period), period, 40.0, engine=engine)
+            run = perturbed_run(roomy, run_network(rtts, period), period, 40.0, engine=engine)
             measures.append(
                 Measure(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.verdict.status,
                         reported="stable", note=f"growth {run.verdict.growth_rate:+.4f} 1/s")

@@ -30,7 +30,7 @@ from ecc.claims.evidence import (
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.claims.pictures import side_by_side
 from ecc.closed_loop import linearize, linearize_laws, steps_of
-from ecc.linear import Loss
+from ecc.linear import StabilityLimit
 from ecc.models import PIQIRCP, QIRCP
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
@@ -56,7 +56,7 @@ def _bound_value(protocol: Protocol, time: str) -> Any:
     return lambda network: _bound(protocol, network, time).value
 
 
-def _loss_measures(exact: dict[str, Loss], reported: str, bound: Bound) -> list[Measure]:
+def _loss_measures(exact: dict[str, StabilityLimit], reported: str, bound: Bound) -> list[Measure]:
     out = [
         Measure(f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind)
     ]
@@ -419,7 +419,7 @@ def _corrected(protocol: PIQIRCP, network: Network, time: str) -> Measure:
     )  # fmt: skip
 
 
-def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, dict[str, Loss], Bound]:
+def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, dict[str, StabilityLimit], Bound]:
     """Theorems 9 and 12: equal RTTs, stated for T/D -> 0, at the paper's parameters and over RTTs."""
     protocol, network = PIQIRCP(), _equal(0.12)
     found = sweep(protocol)

@@ -80,7 +80,10 @@ class Picture:
         """Return a picture of a Plotly figure.
 
         Parameters
-            figure : plotly Figure. title, caption : str.
+        ----------
+        figure : object
+            Plotly Figure.
+        title, caption : str
         """
         import json
 
@@ -116,7 +119,11 @@ class Finding:
         """Return the finding that `to_dict` described.
 
         Parameters
-            claim : that it is about. data : plain data.
+        ----------
+        claim : Claim
+            That it is about.
+        data : mapping
+            Plain data.
         """
         return cls(
             claim,
@@ -191,9 +198,15 @@ def check(claim_id: str, cost: float = 1.0, main: bool = True, group: str = "") 
     """Register the function that checks a claim.
 
     Parameters
-        claim_id : id in the ledger. cost : about how many seconds it takes; the slowest are started first.
-        group : of claims that share runs and boundaries, so that one process had better check them all; "": none.
-        main : it is part of the main job, `ecc crosscheck`; others are run by `ecc reproduce` only.
+    ----------
+    claim_id : str
+        Id in the ledger.
+    cost : float, optional
+        About how many seconds it takes; the slowest are started first.
+    group : str, optional
+        Of claims that share runs and boundaries, so that one process had better check them all; "": none.
+    main : bool, optional
+        It is part of the main job, `ecc crosscheck`; others are run by `ecc reproduce` only.
     """
 
     def register(function: Check) -> Check:

@@ -46,7 +46,11 @@ def measure(title: str, kind: str = "") -> Callable[[Callable[..., float]], Call
     """Register a measure under the name of its function.
 
     Parameters
-        title : str, in tables. kind : "bit/s", "bytes", "s" or "".
+    ----------
+    title : str
+        In tables.
+    kind : str, optional
+        "bit/s", "bytes", "s" or "".
     """
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
@@ -60,9 +64,14 @@ def get(name: str) -> Quantity:
     """Return a measure.
 
     Parameters
-        name : of a function of this module.
+    ----------
+    name : str
+        Of a function of this module.
+
     Raises
-        ValueError: there is none of that name.
+    ------
+    ValueError
+        There is none of that name.
     """
     if name not in MEASURES:
         known = ", ".join(f"{key} ({one.title})" for key, one in MEASURES.items())
@@ -74,7 +83,10 @@ def taken(quantity: Quantity, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some arguments that a measure takes.
 
     Parameters
-        quantity : Quantity. arguments : name -> value.
+    ----------
+    quantity : Quantity
+    arguments : mapping
+        Name -> value.
     """
     return {name: value for name, value in arguments.items() if name in signature(quantity.function).parameters}
 
@@ -83,9 +95,18 @@ def scale(quantity: Quantity, unit: str, scenario: Scenario) -> float:
     """Return the unit in bit/s, bytes or seconds; a packet has the mean size of flow 0's.
 
     Parameters
-        quantity : measured. unit : as in the ledger; "" is the measure's own. scenario : of the run.
+    ----------
+    quantity : Quantity
+        Measured.
+    unit : str
+        As in the ledger; "" is the measure's own.
+    scenario : Scenario
+        Of the run.
+
     Raises
-        ValueError: a unit of something else.
+    ------
+    ValueError
+        A unit of something else.
     """
     units = UNITS[quantity.kind]
     if quantity.kind == "bytes":
@@ -534,7 +555,12 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     are peaks over the samples of a point, so that nothing is hidden.
 
     Parameters
-        run : Trajectory. scenario : that it is of. most : int. points : int.
+    ----------
+    run : Trajectory
+    scenario : Scenario
+        That it is of.
+    most : int
+    points : int, optional
     """
     time = run.data["time"].to_numpy()
     step = max(1, len(time) // points)

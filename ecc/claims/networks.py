@@ -25,9 +25,9 @@ from ecc.stability import (
     decay_rate,
     empty_queue_boundary,
     empty_queue_growth,
-    pushed_run,
+    perturbed_run,
 )
-from ecc.stability.networks import links_alone, mean_rtts
+from ecc.stability.networks import isolated_links, mean_rtts
 
 NETWORKS = 20
 LINKS = (Link("155 Mb/s", 0.001), Link("622 Mb/s", 0.1), Link("100 Mb/s", 0.001))
@@ -37,7 +37,13 @@ def in_t_u(order: str = "l1 first", size: int = 1000, start: float = 0.0) -> Net
     """Return T_u, or T_u with x2 to x10 crossing l3 first.
 
     Parameters
-        order : "l1 first" or "l3 first". size : of packets, bytes. start : of x2 to x10, s.
+    ----------
+    order : str, optional
+        "l1 first" or "l3 first".
+    size : int, optional
+        Of packets, bytes.
+    start : float, optional
+        Of x2 to x10, s.
     """
     short = [0, 2] if order == "l1 first" else [2, 0]
     return Network(
@@ -59,7 +65,11 @@ def onset_in_fluid(order: str, tolerance: float = 0.005) -> tuple[float, float]:
     """Return gains alpha, beta = 1, at which small pushes die out and grow in T_u.
 
     Parameters
-        order : as in in_t_u. tolerance : between the two.
+    ----------
+    order : str
+        As in in_t_u.
+    tolerance : float, optional
+        Between the two.
     """
 
     def dies_out(alpha: float) -> bool:
@@ -73,11 +83,13 @@ def onset_alone(tolerance: float = 1e-3) -> tuple[float, float]:
     """Return gains alpha, beta = 1, at which l1 of T_u alone, its queue >= 0, is stable and unstable.
 
     Parameters
-        tolerance : between the two.
+    ----------
+    tolerance : float, optional
+        Between the two.
     """
 
     def dies_out(alpha: float) -> bool:
-        gains = links_alone(RCP(alpha=alpha), in_t_u())[0].gains
+        gains = isolated_links(RCP(alpha=alpha), in_t_u())[0].gains
         return bool(empty_queue_growth(gains["alpha"], gains["beta"])[0] <= 0.0)
 
     return narrowed(0.5, 0.9, tolerance, dies_out)
@@ -97,7 +109,7 @@ def _agreement() -> tuple[int, int, int]:
         for protocol in protocols:
             d = np.nan_to_num(mean_rtts(protocol, network), nan=1.0)
             whole = linearize(protocol, network, mean_rtt=d).certify().stable
-            parts = [alone.linearize().certify().stable for alone in links_alone(protocol, network)]
+            parts = [alone.linearize().certify().stable for alone in isolated_links(protocol, network)]
             drawn += 1
             unstable += whole is False
             agree += whole is not None and whole == all(parts)
@@ -109,7 +121,7 @@ def _least_gain(protocol: Protocol, count: int) -> float:
     rng = np.random.default_rng(2)
     found = []
     for _ in range(count):
-        for alone in links_alone(protocol, with_delays(random_network(rng, 4, 8, 3), rng)):
+        for alone in isolated_links(protocol, with_delays(random_network(rng, 4, 8, 3), rng)):
             gain = critical_gain(alone.protocol, alone.network, "alpha", mean_rtt=[alone.mean_rtt]).value
             found.append(gain / alone.share)
     return min(found)
@@ -119,7 +131,9 @@ def held_back(flows: int = 9) -> Network:
     """Return one flow of RTT 1 s on 100 Mb/s, with others of 10 ms that 1 Mb/s elsewhere holds back.
 
     Parameters
-        flows : those others.
+    ----------
+    flows : int, optional
+        Those others.
     """
     return Network(
         [Link("100 Mb/s", 0.001), Link("1 Mb/s", 0.001)],
@@ -152,7 +166,7 @@ def _two_links() -> list[Measure]:
     whole = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid", certify=True, mean_rtt=d)
     alone = [
         critical_gain(part.protocol, part.network, "alpha", "hybrid", mean_rtt=[part.mean_rtt]).value / part.share
-        for part in links_alone(protocol, TWO_LINKS)
+        for part in isolated_links(protocol, TWO_LINKS)
     ]
     by_flow = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid").value
     low, high = whole.certified or (float("nan"), float("nan"))
@@ -163,7 +177,7 @@ def _two_links() -> list[Measure]:
                 f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
     ]  # fmt: skip
     for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
-        run = pushed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
+        run = perturbed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
         measures.append(
             Measure(f"the same at {factor:g} of it, {engine} run", run.verdict.status,
                     note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
@@ -193,7 +207,7 @@ def open_networks(claim: Claim) -> Finding:
     together = {order: onset_in_fluid(order) for order in ("l1 first", "l3 first")}
     coupled = together["l1 first"][1] < alone[0]
     linear = agree == drawn
-    share = links_alone(RCP(), in_t_u())[0]
+    share = isolated_links(RCP(), in_t_u())[0]
     alphas = np.array([0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
     scale = {name: share.gains[name] / getattr(RCP(), name) for name in ("alpha", "beta")}
     figures = [

@@ -36,7 +36,12 @@ def integral_orbit(protocol: QIRCP, found: Hopf, gain: float) -> PeriodicOrbit:
     """Return the periodic orbit of QI-RCP near its boundary, from its own law: y = R one RTT ago.
 
     Parameters
-        protocol : QIRCP. found : its Hopf at RTT. gain : float, alpha.
+    ----------
+    protocol : QIRCP
+    found : Hopf
+        Its Hopf at RTT.
+    gain : float
+        Alpha.
     """
     law, p, T = protocol.router_law, replace(protocol, alpha=gain).namespace(), protocol.interval
 
@@ -51,7 +56,12 @@ def proportional_orbit(protocol: PIQIRCP, found: Hopf, gain: float) -> PeriodicO
     """Return the periodic orbit (R, y) of PIQI-RCP near its boundary, from its own laws.
 
     Parameters
-        protocol : PIQIRCP. found : its Hopf at RTT. gain : float, alpha.
+    ----------
+    protocol : PIQIRCP
+    found : Hopf
+        Its Hopf at RTT.
+    gain : float
+        Alpha.
     """
     p, T = replace(protocol, alpha=gain).namespace(), protocol.interval
     router, source = protocol.router_law, protocol.source_law
@@ -77,7 +87,10 @@ def fundamental(orbit: PeriodicOrbit, k: int) -> float:
     """Return the amplitude of the first harmonic of a component of an orbit.
 
     Parameters
-        orbit : PeriodicOrbit. k : component.
+    ----------
+    orbit : PeriodicOrbit
+    k : int
+        Component.
     """
     return float(2.0 * abs(np.fft.rfft(orbit.y[k, :-1])[1]) / (orbit.y.shape[1] - 1))
 
@@ -89,8 +102,17 @@ def swing(
     """Return the amplitude of arrivals, as a share of their mean, over the last quarter of a run from a pushed start.
 
     Parameters
-        protocol : Protocol. push : relative disturbance of all rates. engine : ecc.fluid or ecc.packet.
-        rtts : of the flows, s. duration : float, s. options : for the engine's simulate.
+    ----------
+    protocol : Protocol
+    push : float
+        Relative disturbance of all rates.
+    engine : object, optional
+        Ecc.fluid or ecc.packet.
+    rtts : sequence of float, optional
+        Of the flows, s.
+    duration : float, s, optional
+    **options : object
+        For the engine's simulate.
     """
     run = engine.simulate(
         Scenario(_net(rtts), protocol, duration), sample=RTT / 10.0, start="equilibrium", perturb=push, **options

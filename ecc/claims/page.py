@@ -48,9 +48,13 @@ def page(report: Report) -> str:
     """Return the report as HTML.
 
     Parameters
-        report : Report.
+    ----------
+    report : Report
+
     Raises
-        ValueError: a figure without a caption.
+    ------
+    ValueError
+        A figure without a caption.
     """
     from plotly.offline import get_plotlyjs
 

@@ -17,8 +17,11 @@ def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
     """Return three or more pictures of like figures as one of small multiples, and fewer as they are.
 
     Parameters
-        pictures : with the same panels; each keeps its title, and its caption unless it is the same for all.
-        title : str, of the one.
+    ----------
+    pictures : sequence of Picture
+        With the same panels; each keeps its title, and its caption unless it is the same for all.
+    title : str
+        Of the one.
     """
     if len(pictures) < 3:
         return list(pictures)

@@ -28,10 +28,18 @@ def law_run(
     """Return a run of the laws, one sample a control interval.
 
     Parameters
-        protocol : of all flows and links. network : Network; its delays and buffers play no part.
-        steps : int, > 0. start : shape (n_flows,), bit/s, before the first step.
-        forward, backward : integers that broadcast to (period, n_flows, n_links), steps.
-        assignment : shape (n_flows,), link each flow follows, or None: as the protocol chooses.
+    ----------
+    protocol : Protocol
+        Of all flows and links.
+    network : Network
+        Network; its delays and buffers play no part.
+    steps : int, > 0
+    start : array_like, shape (n_flows,), bit/s
+        Before the first step.
+    forward, backward : array_like, optional
+        Integers that broadcast to (period, n_flows, n_links), steps.
+    assignment : sequence of int, shape (n_flows,), optional
+        Link each flow follows, or None: as the protocol chooses.
     """
     T = protocol.params()["interval"]
     links = [Link(C, buffer=1) for C in network.capacities]  # a wait would be part of the RTTs that routers scale by
@@ -44,7 +52,9 @@ def settled(run: Trajectory, tolerance: float = 1e-6) -> bool:
     """Return whether rates keep within `tolerance`, relatively, and bottlenecks do not change, in the last fifth.
 
     Parameters
-        run : Trajectory. tolerance : float.
+    ----------
+    run : Trajectory
+    tolerance : float, optional
     """
     rates, followed = run.rate.to_numpy(), run.bottleneck.to_numpy()
     tail = rates[-len(rates) // 5 :]
@@ -56,7 +66,13 @@ def random_network(rng: np.random.Generator, links: int, flows: int, hops: int |
     """Return a network without delays: capacities from 1 to 100 Mb/s, routes over 1 to `hops` links in any order.
 
     Parameters
-        rng : generator. links, flows : counts; every link is crossed. hops : at most; default all links.
+    ----------
+    rng : random.Generator
+        Generator.
+    links, flows : int
+        Counts; every link is crossed.
+    hops : int, optional
+        At most; default all links.
     """
     most = links if hops is None else hops
     while True:

@@ -12,7 +12,7 @@ from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, RCP, XCP
 from ecc.network import Network
-from ecc.stability import PushedRun, critical_gain, pushed_run
+from ecc.stability import PerturbedRun, critical_gain, perturbed_run
 from ecc.stability.theorems import THEOREMS
 
 SLOW = PIQIRCP(tau1=0.001, tau2=0.0)
@@ -38,13 +38,15 @@ class Replay:
     """A loop at one gain in one engine: the growth rate that its linear model has [1/s], and the run."""
 
     expected: float
-    run: PushedRun
+    run: PerturbedRun
 
     def agrees(self, engine: str) -> bool:
         """Whether the run grows or decays as fast as the model.
 
         Parameters
-            engine : "fluid" or "packet".
+        ----------
+        engine : str
+            "fluid" or "packet".
         """
         verdict = self.run.verdict
         side = verdict.status == ("unstable" if self.expected > 0.0 else "stable")
@@ -55,7 +57,14 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
     """Return runs from a disturbed equilibrium in both engines: the fluid in a model's time, packets beside the hybrid.
 
     Parameters
-        protocol : PIQIRCP. rtts : s. time : "continuous" or "discrete". period : of the oscillation, s.
+    ----------
+    protocol : PIQIRCP
+    rtts : tuple of float
+        s.
+    time : str
+        "continuous" or "discrete".
+    period : float
+        Of the oscillation, s.
     """
     network, roomy = Network.dumbbell(CAPACITY, list(rtts)), replace(protocol, gamma=GAMMA)
     growth = {}
@@ -66,8 +75,10 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
         else:
             growth[model] = log(system.spectral_radius) / protocol.interval
     push = 0.02 if growth["hybrid"] < 0.0 else 0.004  # room for a dozen periods of growth, or of decay
-    fluid = pushed_run(roomy, network, period, PERIODS, "fluid", 1e-4, floor=1e-8, ceiling=1e-2, time=time, rtol=1e-9)
-    packets = pushed_run(roomy, network, period, PERIODS, "packet", push, floor=1e-3, ceiling=0.12)
+    fluid = perturbed_run(
+        roomy, network, period, PERIODS, "fluid", 1e-4, floor=1e-8, ceiling=1e-2, time=time, rtol=1e-9
+    )
+    packets = perturbed_run(roomy, network, period, PERIODS, "packet", push, floor=1e-3, ceiling=0.12)
     return {"fluid": Replay(growth[time], fluid), "packet": Replay(growth["hybrid"], packets)}
 
 
@@ -83,7 +94,7 @@ def _free_queue(measures: list[Measure]) -> bool:
             system = linearize(protocol, network)
             assert isinstance(system, DelaySystem) and lost.certified
             growth = free_queue_growth(system)
-            packets = pushed_run(protocol, network, 2.0 * pi / lost.frequency, PERIODS).verdict
+            packets = perturbed_run(protocol, network, 2.0 * pi / lost.frequency, PERIODS).verdict
             agrees = abs(growth / system.spectral_abscissa - 1.0) < AGREE["fluid"]
             holds &= agrees and (growth > 0.0) == (lost.value < beta)
             measures.append(

@@ -22,12 +22,23 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
     """Write a report as a page that opens without a network, as Markdown and as JSON; return page and JSON.
 
     Parameters
-        report : Report: all three say so if it is partial or quick, and which checks failed.
-        directory : str or Path; made if it is missing, files of the same names replaced.
+    ----------
+    report : Report
+        Report: all three say so if it is partial or quick, and which checks failed.
+    directory : str or Path
+        Str or Path; made if it is missing, files of the same names replaced.
+
     Returns
+    -------
+    tuple of two Path
         (directory/report.html, directory/results.json); directory/report.md stands beside them.
+
     Raises
-        ValueError: a figure without a caption. WriteError: a file cannot be written; those that can be, are.
+    ------
+    ValueError
+        A figure without a caption.
+    WriteError
+        A file cannot be written; those that can be, are.
     """
     texts = {
         "report.html": page(report),
@@ -52,7 +63,9 @@ def report_folder(report: Report, directory: str | Path) -> Path:
     """Return where a report goes: into a folder, or, if it is partial and a whole one is there, beside that one.
 
     Parameters
-        report : Report. directory : str or Path.
+    ----------
+    report : Report
+    directory : str or Path
     """
     folder = Path(directory)
     try:
@@ -70,7 +83,8 @@ def as_json(report: Report) -> str:
     """Return a report as JSON text; figures by title and caption only, infinities and NaN as strings.
 
     Parameters
-        report : Report.
+    ----------
+    report : Report
     """
     results = []
     for finding in report.findings:
@@ -88,7 +102,9 @@ def json_text(value: Any) -> str:
     """Return plain data as JSON text, with NumPy's numbers as numbers, NaN as null and infinities as "inf" and "-inf".
 
     Parameters
-        value : mapping, list, number, text, ...
+    ----------
+    value : mapping, list, number
+        Text,.
     """
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
@@ -112,7 +128,8 @@ def as_markdown(report: Report) -> str:
     """Return a report as Markdown: a table of verdicts, then each claim with its measures; figures by title only.
 
     Parameters
-        report : Report.
+    ----------
+    report : Report
     """
     findings = report.findings
     lines = [f"# {TITLE}", "", INTRODUCTION, "", f"{count(len(findings), 'claim')}: {tally(findings)}.", ""]

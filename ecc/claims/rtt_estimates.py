@@ -16,7 +16,7 @@ from ecc.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, books
 from ecc.models.base import Hook, Protocol
 from ecc.network import Network
-from ecc.stability import critical_gain, decay_rate, pushed_run, rtt_margin
+from ecc.stability import critical_gain, decay_rate, perturbed_run, rtt_margin
 
 RTT = 0.12
 """RTT of the loops whose estimates are wrong [s]."""
@@ -70,7 +70,9 @@ def critical_ratio(alpha: float, beta: float) -> float:
     """The critical ratio of RCP and XCP with a free queue at equal RTTs, in closed form.
 
     Parameters
-        alpha, beta : gains, > 0.
+    ----------
+    alpha, beta : float
+        Gains, > 0.
     """
     k = beta / alpha**2
     cosine = (sqrt(1.0 + 4.0 * k * k) - 1.0) / (2.0 * k)
@@ -126,7 +128,7 @@ def open_estimates(claim: Claim) -> Finding:
         period = 2.0 * pi / edge.frequency * INTERVAL
         for factor, expected in ((0.9, "unstable"), (1.1, "stable")):
             protocol = maker(scale=edge.ratio * factor, gamma=ROOM["gamma"])
-            run = pushed_run(protocol, _net(RTT), period, 40.0, **SMALL)
+            run = perturbed_run(protocol, _net(RTT), period, 40.0, **SMALL)
             agreed &= run.verdict.status == expected
             said = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
             measured.append(
@@ -137,7 +139,7 @@ def open_estimates(claim: Claim) -> Finding:
     tick, alpha = 0.0601, 1.2  # one tick and a bit less than two
     for label, stamps, expected in (("truncated", 0.0, "unstable"), ("by timestamps", 1.0, "stable")):
         protocol = MisjudgingQIRCP(alpha=alpha, tick=tick, stamps=stamps, gamma=ROOM["gamma"])
-        run = pushed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
+        run = perturbed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
         agreed &= run.verdict.status == expected
         measured.append(
             Measure(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
@@ -201,7 +203,7 @@ def open_tiny(claim: Claim) -> Finding:
             network = Network.dumbbell("10 Gb/s", [rtt * factor])
             hybrid = critical_gain(maker(), network, "alpha", "hybrid")
             protocol = maker(gamma=ROOM["gamma"], tick=tick, stamps=1.0)
-            run = pushed_run(protocol, network, 2.0 * pi / hybrid.frequency * INTERVAL, 40.0, **SMALL)
+            run = perturbed_run(protocol, network, 2.0 * pi / hybrid.frequency * INTERVAL, 40.0, **SMALL)
             agreed &= run.verdict.status == expected
             clock = f", clocks of {1e3 * tick:g} ms" if tick else ""
             measured.append(

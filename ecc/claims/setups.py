@@ -34,9 +34,14 @@ def get(name: str) -> Callable[..., Parts]:
     """Return a setup.
 
     Parameters
-        name : of a function of this module.
+    ----------
+    name : str
+        Of a function of this module.
+
     Raises
-        ValueError: there is none of that name.
+    ------
+    ValueError
+        There is none of that name.
     """
     if name not in SETUPS:
         raise ValueError(f"setup must be one of {', '.join(SETUPS)}, got {name!r}")
@@ -47,7 +52,13 @@ def build(name: str, options: Mapping[str, Any], seed: int) -> Parts:
     """Return the parts of a scenario.
 
     Parameters
-        name : of the setup. options : its arguments. seed : of a setup that draws.
+    ----------
+    name : str
+        Of the setup.
+    options : mapping
+        Its arguments.
+    seed : int
+        Of a setup that draws.
     """
     function = get(name)
     more = {"seed": seed} if "seed" in inspect.signature(function).parameters else {}

@@ -43,7 +43,11 @@ def slip(claim_id: str, cost: float = 0.1) -> Callable[[Callable[[], Sequence[Sl
     """Register a function of no arguments, which returns slips, as the check of a claim.
 
     Parameters
-        claim_id : id in the ledger. cost : about how many seconds it takes.
+    ----------
+    claim_id : str
+        Id in the ledger.
+    cost : float, optional
+        About how many seconds it takes.
     """
 
     def register(function: Callable[[], Sequence[Slip]]) -> Callable[[Claim], Finding]:

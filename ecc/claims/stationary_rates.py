@@ -30,7 +30,10 @@ def late_means(run: Trajectory, of: str = "rate") -> NDArray[np.float64]:
     """Return the means over the last third of a run.
 
     Parameters
-        run : Trajectory. of : name of the series.
+    ----------
+    run : Trajectory
+    of : str, optional
+        Name of the series.
     """
     values = run.data[of].to_numpy()
     means: NDArray[np.float64] = values[-(len(values) // 3) :].mean(axis=0)
@@ -43,18 +46,26 @@ def packet_run(
     """Return a packet run in 300 samples.
 
     Parameters
-        network, protocol, duration, seed : of the scenario. start : as for ecc.packet.simulate.
+    ----------
+    network, protocol, duration, seed
+        Of the scenario.
+    start : str, optional
+        As for ecc.packet.simulate.
     """
     return packet.simulate(Scenario(network, protocol, duration, seed=seed), sample=duration / 300.0, start=start)
 
 
 def fluid_run(
-    network: Network, protocol: Protocol, duration: float, start: str = "empty", clocking: str = "self"
+    network: Network, protocol: Protocol, duration: float, start: str = "empty", clocking: str = "ack"
 ) -> Trajectory:
     """Return a fluid run in 300 samples.
 
     Parameters
-        network, protocol, duration : of the scenario. start, clocking : as for ecc.fluid.simulate.
+    ----------
+    network, protocol, duration
+        Of the scenario.
+    start, clocking : str, optional
+        As for ecc.fluid.simulate.
     """
     case = Scenario(network, protocol, duration)
     return fluid.simulate(case, sample=duration / 300.0, start=start, clocking=clocking)
@@ -95,7 +106,7 @@ def xcp_2(claim: Claim) -> Finding:
             rate, likewise = (late_means(run(network, XCP(), 60.0))[0] for run in (packet_run, fluid_run))
             ratios.setdefault(f"XCP packets, {order}", []).append(float(rate / fair))
             granted.append(abs(float(likewise / rate) - 1.0))
-            smooth = fluid_run(network, XCP(), 60.0, clocking="integrator")
+            smooth = fluid_run(network, XCP(), 60.0, clocking="rate")
             laws.append(_off(late_means(smooth), XCP().equilibrium(network).rates))
     networks = [Network.xcp_unfair(n) for n in SIZES]
     predicted = [float(XCP().equilibrium(network).rates[0] / max_min(network)[0]) for network in networks]

@@ -20,10 +20,10 @@ from ecc.stability import bottleneck_assignment, water_filled
 from ecc.stability.varying import (
     absolute_radius,
     batched_delays,
-    bears_delays,
     growth_of_rates,
     growth_under_delays,
     held_delays,
+    is_stable_under_varying_delays,
     worst_delays,
     worst_sequence,
 )
@@ -184,8 +184,12 @@ def open_jitter(claim: Claim) -> Finding:
                 Measure(f"{name}: constant RTTs borne", constant, "steps", note="not even its own RTT of 10")
             )
             continue
-        safe = _largest(np.array([bears_delays(protocol, RTT, 1, top) for top in range(1, constant + 2)]))
-        around = _largest(np.array([bears_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)]))
+        safe = _largest(
+            np.array([is_stable_under_varying_delays(protocol, RTT, 1, top) for top in range(1, constant + 2)])
+        )
+        around = _largest(
+            np.array([is_stable_under_varying_delays(protocol, RTT, 10 - j, 10 + j) for j in range(1, 10)])
+        )
         found = {int(top): worst_sequence(protocol, RTT, 1, int(top)) for top in tops}
         unsafe = next(
             top for top in range(safe + 1, MOST + 1) if growth_under_delays(protocol, RTT, found[top][1], True).proven

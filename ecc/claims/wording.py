@@ -48,7 +48,8 @@ def number(value: float | str | None) -> str:
     """Return a value as it is shown: seven digits (whole numbers in full), text as it is, nothing for None.
 
     Parameters
-        value : float, str or None.
+    ----------
+    value : float, str or None
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -61,7 +62,10 @@ def count(many: int, what: str) -> str:
     """Return "1 claim", "2 claims".
 
     Parameters
-        many : int. what : str, of one.
+    ----------
+    many : int
+    what : str
+        Of one.
     """
     return f"{many} {what}{'' if many == 1 else 's'}"
 
@@ -70,7 +74,8 @@ def tally(findings: Sequence[Finding]) -> str:
     """Return how many findings have each verdict, in words.
 
     Parameters
-        findings : sequence of Finding.
+    ----------
+    findings : sequence of Finding
     """
     counts = Counter(finding.verdict for finding in findings)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
@@ -80,7 +85,9 @@ def again(finding: Finding) -> str:
     """Return the command that checks a claim again.
 
     Parameters
-        finding : on the claim.
+    ----------
+    finding : Finding
+        On the claim.
     """
     return f"ecc reproduce {finding.claim.id}"
 
@@ -89,7 +96,8 @@ def evidence(finding: Finding) -> list[Measure]:
     """Return the measures of a finding, those first that are not what was expected.
 
     Parameters
-        finding : Finding.
+    ----------
+    finding : Finding
     """
     return sorted(finding.measures, key=lambda measure: measure.met is not False)
 
@@ -100,7 +108,8 @@ def beside(finding: Finding) -> str:
     A theorem on a model may be right, and packets unstable where it calls the model stable.
 
     Parameters
-        finding : Finding.
+    ----------
+    finding : Finding
     """
     if finding.verdict is not Verdict.CONFIRMED:
         return ""
@@ -112,7 +121,9 @@ def typeset(text: str) -> str:
     """Return text as HTML: escaped, with Greek letters for their names, sub- and superscripts, powers of ten and signs.
 
     Parameters
-        text : plain text.
+    ----------
+    text : str
+        Plain text.
     """
     html = escape(text, quote=False)
     for plain, sign in _SIGNS.items():

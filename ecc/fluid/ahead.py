@@ -26,7 +26,8 @@ def main(path: str) -> None:
     """Write the code of the kernels to a file.
 
     Parameters
-        path : str.
+    ----------
+    path : str
     """
     with ProcessPoolExecutor(os.cpu_count()) as processes, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for code in processes.map(_code, KERNELS):

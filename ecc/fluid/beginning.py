@@ -61,11 +61,16 @@ class Beginning:
         """Return the beginning of a run.
 
         Parameters
-            protocol : Protocol. laws : CompiledLaws of it. fluid : FluidNetwork.
-            point : equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
-                network, routers with a state at `initial` times their capacity (where the protocol has no such
-                parameter, the most they may be, or the least), flows at their opening rate.
-            factor : float, > 0.
+        ----------
+        protocol : Protocol
+        laws : CompiledLaws
+            CompiledLaws of it.
+        fluid : FluidNetwork
+        point : Equilibrium, optional
+            Equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
+            network, routers with a state at `initial` times their capacity (where the protocol has no such parameter,
+            the most they may be, or the least), flows at their opening rate.
+        factor : float, > 0, optional
         """
         first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
         owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])

@@ -62,8 +62,10 @@ def compiled(function: Callable[..., Any]) -> Any:
     """Return the function as other compiled functions call it; Python cannot.
 
     Parameters
-        function : of numbers, arrays and pointers. Numbers are not specialized by value: those that are constants
-            become so where it is inlined.
+    ----------
+    function : callable
+        Of numbers, arrays and pointers. Numbers are not specialized by value: those that are constants become so where
+        it is inlined.
     """
     options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _Inner(function, {}, options, pipeline_class=_ToIntermediateCode)
@@ -76,7 +78,9 @@ def optimized(function: Callable[..., Any]) -> Any:
     1.4 times as long.
 
     Parameters
-        function : of numbers and arrays.
+    ----------
+    function : callable
+        Of numbers and arrays.
     """
     options: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
     return numba.njit(**options)(function)
@@ -86,7 +90,9 @@ def entry(function: Callable[..., Any]) -> Any:
     """Return the function compiled by Numba, for Python to call in any thread, from where it is kept if it is.
 
     Parameters
-        function : of numbers and arrays, which its annotations name: what is compiled when the package is built.
+    ----------
+    function : callable
+        Of numbers and arrays, which its annotations name: what is compiled when the package is built.
     """
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
     made: Any = numba.njit(**options)(function)
@@ -98,7 +104,9 @@ def entry_point(function: Callable[..., Any]) -> Any:
     """Return the function as a C callback of `SIGNATURE`, for others to `call`; `.address` is where it is.
 
     Parameters
-        function : (at, y, lag, out, numbers, indices, held) -> status, 0 for fine.
+    ----------
+    function : callable
+        (at, y, lag, out, numbers, indices, held) -> status, 0 for fine.
     """
     made: Any = numba.core.ccallback.CFunc(
         function, (SIGNATURE.args, SIGNATURE.return_type), {}, {"error_model": "numpy"}
@@ -112,9 +120,14 @@ def code_of(made: Any) -> tuple[str, bytes]:
     """Return the digest and the code of an `entry`, for the types of its annotations, or of an `entry_point`.
 
     Parameters
-        made : what either returned.
+    ----------
+    made : object
+        What either returned.
+
     Raises
-        OSError: there is no folder to keep it in.
+    ------
+    OSError
+        There is no folder to keep it in.
     """
     if isinstance(made, registry.CPUDispatcher) and not made.signatures:
         kinds = [_TYPES[kind] for name, kind in made.py_func.__annotations__.items() if name != "return"]
@@ -275,7 +288,9 @@ def unpacker(kinds: str) -> Any:
     """Return a compiled function that turns addresses, in an array or behind a pointer, into a tuple of pointers.
 
     Parameters
-        kinds : "f" (to float64) or "i" (to int64) for each.
+    ----------
+    kinds : str
+        "f" (to float64) or "i" (to int64) for each.
     """
     fields = types.Tuple([FLOATS if kind == "f" else INTEGERS for kind in kinds])
 

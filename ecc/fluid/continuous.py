@@ -61,10 +61,21 @@ def run_continuous(
     """Integrate the equations of a network.
 
     Parameters
-        protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
-        samples : increasing, s. rtol : relative tolerance. progress : called with the share done.
+    ----------
+    protocol : Protocol
+    fluid : FluidNetwork
+    laws : CompiledLaws
+    beginning : Beginning
+    samples : ndarray
+        Increasing, s.
+    rtol : float
+        Relative tolerance.
+    progress : callable
+        Called with the share done.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     from ecc.fluid import rates
 

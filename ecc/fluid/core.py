@@ -163,7 +163,9 @@ def fields_at(address: int) -> Any:
     """Return the fields of an integration, for functions that look back by themselves.
 
     Parameters
-        address : of the table of addresses.
+    ----------
+    address : int
+        Of the table of addresses.
     """
     return Fields(*unpack(pointer_at(address)))
 
@@ -173,7 +175,12 @@ def segment_at(w: Any, s: float, slot: int) -> Any:
     """Return the usable segment in which s lies, noting it as the hint of a slot.
 
     Parameters
-        w : Fields. s : time. slot : place in w.hint.
+    ----------
+    w : Fields
+    s : float
+        Time.
+    slot : int
+        Place in w.hint.
     """
     segments = w.count[USABLE]
     j = min(w.hint[slot], segments - 1)
@@ -190,7 +197,16 @@ def value_at(w: Any, y: Any, i: int, s: float, slot: int) -> Any:
     """Return component i at time s, with a constant history, for a function called at (w.at[0], y).
 
     Parameters
-        w : Fields. y : state now. i : component. s : time. slot : place in w.hint.
+    ----------
+    w : Fields
+    y : object
+        State now.
+    i : int
+        Component.
+    s : float
+        Time.
+    slot : int
+        Place in w.hint.
     """
     if s >= w.at[0]:
         return y[i]
@@ -210,7 +226,14 @@ def slope_at(w: Any, i: int, s: float, slot: int) -> Any:
     """Return the derivative of component i at time s, 0 before the start.
 
     Parameters
-        w : Fields. i : component. s : time. slot : place in w.hint.
+    ----------
+    w : Fields
+    i : int
+        Component.
+    s : float
+        Time.
+    slot : int
+        Place in w.hint.
     """
     if s <= w.clock[START]:
         return 0.0

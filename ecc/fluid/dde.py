@@ -44,7 +44,9 @@ class DdeSolution:
         """Return shape (n,) for a time, (n, n_times) for an array of times.
 
         Parameters
-            t : float or shape (n_times,), up to the end of the solution.
+        ----------
+        t : array_like
+            Float or shape (n_times,), up to the end of the solution.
         """
         from ecc.fluid.integration import curve_values
 
@@ -124,39 +126,67 @@ def solve_dde(
     jumps come back undamped: steps end on all of them.
 
     Parameters
-        f : callable (t, y, ylag) -> shape (n,). y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It
-            is compiled where Numba can (a plain function of numbers and arrays); give it fixed values by closure.
-            Where `neutral`: (t, y, ylag, dylag), dylag[k] is y'(t - delays[k]).
-        t_span : (start, end), start < end.
-        history : callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
-        delays : shape (n_delays,), >= 0 (> 0 where `neutral`); or a callable (t, y) -> shape (n_delays,), which may
-            vanish but not be negative: down to -100 rtol (1 % at most) of the time since the start counts as 0.
-        t_eval : increasing, within t_span: where to return y; None: at the ends of the steps.
-        dense_output : return `sol`.
-        events : callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and
-            `direction` as in SciPy.
-        rtol, atol : relative and absolute tolerance (atol: one for all, or shape (n,)). An rtol below 100 machine
-            precisions is refused.
-        max_step, first_step : > 0.
-        y0 : shape (n,): value at the start where it differs from the history's.
-        breaks : times at which f, or before the start the history, or a derivative of it jumps in t.
-        jit : False: f is called as it is, which is slower and allows anything.
-        method : "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
-        neutral : f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
-        history_slope : callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
-        args : numbers that all of these callables take after their other arguments; f is compiled once for all values.
+    ----------
+    f : callable (t, y, ylag) -> shape (n,)
+        y has shape (n,), ylag (n_delays, n): ylag[k] is y(t - delays[k]). It is compiled where Numba can (a plain
+        function of numbers and arrays); give it fixed values by closure. Where `neutral`: (t, y, ylag, dylag), dylag[k]
+        is y'(t - delays[k]).
+    t_span : sequence of float
+        (start, end), start < end.
+    history : object
+        Callable t -> shape (n,) for t <= start, or shape (n,) for a constant one.
+    delays : object, shape (n_delays,)
+        >= 0 (> 0 where `neutral`); or a callable (t, y) -> shape (n_delays,), which may vanish but not be negative:
+        down to -100 rtol (1 % at most) of the time since the start counts as 0.
+    t_eval : array_like, optional
+        Increasing, within t_span: where to return y; None: at the ends of the steps.
+    dense_output : bool, optional
+        Return `sol`.
+    events : callable, optional
+        Callable (t, y) -> float or a list of them, located where they cross zero; attributes `terminal` and `direction`
+        as in SciPy.
+    rtol, atol
+        Relative and absolute tolerance (atol: one for all, or shape (n,)). An rtol below 100 machine precisions is
+        refused.
+    max_step, first_step : float, optional
+        > 0.
+    y0 : array_like, optional
+        Shape (n,): value at the start where it differs from the history's.
+    breaks : array_like, optional
+        Times at which f, or before the start the history, or a derivative of it jumps in t.
+    jit : bool, optional
+        False: f is called as it is, which is slower and allows anything.
+    method : str, optional
+        "RK45" or "Radau"; the latter where something in f is much faster than the solution, not if `neutral`.
+    neutral : bool, optional
+        f takes dylag. Where a delay vanishes y' depends on itself: f must contract in that dylag.
+    history_slope : callable, optional
+        Callable t -> shape (n,), the derivative of `history` where that is a callable and f `neutral`.
+    args : sequence of float, optional
+        Numbers that all of these callables take after their other arguments; f is compiled once for all values.
+
     Returns
-        DdeResult; status -1 with the reason in `message`, and what was reached, where it could not go on.
+    -------
+    DdeResult
+        Status -1 with the reason in `message`, and what was reached, where it could not go on.
+
     Raises
-        ValueError: a bad span, delay, tolerance or shape. Whatever f raises.
-    Notes: Compiling f takes about a second the first time; equal functions are compiled once a process. Breaking
-    points beyond the first 200 (5000 where `neutral`, 1000 of delays that are not constant) are left to error control.
-    A step of Radau factorizes a (3n, 3n) matrix unless the last one's will do; its Jacobians are differences of f,
-    which `nfev` counts.
-    Example
-        >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
-        >>> round(float(r.y[0, -1]), 6)
-        0.0
+    ------
+    ValueError
+        A bad span, delay, tolerance or shape. Whatever f raises.
+
+    Notes
+    -----
+    Compiling f takes about a second the first time; equal functions are compiled once a process. Breaking points beyond
+    the first 200 (5000 where `neutral`, 1000 of delays that are not constant) are left to error control. A step of
+    Radau factorizes a (3n, 3n) matrix unless the last one's will do; its Jacobians are differences of f, which `nfev`
+    counts.
+
+    Examples
+    --------
+    >>> r = solve_dde(lambda t, y, ylag: -ylag[0], (0, 1), history=[1.0], delays=[1.0], rtol=1e-8)
+    >>> round(float(r.y[0, -1]), 6)
+    0.0
     """
     from ecc.fluid import core
     from ecc.fluid.integration import Integration, breaking_points, in_one_line

@@ -130,26 +130,40 @@ def ensemble(
     """Return the fluid runs of a scenario with other parameters, starts or fields, as one labelled Dataset.
 
     Parameters
-        scenario : Scenario of one protocol.
-        over : name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
-            "protocol"), or an option of `simulate` ("perturb", "rtol"). A sequence makes a dimension of this name; an
-            xarray DataArray brings its own dimensions, so that those with one in common vary together.
-        workers : int, > 0. Threads; None: as many as there are cores for this process.
-        progress : called with the share of the members that are done.
-        options : for `simulate`, the same for all.
+    ----------
+    scenario : Scenario
+        Scenario of one protocol.
+    over : mapping
+        Name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
+        "protocol"), or an option of `simulate` ("perturb", "rtol"). A sequence makes a dimension of this name; an
+        xarray DataArray brings its own dimensions, so that those with one in common vary together.
+    workers : int, > 0, optional
+        Threads; None: as many as there are cores for this process.
+    progress : callable, optional
+        Called with the share of the members that are done.
+    **options : object
+        For `simulate`, the same for all.
+
     Returns
+    -------
+    Dataset
         Dataset with the series of a trajectory over (*what varies, time, flow or link), and for each member `stopped`
-        ("completed", or why it ended before, or what it raised) and `steps`. What a member did not reach is nan (-1
-        for `bottleneck`). Values that are neither numbers nor strings are labelled by their position.
+        ("completed", or why it ended before, or what it raised) and `steps`. What a member did not reach is nan (-1 for
+        `bottleneck`). Values that are neither numbers nor strings are labelled by their position.
+
     Raises
-        ValueError: a name that is none of these, no values; members of different size; what the first member raised,
-        if all of them raise.
-    Example
-        >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1])
-        >>> scenario = ecc.Scenario(net, ecc.models.QIRCP(), 30.0)
-        >>> runs = ensemble(scenario, {"alpha": [0.5, 1.0, 1.5]}, time="discrete")
-        >>> runs.rate.dims, bool((runs.stopped == "completed").all())
-        (('alpha', 'time', 'flow'), True)
+    ------
+    ValueError
+        A name that is none of these, no values; members of different size; what the first member raised, if all of them
+        raise.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1])
+    >>> scenario = ecc.Scenario(net, ecc.models.QIRCP(), 30.0)
+    >>> runs = ensemble(scenario, {"alpha": [0.5, 1.0, 1.5]}, time="discrete")
+    >>> runs.rate.dims, bool((runs.stopped == "completed").all())
+    (('alpha', 'time', 'flow'), True)
     """
     import xarray as xr
 
@@ -218,26 +232,45 @@ def solve_ensemble(
     """Return the solutions of a delay differential equation for many values of its arguments, as one Dataset.
 
     Parameters
-        f, t_span, history, delays : as for `solve_dde`. Functions take the values of `args`, in their order, after
-            their other arguments. `history` may be a DataArray with a dimension "component", `delays` one with a
-            dimension "delay"; their other dimensions vary.
-        args : name -> values, numbers: a sequence makes a dimension of this name; a DataArray brings its dimensions.
-            Empty where only the history or the delays vary.
-        t_eval : shape (n_times,), increasing, within t_span.
-        workers : int, > 0. Threads; None: as many as there are cores for this process.
-        progress : called with the share of the members that are done. options : for `solve_dde`, the same for all.
+    ----------
+    f, t_span, history, delays
+        As for `solve_dde`. Functions take the values of `args`, in their order, after their other arguments. `history`
+        may be a DataArray with a dimension "component", `delays` one with a dimension "delay"; their other dimensions
+        vary.
+    args : mapping
+        Name -> values, numbers: a sequence makes a dimension of this name; a DataArray brings its dimensions. Empty
+        where only the history or the delays vary.
+    t_eval : array_like, shape (n_times,), increasing
+        Within t_span.
+    workers : int, > 0, optional
+        Threads; None: as many as there are cores for this process.
+    progress : callable, optional
+        Called with the share of the members that are done.
+    **options : object
+        For `solve_dde`, the same for all.
+
     Returns
-        Dataset: `y` (*what varies, component, t), nan where a solution could not be reached; for each member `success`,
+    -------
+    Dataset
+        `y` (*what varies, component, t), nan where a solution could not be reached; for each member `success`,
         `message` (of `solve_dde`, or what the member raised), `steps` and `nfev`.
+
     Raises
-        ValueError: nothing varies; what the first member raised, if all of them raise.
-    Notes: f is compiled once. One that Numba cannot compile runs under the interpreter's lock, on one core.
-    Example
-        >>> def f(t, y, ylag, gain):
-        ...     return -gain * ylag[0]
-        >>> found = solve_ensemble(f, (0, 40), [1.0], [1.0], args={"gain": [1.5, 1.65]}, t_eval=np.arange(30, 41))
-        >>> abs(found.y).max("t").values.round(1).ravel()  # on both sides of pi/2
-        array([0.4, 4.2])
+    ------
+    ValueError
+        Nothing varies; what the first member raised, if all of them raise.
+
+    Notes
+    -----
+    f is compiled once. One that Numba cannot compile runs under the interpreter's lock, on one core.
+
+    Examples
+    --------
+    >>> def f(t, y, ylag, gain):
+    ...     return -gain * ylag[0]
+    >>> found = solve_ensemble(f, (0, 40), [1.0], [1.0], args={"gain": [1.5, 1.65]}, t_eval=np.arange(30, 41))
+    >>> abs(found.y).max("t").values.round(1).ravel()  # on both sides of pi/2
+    array([0.4, 4.2])
     """
     import xarray as xr
 

@@ -37,12 +37,22 @@ def callback(
     """Return a C callback for a function of t and arrays; one that returns another number of numbers fails.
 
     Parameters
-        function : (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number where `scalar`.
-        shapes : shapes of its arrays, of the first len(shapes) of (y, ylag, dylag). size : int. scalar : bool.
-        jit : compile it; functions that Numba cannot compile are called back.
-        args : numbers that follow. Compiled code, which is the same whatever they are, takes them from `numbers`.
+    ----------
+    function : callable
+        (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number where `scalar`.
+    shapes : tuple[tuple of int, ...]
+        Shapes of its arrays, of the first len(shapes) of (y, ylag, dylag).
+    size : int
+    scalar : bool
+    jit : bool, optional
+        Compile it; functions that Numba cannot compile are called back.
+    args : tuple of float, optional
+        Numbers that follow. Compiled code, which is the same whatever they are, takes them from `numbers`.
+
     Returns
-        Callback. Keep it for as long as the address is used.
+    -------
+    Callback
+        Keep it for as long as the address is used.
     """
     if jit:
         found = _jitted(function, shapes, size, scalar, len(args))

@@ -264,13 +264,26 @@ def run_granted(
     """Compute the curves of a network.
 
     Parameters
-        protocol : Protocol with an `interval_law`. fluid : FluidNetwork. samples : s, equally far apart.
-        point : equilibrium that has held for ever, or None: an empty network.
-        factor : by which windows differ at the start from those of the point. progress : called with the share done.
-        ticks : shape (n_links,), when routers first tick, in control intervals.
-        records : whether windows, smoothed RTTs and the RTTs of routers are kept at each sample.
+    ----------
+    protocol : Protocol
+        Protocol with an `interval_law`.
+    fluid : FluidNetwork
+    samples : ndarray
+        s, equally far apart.
+    point : Equilibrium or None
+        Equilibrium that has held for ever, or None: an empty network.
+    factor : float
+        By which windows differ at the start from those of the point.
+    progress : callable
+        Called with the share done.
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in control intervals.
+    records : bool, optional
+        Whether windows, smoothed RTTs and the RTTs of routers are kept at each sample.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     laws = CompiledLaws(protocol, GRANT_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups

@@ -44,8 +44,13 @@ class Grid:
         """Compute all rows, until a law fails or Ctrl-C.
 
         Parameters
-            advance : called as advance(begin, end). progress : called with the share done.
-            states : what is recorded, name -> the array that `advance` works on; None: nothing.
+        ----------
+        advance : callable
+            Called as advance(begin, end).
+        progress : callable
+            Called with the share done.
+        states : mapping, optional
+            What is recorded, name -> the array that `advance` works on; None: nothing.
         """
         found: dict[str, list[FloatArray]] = {name: [] for name in states or {}}
         marks = self._rows_of(self.samples).astype(np.int64) + 1 if states else np.empty(0, np.int64)
@@ -86,7 +91,8 @@ class Grid:
         """Return what steps on the grid, in the rows nearest to the ends of samples: shape (n_samples, n_curves).
 
         Parameters
-            curves : shape (n_curves, rows).
+        ----------
+        curves : ndarray, shape (n_curves, rows)
         """
         return curves[:, np.rint(self.ends()[1:]).astype(np.int64)].T
 
@@ -94,7 +100,8 @@ class Grid:
         """Return by how much cumulative curves grew in each sample: shape (n_samples, n_curves).
 
         Parameters
-            curves : shape (n_curves, rows).
+        ----------
+        curves : ndarray, shape (n_curves, rows)
         """
         ends = self.ends()
         at = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
@@ -116,9 +123,17 @@ class Grid:
         """Return the outcome of a run.
 
         Parameters
-            buffer : shape (n_links,), bits. sent, received : shape (n_groups, rows), bits since some time.
-            into, out, gone : shape (n_links, rows): bits that a queue took, let out and refused.
-            follows : shape (n_groups, rows). lost : shape (n_groups,), bits. stop : shape (n_groups,), s.
+        ----------
+        buffer : ndarray, shape (n_links,)
+            Bits.
+        sent, received : ndarray, shape (n_groups, rows)
+            Bits since some time.
+        into, out, gone : ndarray
+            Shape (n_links, rows): bits that a queue took, let out and refused.
+        follows : ndarray of int, shape (n_groups, rows)
+        lost : ndarray, shape (n_groups,)
+            Bits.
+        stop : ndarray, shape (n_groups,), s
         """
         width, ends = float(self.samples[0]), self.ends()
         whole = np.rint(ends).astype(np.int64)

@@ -29,10 +29,20 @@ def breaking_points(
     the smoothest, are left to error control.
 
     Parameters
-        roots : shape (n,), s. delays : shape (n_delays,), s. end : float, s, of the integration.
-        generations : int. How often a delay is added. most : int. Points at most.
+    ----------
+    roots : array_like, shape (n,), s
+    delays : array_like, shape (n_delays,), s
+    end : float, s
+        Of the integration.
+    generations : int, optional
+        How often a delay is added.
+    most : int, optional
+        Points at most.
+
     Returns
-        points : increasing, < end; points closer than rounding are one.
+    -------
+    points : ndarray
+        Increasing, < end; points closer than rounding are one.
     """
     steps = np.unique(np.asarray(delays, dtype=float))
     steps = steps[steps > 0.0]
@@ -60,7 +70,10 @@ def curve_values(begun: FloatArray, width: FloatArray, curve: FloatArray, times:
     """Return the values of interpolants at some times, shape (n_times, n).
 
     Parameters
-        begun, width : shape (n_segments,), s. curve : shape (n_segments, n, 5). times : shape (n_times,), s.
+    ----------
+    begun, width : ndarray, shape (n_segments,), s
+    curve : ndarray, shape (n_segments, n, 5)
+    times : ndarray, shape (n_times,), s
     """
     j = np.clip(np.searchsorted(begun, times, side="right") - 1, 0, len(begun) - 1)
     theta = ((times - begun[j]) / width[j])[:, None]
@@ -75,7 +88,8 @@ def in_one_line(y: FloatArray) -> str:
     """Return a state as messages show it.
 
     Parameters
-        y : shape (n,).
+    ----------
+    y : ndarray, shape (n,)
     """
     return np.array2string(y, threshold=6, precision=6, max_line_width=1000)
 
@@ -84,20 +98,44 @@ class Integration:
     """A problem and the state of its integration; `advance` goes on with it.
 
     Parameters
-        y : shape (n,), at the start. span : (start, end), s.
-        derivative, delay_of, history : addresses (see `compiled.SIGNATURE`), 0 for none.
-        delays : shape (n_delays,), s. reach : float, s, longest delay, inf to keep everything.
-        lags : for each delay the components that are wanted at it.
-        relative, absolute : tolerances; absolute inf takes a component out of error control.
-        keep : keep all interpolants. hints : places for functions that look back by themselves.
-        stored : how many components, the first, are looked back to; None: all.
-        first_jump : order of the derivative that jumps at the start. largest : control the largest error of a
-            component, not the mean square. slide : s, of steps where the derivative switches to and fro; 0: give up
-            there.
-        neutral : the lags are followed by the derivatives there, before the start those of `history_slope` (an
-            address, 0: zero). slope : shape (n,), the derivative before the start, a first guess of that after it.
-        implicit : Radau IIA instead of Dormand-Prince. named : what to call a component in messages; None: all of y.
-    Notes: other arguments are as in `core.Fields`.
+    ----------
+    y : ndarray, shape (n,)
+        At the start.
+    span : tuple of two float
+        (start, end), s.
+    derivative, delay_of, history
+        Addresses (see `compiled.SIGNATURE`), 0 for none.
+    delays : ndarray, shape (n_delays,), s
+    reach : float, s, optional
+        Longest delay, inf to keep everything.
+    lags : sequence of array_like
+        For each delay the components that are wanted at it.
+    relative, absolute : float, ndarray
+        Tolerances; absolute inf takes a component out of error control.
+    keep : bool, optional
+        Keep all interpolants.
+    hints : int, optional
+        Places for functions that look back by themselves.
+    stored : int, optional
+        How many components, the first, are looked back to; None: all.
+    first_jump : int, optional
+        Order of the derivative that jumps at the start.
+    largest : bool, optional
+        Control the largest error of a component, not the mean square.
+    slide : float, optional
+        s, of steps where the derivative switches to and fro; 0: give up there.
+    neutral : bool, optional
+        The lags are followed by the derivatives there, before the start those of `history_slope` (an address, 0: zero).
+    slope : ndarray, shape (n,), optional
+        The derivative before the start, a first guess of that after it.
+    implicit : bool, optional
+        Radau IIA instead of Dormand-Prince.
+    named : callable, optional
+        What to call a component in messages; None: all of y.
+
+    Notes
+    -----
+    Other arguments are as in `core.Fields`.
     """
 
     def __init__(
@@ -238,7 +276,9 @@ class Integration:
         """Put other arrays in the place of some; their sizes are the caller's to set.
 
         Parameters
-            arrays : field of `core.Fields` -> array.
+        ----------
+        **arrays : ndarray
+            Field of `core.Fields` -> array.
         """
         self.work = self.work._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
         self.table[:] = [array.ctypes.data for array in self.work]
@@ -247,7 +287,8 @@ class Integration:
         """Go on for at most `steps` steps; return a status of `core`.
 
         Parameters
-            steps : int.
+        ----------
+        steps : int, optional
         """
         while True:
             status = int(stepping.advance(self.table, steps))
@@ -269,7 +310,9 @@ class Integration:
         """Return a counter of `core`.
 
         Parameters
-            what : index, such as core.STEPS.
+        ----------
+        what : int
+            Index, such as core.STEPS.
         """
         return int(self.work.count[what])
 
@@ -282,7 +325,9 @@ class Integration:
         """Return one line on why the core could not go on.
 
         Parameters
-            status : negative, from `advance`.
+        ----------
+        status : int
+            Negative, from `advance`.
         """
         at = f"at t = {self.now:.9g}"
         y = f"y = {in_one_line(self.work.y)}"

@@ -42,9 +42,16 @@ class CompiledLaws:
     whether they have a voice for each flow; `source_remembers`: whether sources do.
 
     Parameters
-        protocol : Protocol, all of whose laws the fluid calls. arguments : what their record holds, "result" last.
+    ----------
+    protocol : Protocol
+        All of whose laws the fluid calls.
+    arguments : tuple of str, optional
+        What their record holds, "result" last.
+
     Raises
-        TypeError: a law that cannot be compiled.
+    ------
+    TypeError
+        A law that cannot be compiled.
     """
 
     def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:

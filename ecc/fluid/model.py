@@ -57,9 +57,13 @@ class FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
-            scenario : Scenario, whose only impairments are random losses and schedules of capacities.
-            apart : every flow is a group of its own.
-            steady : shape (n_flows,), bit/s, rates of flows that heed nobody, 0 for others; None: no such flows.
+        ----------
+        scenario : Scenario
+            Whose only impairments are random losses and schedules of capacities.
+        apart : bool, optional
+            Every flow is a group of its own.
+        steady : ndarray, shape (n_flows,), bit/s, optional
+            Rates of flows that heed nobody, 0 for others; None: no such flows.
         """
         network = scenario.network
         unheeding = np.zeros(network.n_flows) if steady is None else steady
@@ -138,7 +142,9 @@ class FluidNetwork:
         """Return (times, capacity, as routers are told it) of a link: from 0 s on and from each change of it.
 
         Parameters
-            link : int. In an outage routers are told the capacity before it.
+        ----------
+        link : int
+            In an outage routers are told the capacity before it.
         """
         times, values = (np.concatenate([[first], rest]) for first, rest in
                          zip((0.0, self.capacity[link]), self.changes[link], strict=True))  # fmt: skip
@@ -151,7 +157,9 @@ class FluidNetwork:
         """Return, shape (n_links, n_times): bits that links can have served since 0 s, and the capacity they are told.
 
         Parameters
-            times : shape (n_times,), s; before 0 s capacities are those of the links.
+        ----------
+        times : array_like, shape (n_times,)
+            s; before 0 s capacities are those of the links.
         """
         when = np.asarray(times, dtype=float)
         served, told = np.empty((2, self.n_links, len(when)))
@@ -166,7 +174,8 @@ class FluidNetwork:
         """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.
 
         Parameters
-            protocol : Protocol.
+        ----------
+        protocol : Protocol
         """
         return protocol.params().get("floor", 0.0) * 8.0 * self.packet_size
 
@@ -174,7 +183,8 @@ class FluidNetwork:
         """Return for each link the mean of that over the flows that cross it, 0 where none does.
 
         Parameters
-            protocol : Protocol.
+        ----------
+        protocol : Protocol
         """
         floor, many = np.zeros(self.n_links), np.full(self.n_links, 1e-300)
         for route, members, least in zip(self.routes, self.members, self.floor(protocol), strict=True):
@@ -187,7 +197,8 @@ class FluidNetwork:
         """Return what belongs to groups, in the last axis, for every flow.
 
         Parameters
-            values : shape (..., n_groups).
+        ----------
+        values : ndarray, shape (..., n_groups)
         """
         found: FloatArray = values[..., self.group_of]
         return found
@@ -209,9 +220,16 @@ def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> Ste
     """Return the delays of a recurrence that are given as (forward, backward) over (period, n_flows, n_links).
 
     Parameters
-        delays : integers that broadcast to that shape. fluid : FluidNetwork in which every flow is a group.
+    ----------
+    delays : tuple of two array_like
+        Integers that broadcast to that shape.
+    fluid : FluidNetwork
+        FluidNetwork in which every flow is a group.
+
     Raises
-        ValueError: not two arrays, another shape, numbers that are not whole or too small.
+    ------
+    ValueError
+        Not two arrays, another shape, numbers that are not whole or too small.
     """
     if not isinstance(delays, tuple) or len(delays) != 2:
         raise ValueError(f"delays must be (forward, backward), got {shown(delays)}")

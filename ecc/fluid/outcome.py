@@ -21,8 +21,13 @@ def turns(most: int) -> Iterator[int]:
     """Yield how many steps to take before the next report, so that what is done between two takes a tenth of a second.
 
     Parameters
-        most : int. Never more than that.
-    Notes: how a run is cut never changes its result.
+    ----------
+    most : int
+        Never more than that.
+
+    Notes
+    -----
+    How a run is cut never changes its result.
     """
     steps = min(100, most)
     while True:

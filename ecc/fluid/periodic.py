@@ -81,27 +81,47 @@ def periodic_orbit(
     """Return the periodic solution of y'(t) = f(t, y(t), [y(t - delay) for each delay]) near a guess.
 
     Parameters
-        f : callable (t, y, ylag) -> shape (n,), as for `solve_dde`, that does not depend on t.
-        delays : shape (n_delays,), s, >= 0.
-        guess : a dense solution that ends on, or near, the orbit (`solve_dde(..., dense_output=True).sol`), or a
-            callable t -> shape (n,) for 0 <= t <= period.
-        period : float, s, > 0, roughly. None: read off the guess, which must be a solution.
-        intervals : int, >= 2. Pieces of equal length. degree : int, from 2 to 8. Of their polynomials.
-        rtol : float, > 0. Newton's iteration ends when its step is smaller than this share of the orbit.
-        multipliers : int, >= 1. How many are returned at most.
+    ----------
+    f : callable (t, y, ylag) -> shape (n,)
+        As for `solve_dde`, that does not depend on t.
+    delays : array_like, shape (n_delays,), s, >= 0
+    guess : DdeSolution or callable
+        A dense solution that ends on, or near, the orbit (`solve_dde(..., dense_output=True).sol`), or a callable t ->
+        shape (n,) for 0 <= t <= period.
+    period : float, s, > 0, optional
+        Roughly. None: read off the guess, which must be a solution.
+    intervals : int, >= 2, optional
+        Pieces of equal length.
+    degree : int, from 2 to 8, optional
+        Of their polynomials.
+    rtol : float, > 0, optional
+        Newton's iteration ends when its step is smaller than this share of the orbit.
+    multipliers : int, >= 1, optional
+        How many are returned at most.
+
     Returns
-        PeriodicOrbit.
+    -------
+    PeriodicOrbit
+
     Raises
-        ValueError: a bad delay or period, a delay of a million periods, a guess that is on no cycle. ConvergenceError:
+    ------
+    ValueError
+        A bad delay or period, a delay of a million periods, a guess that is on no cycle.
+    ConvergenceError
         Newton's iteration does not settle, or settles on an equilibrium; `last` is the orbit so far, (n_points, n).
-    Notes: errors fall as intervals^-degree or faster: see `trivial_error`. An orbit that is unstable is found as well
-    from a guess that is near. Costs grow as (n intervals degree (1 + longest delay / period))^3.
-    Example
-        >>> def wright(t, y, ylag):  # beyond pi/2
-        ...     return [-1.7 * ylag[0, 0] * (1 + y[0])]
-        >>> sol = ecc.fluid.solve_dde(wright, (0, 200), [0.5], [1.0], dense_output=True).sol
-        >>> round(periodic_orbit(wright, [1.0], sol).period, 3)
-        4.096
+
+    Notes
+    -----
+    Errors fall as intervals^-degree or faster: see `trivial_error`. An orbit that is unstable is found as well from a
+    guess that is near. Costs grow as (n intervals degree (1 + longest delay / period))^3.
+
+    Examples
+    --------
+    >>> def wright(t, y, ylag):  # beyond pi/2
+    ...     return [-1.7 * ylag[0, 0] * (1 + y[0])]
+    >>> sol = ecc.fluid.solve_dde(wright, (0, 200), [0.5], [1.0], dense_output=True).sol
+    >>> round(periodic_orbit(wright, [1.0], sol).period, 3)
+    4.096
     """
     lags = np.atleast_1d(np.asarray(delays, dtype=float)) if np.size(delays) else np.empty(0)
     if lags.ndim != 1 or not np.all((lags >= 0.0) & np.isfinite(lags)):

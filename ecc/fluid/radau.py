@@ -268,7 +268,12 @@ def attempt_implicit(w: Any, h: float, tiny: float) -> Any:
     """Try a step of h; its segment lies after the last one. (status, error norm).
 
     Parameters
-        w : Fields. h : step. tiny : how far before the end of the step its end is looked at.
+    ----------
+    w : Fields
+    h : float
+        Step.
+    tiny : float
+        How far before the end of the step its end is looked at.
     """
     n, j = w.count[SIZE], w.count[SEGMENTS]
     w.clock[OLDEST] = np.inf

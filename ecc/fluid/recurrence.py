@@ -586,12 +586,23 @@ def run_recurrence(
     """Run the recurrence of a network.
 
     Parameters
-        protocol : Protocol. fluid : FluidNetwork. laws : CompiledLaws. beginning : Beginning.
-        samples : increasing, s. progress : called with the share done.
-        delays : StepDelays, or None: those of the network.
-        records : whether rates, and the states of routers, are kept at each sample.
+    ----------
+    protocol : Protocol
+    fluid : FluidNetwork
+    laws : CompiledLaws
+    beginning : Beginning
+    samples : ndarray
+        Increasing, s.
+    progress : callable
+        Called with the share done.
+    delays : StepDelays, optional
+        Or None: those of the network.
+    records : bool, optional
+        Whether rates, and the states of routers, are kept at each sample.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     from ecc.closed_loop import steps_of
 

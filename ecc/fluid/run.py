@@ -17,7 +17,7 @@ from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
-from ecc.models.mix import Mix
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
@@ -26,7 +26,7 @@ __all__ = ["simulate"]
 
 _TIMES = ("continuous", "discrete")
 _STARTS = ("empty", "equilibrium")
-_CLOCKINGS = ("self", "integrator")
+_CLOCKINGS = ("ack", "rate")
 
 
 @check_arguments
@@ -39,7 +39,7 @@ def simulate(
     rtol: float = 1e-6,
     progress: Callable[[float], None] | None = None,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
-    clocking: str = "self",
+    clocking: str = "ack",
     record: Sequence[str] = (),
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
@@ -52,42 +52,63 @@ def simulate(
     (ecc.fluid.sampled).
 
     Parameters
-        scenario : Scenario without a workload of transfers, of one protocol; in continuous time with random losses,
-            capacities that change and, where ACKs clock no windows, with flows of ConstantRate beside it.
-        sample : float, s, > 0. Averages are taken over it, and it labels its end.
-        time : "continuous" or "discrete".
-        start : "empty": queues empty, routers at `initial` times their capacity, flows join at their start;
-            "equilibrium": everything at the stationary point of the laws for ever, all flows active whatever their
-            start; or shape (n_flows,), bit/s, > 0: rates that all flows have sent for ever, following the first link of
-            their route or the assigned one, before the routers first looked (not of windows).
-        perturb : float, > -1. With "equilibrium", what all rates are off by, before and at the start, relatively; of
-            windows, what they are off by at the start.
-        rtol : float, in [1e-13, 0.1]. Relative tolerance of the continuous solver; windows have none.
-        progress : called with the share of the duration that is done, now and then.
-        delays : (forward, backward), for discrete runs: whole control intervals, >= 0 from each flow to each link and
-            >= 1 back, that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives
-            then: random delays are a table of draws. Those of the network then play no part, and RTTs that laws ask
-            for are the longest.
-        clocking : of windows: "self", ACKs let out what they acknowledge, so that queues follow windows within an RTT;
-            "integrator", a flow sends at its window over its RTT, as in the models of Low and others where queues
-            integrate that rate less the capacity, and XCP's routers heed averages all the time. Verdicts differ:
-            docs/fluid_against_packets.md.
-        record : states to record, as series of the trajectory, at the end of each sample, where the protocol's laws
-            have them: "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP
-            "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
+    ----------
+    scenario : Scenario
+        Scenario without a workload of transfers, of one protocol; in continuous time with random losses, capacities
+        that change and, where ACKs clock no windows, with flows of ConstantRate beside it.
+    sample : float, s, > 0, optional
+        Averages are taken over it, and it labels its end.
+    time : str, optional
+        "continuous" or "discrete".
+    start : str or array_like, optional
+        "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
+        everything at the stationary point of the laws for ever, all flows active whatever their start; or shape
+        (n_flows,), bit/s, > 0: rates that all flows have sent for ever, following the first link of their route or the
+        assigned one, before the routers first looked (not of windows).
+    perturb : float, > -1, optional
+        With "equilibrium", what all rates are off by, before and at the start, relatively; of windows, what they are
+        off by at the start.
+    rtol : float, in [1e-13, 0.1], optional
+        Relative tolerance of the continuous solver; windows have none.
+    progress : callable, optional
+        Called with the share of the duration that is done, now and then.
+    delays : tuple of two array_like, optional
+        (forward, backward), for discrete runs: whole control intervals, >= 0 from each flow to each link and >= 1 back,
+        that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives then: random
+        delays are a table of draws. Those of the network then play no part, and RTTs that laws ask for are the longest.
+    clocking : str, optional
+        Of windows: "ack", ACKs let out what they acknowledge, so that queues follow windows within an RTT; "rate", a
+        flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
+        the capacity, and XCP's routers heed averages all the time. Verdicts differ: docs/fluid_against_packets.md.
+    record : sequence of str, optional
+        States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
+        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP "env.window",
+        "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
+
     Returns
-        Trajectory; drops in packets of the size that crosses the link on average; `stats` has steps, rejected,
-        cpu_seconds, and `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
+    -------
+    Trajectory
+        Drops in packets of the size that crosses the link on average; `stats` has steps, rejected, cpu_seconds, and
+        `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
+
     Raises
-        ValueError: what a fluid does not have, an unknown time or start, a value out of range.
-        LinearizationError: no equilibrium.
-    Notes: equal flows are computed once, unless losses at random part their windows. The fluid that a buffer drops is
-        not sent again.
-    Example
-        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.12])
-        >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), 20.0))
-        >>> round(float(run.rate[-1, 0]) / 1e6)
-        95
+    ------
+    ValueError
+        What a fluid does not have, an unknown time or start, a value out of range.
+    LinearizationError
+        No equilibrium.
+
+    Notes
+    -----
+    Equal flows are computed once, unless losses at random part their windows. The fluid that a buffer drops is not sent
+    again.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.12])
+    >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), 20.0))
+    >>> round(float(run.rate[-1, 0]) / 1e6)
+    95
     """
     if not isinstance(scenario, Scenario):
         raise TypeError(f"scenario must be a Scenario, got {shown(scenario)}")
@@ -121,9 +142,9 @@ def simulate(
     from ecc.models.declared import law_arguments
 
     windows = "w" in law_arguments(getattr(protocol, "source_law", None))
-    grants = protocol.interval_law is not None and time == "continuous" and clocking == "self"
-    if clocking != "self" and not (windows or protocol.windowed):
-        raise ValueError(f"clocking must be 'self' where ACKs clock no windows, got {shown(clocking)}")
+    grants = protocol.interval_law is not None and time == "continuous" and clocking == "ack"
+    if clocking != "ack" and not (windows or protocol.windowed):
+        raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
     taken = declared.EQUATIONS if time == "continuous" else declared.RECURRENCE
     if windows:
         taken = declared.WINDOWS
@@ -184,7 +205,7 @@ def simulate(
     keeps = len(record) > 0
     on_grid = ((declared.STEPPED, run_stepped), (declared.SAMPLED, run_sampled), (declared.GRANTED, run_granted))
     if windows:
-        clocked, seed = clocking == "self", scenario.seed
+        clocked, seed = clocking == "ack", scenario.seed
         outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps, clocked, seed)
     elif run_on_grid := next((run for kind, run in on_grid if kind is taken), None):
         outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps)
@@ -237,7 +258,7 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
 
 def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64]]:
     """The protocol of all flows that heed their routers, and the rates of those that do not, 0 for the others."""
-    network, mix = scenario.network, Mix.of(scenario.protocol)
+    network, mix = scenario.network, ProtocolAssignment.of(scenario.protocol)
     protocols = mix.of_flows(network.n_flows)
     heeding = list(dict.fromkeys(one for one in protocols if not isinstance(one, ConstantRate)))
     if len(heeding) != 1:
@@ -316,7 +337,7 @@ def _trajectory(
     attributes = {
         "engine": "fluid",
         "time": time,
-        "protocol": str(Mix.of(scenario.protocol)),
+        "protocol": str(ProtocolAssignment.of(scenario.protocol)),
         "scenario": text,
         "seed": scenario.seed,
         "version": __version__,

@@ -236,13 +236,26 @@ def run_sampled(
     """Compute the curves of a network.
 
     Parameters
-        protocol : Protocol that is `sampled`. fluid : FluidNetwork. samples : s, equally far apart.
-        point : equilibrium that has held for ever, or None: an empty network.
-        factor : by which rates differ before and at the start from those of the point.
-        progress : called with the share done. ticks : shape (n_links,), when routers first tick, in control intervals.
-        records : whether rates, and the states of routers, are kept at each sample.
+    ----------
+    protocol : Protocol
+        Protocol that is `sampled`.
+    fluid : FluidNetwork
+    samples : ndarray
+        s, equally far apart.
+    point : Equilibrium or None
+        Equilibrium that has held for ever, or None: an empty network.
+    factor : float
+        By which rates differ before and at the start from those of the point.
+    progress : callable
+        Called with the share done.
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in control intervals.
+    records : bool, optional
+        Whether rates, and the states of routers, are kept at each sample.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     laws = CompiledLaws(protocol)
     beginning = Beginning.of(protocol, laws, fluid, point, factor)

@@ -238,13 +238,26 @@ def run_stepped(
     """Compute the curves of a network.
 
     Parameters
-        protocol : Protocol with `stepping`. fluid : FluidNetwork. samples : s, equally far apart.
-        point : equilibrium that has held for ever, or None: an empty network.
-        factor : by which rates and offers differ before and at the start from those of the point.
-        progress : called with the share done. ticks : shape (n_links,), when routers first tick, in control intervals.
-        records : whether rates, and what routers offer, are kept at each sample.
+    ----------
+    protocol : Protocol
+        Protocol with `stepping`.
+    fluid : FluidNetwork
+    samples : ndarray
+        s, equally far apart.
+    point : Equilibrium or None
+        Equilibrium that has held for ever, or None: an empty network.
+    factor : float
+        By which rates and offers differ before and at the start from those of the point.
+    progress : callable
+        Called with the share done.
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in control intervals.
+    records : bool, optional
+        Whether rates, and what routers offer, are kept at each sample.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     laws = CompiledLaws(protocol, STEP_ARGUMENTS)
     stepping = protocol.stepping

@@ -417,7 +417,10 @@ def advance(table: Integers, steps: int) -> Any:
     """Integrate for at most `steps` steps; returns a status. FULL asks for more segments.
 
     Parameters
-        table : shape (len(Fields._fields),), i8: addresses of the arrays. steps : int.
+    ----------
+    table : Integers
+        Shape (len(Fields._fields),), i8: addresses of the arrays.
+    steps : int
     """
     w = Fields(*unpack(table))
     clock, count = w.clock, w.count

@@ -9,7 +9,7 @@ For a flow with window w, and a link l of capacity C_l, as cumulative curves of 
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
     out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
 
-or, where links are taken for integrators of rates (`clocking` "integrator"): sent' = w/D and da = w dt/D. The law is
+or, where links are taken for integrators of rates (`clocking` "rate"): sent' = w/D and da = w dt/D. The law is
 `slow_start_law`, if there is one, until it returns no more than w, which w then becomes, or a loss is met; from then on
 `source_law`. A window is sent at once when a flow starts: ACKs come back in trains, at the rate of the bottleneck, and
 slow start sends at twice that rate, so that half a window is queued before windows fill the path, as in packets.
@@ -309,14 +309,30 @@ def run_windows(
     """Compute the curves of a network.
 
     Parameters
-        protocol : Protocol whose source law asks for `w`. fluid : FluidNetwork. samples : s, equally far apart.
-        point : equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
-        factor : by which windows differ at the start from those of the point. progress : called with the share done.
-        ticks : shape (n_links,), when routers first tick, in control intervals.
-        records : whether windows, what flows remember and states of routers are kept at each sample.
-        clocked : whether ACKs clock flows; else they send at the rate w/D. seed : of the losses.
+    ----------
+    protocol : Protocol
+        Protocol whose source law asks for `w`.
+    fluid : FluidNetwork
+    samples : ndarray
+        s, equally far apart.
+    point : Equilibrium or None
+        Equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
+    factor : float
+        By which windows differ at the start from those of the point.
+    progress : callable
+        Called with the share done.
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in control intervals.
+    records : bool, optional
+        Whether windows, what flows remember and states of routers are kept at each sample.
+    clocked : bool, optional
+        Whether ACKs clock flows; else they send at the rate w/D.
+    seed : int, optional
+        Of the losses.
+
     Returns
-        Outcome.
+    -------
+    Outcome
     """
     laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups

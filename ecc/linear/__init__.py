@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecc.linear.certificate import Certificate, certify
 from ecc.linear.continuous import DelaySystem
-from ecc.linear.crossings import Crossing, Loss, crossings, first_loss
+from ecc.linear.crossings import Crossing, StabilityLimit, crossings, stability_limit
 from ecc.linear.interop import from_control, to_control
 from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import FrequencyResponse, Margins
@@ -14,7 +14,7 @@ from ecc.linear.switched import Switched, SwitchedLoop
 from ecc.linear.systems import LinearSystem
 
 __all__ = [
-    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "Loss", "Margins",
+    "Certificate", "Crossing", "DelaySystem", "FrequencyResponse", "LinearSystem", "Loci", "StabilityLimit", "Margins",
     "Oscillation", "SampledSystem", "Switched", "SwitchedLoop", "certify", "characteristic_loci", "crossings",
-    "first_loss", "from_control", "relay_oscillation", "return_ratio", "to_control",
+    "stability_limit", "from_control", "relay_oscillation", "return_ratio", "to_control",
 ]  # fmt: skip

@@ -93,15 +93,28 @@ def isolate(pair: Pair, form: Callable[..., Real3], top: float) -> tuple[Real, R
     """Pieces of (0, top) with one zero each of a real function of the frequency, zeros at 0 and pi left out.
 
     Parameters
-        pair : what the function is made of.
-        form : from F0, F0', F1, F1' to (value, derivative in w, size of its terms).
-        top : rad/s or rad/step.
+    ----------
+    pair : Pair
+        What the function is made of.
+    form : callable
+        From F0, F0', F1, F1' to (value, derivative in w, size of its terms).
+    top : float
+        rad/s or rad/step.
+
     Returns
-        low, high : ends of the pieces, increasing. Two zeros closer than 1e-9 of their frequency are not seen.
+    -------
+    low, high : ndarray
+        Ends of the pieces, increasing. Two zeros closer than 1e-9 of their frequency are not seen.
+
     Raises
-        ConvergenceError: more pieces than 2^18 are needed, or the function vanishes along an interval.
-    Notes: on each piece the function is its cubic Hermite interpolant up to an error estimated from the longest delay;
-        a piece is done if the Bezier form shows one sign, or a monotone function. Others are halved.
+    ------
+    ConvergenceError
+        More pieces than 2^18 are needed, or the function vanishes along an interval.
+
+    Notes
+    -----
+    On each piece the function is its cubic Hermite interpolant up to an error estimated from the longest delay; a piece
+    is done if the Bezier form shows one sign, or a monotone function. Others are halved.
     """
     band, order = pair.band, pair.low.size
     pieces = ceil(band * top / _OVERSAMPLING) + 16

@@ -27,14 +27,21 @@ class Certificate(Displayed):
 
     If a line was asked for, roots that lie right of it, or on it, count as unstable.
 
-    Fields
-        stable : True or False if proven, None if undecided.
-        at_least, at_most : bounds on the number of unstable roots; at_most is None if none is proven.
-        line : real part of the contour [1/s], or log of its radius; of several (one a group of states that does not act
-            back on others) the one furthest from the boundary.
-        reach : |s| beyond which no root can lie right of the line [rad/s]; pi for sampled systems.
-        pieces : pieces of the contours on which the enclosure excludes zero.
-        method : how.
+    Attributes
+    ----------
+    stable : bool or None
+        True or False if proven, None if undecided.
+    at_least, at_most : int, int or None
+        Bounds on the number of unstable roots; at_most is None if none is proven.
+    line : float
+        Real part of the contour [1/s], or log of its radius; of several (one a group of states that does not act back
+        on others) the one furthest from the boundary.
+    reach : float
+        |s| beyond which no root can lie right of the line [rad/s]; pi for sampled systems.
+    pieces : int
+        Pieces of the contours on which the enclosure excludes zero.
+    method : str
+        How.
     """
 
     stable: bool | None
@@ -123,17 +130,31 @@ def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
     system's scale, leaves the count open: then a line on either side gives bounds instead.
 
     Parameters
-        system : DelaySystem or SampledSystem.
-        line : float. Real part of s [1/s], or of log z [1/step]: below 0, `stable` proves a rate of decay.
+    ----------
+    system : DelaySystem or SampledSystem
+    line : float, optional
+        Real part of s [1/s], or of log z [1/step]: below 0, `stable` proves a rate of decay.
+
     Returns
-        Certificate.
+    -------
+    Certificate
+
     Raises
-        ValueError: a line that is not finite. ImportError: python-flint is not installed.
-    Notes: the matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts
-        without delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
-    Example:
-        >>> certify(DelaySystem([-1.0], [1.6])).unstable
-        2
+    ------
+    ValueError
+        A line that is not finite.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    The matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts without
+    delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
+
+    Examples
+    --------
+    >>> certify(DelaySystem([-1.0], [1.6])).unstable
+    2
     """
     if not isfinite(line):
         raise ValueError(f"line must be finite, got {shown(line)}")

@@ -160,12 +160,18 @@ class Characteristic:
     """P(s) of one system, balanced by powers of two (which leaves the determinant as it is).
 
     Parameters
-        delays : shape (K,), increasing, distinct: seconds, or steps of a sampled system.
-        constant, slope : shape (K, n, n). B_k and E_k; slope is None where all E_k are zero.
-        sampled : bool. p(s) = 1 instead of s, and |Im s| <= pi.
-        scale : shape (n,). The powers of two that balance: entry (i, j) was multiplied by scale_j/scale_i.
-        unrounded : function to the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers
-            are exact. Floating point is within half a unit in the last place of them.
+    ----------
+    delays : ndarray, shape (K,), increasing
+        Distinct: seconds, or steps of a sampled system.
+    constant, slope : ndarray, ndarray, shape (K, n, n)
+        B_k and E_k; slope is None where all E_k are zero.
+    sampled : bool
+        p(s) = 1 instead of s, and |Im s| <= pi.
+    scale : ndarray, shape (n,)
+        The powers of two that balance: entry (i, j) was multiplied by scale_j/scale_i.
+    unrounded : callable or None
+        Function to the rational B_k and E_k, delay -> matrix, before balancing; None: the binary numbers are exact.
+        Floating point is within half a unit in the last place of them.
     """
 
     delays: Real

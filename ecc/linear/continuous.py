@@ -25,19 +25,32 @@ class DelaySystem(LinearSystem):
     """x'(t) + sum_j E_j x'(t - sigma_j) = sum_k A_k x(t - tau_k), delays exact.
 
     Parameters
-        matrices : sequence of K real n x n matrices A_k (numbers for n = 1), 1/s.
-        delays : sequence of K delays tau_k >= 0, seconds; equal ones are merged.
-        neutral : sequence of J real n x n matrices E_j; none for a retarded system.
-        neutral_delays : sequence of J delays sigma_j >= 0, seconds.
-        opened : DelaySystem or None. The same system with its loop cut, for the open loop and its margins.
-        notes : strings of one line each: what must be known about the model beside its verdict.
+    ----------
+    matrices : sequence of array_like or ndarray
+        Sequence of K real n x n matrices A_k (numbers for n = 1), 1/s.
+    delays : sequence of float or ndarray
+        Sequence of K delays tau_k >= 0, seconds; equal ones are merged.
+    neutral : sequence of array_like or ndarray, optional
+        Sequence of J real n x n matrices E_j; none for a retarded system.
+    neutral_delays : sequence of float or ndarray, optional
+        Sequence of J delays sigma_j >= 0, seconds.
+    opened : DelaySystem or None
+        The same system with its loop cut, for the open loop and its margins.
+    notes : iterable of str, optional
+        Strings of one line each: what must be known about the model beside its verdict.
+
     Raises
-        ValueError: no matrix, matrices not square, not finite or of different sizes, a delay negative or not finite,
-            I + E at delay 0 singular.
-        TypeError: matrices or delays that are not real; `opened` of another kind.
-    Example:
-        >>> DelaySystem([-1.0], [1.5]).is_stable, DelaySystem([-1.0], [1.6]).is_stable
-        (True, False)
+    ------
+    ValueError
+        No matrix, matrices not square, not finite or of different sizes, a delay negative or not finite, I + E at delay
+        0 singular.
+    TypeError
+        Matrices or delays that are not real; `opened` of another kind.
+
+    Examples
+    --------
+    >>> DelaySystem([-1.0], [1.5]).is_stable, DelaySystem([-1.0], [1.6]).is_stable
+    (True, False)
     """
 
     neutral: Real
@@ -121,9 +134,14 @@ class DelaySystem(LinearSystem):
         """Return det(s I + s sum_j E_j exp(-s sigma_j) - sum_k A_k exp(-s tau_k)).
 
         Parameters
-            s : complex, any shape, rad/s.
+        ----------
+        s : complex
+            Any shape, rad/s.
+
         Returns
-            det Delta : complex, the shape of s.
+        -------
+        complex ndarray
+            Det Delta : complex, the shape of s.
         """
         points = np.asarray(s, dtype=np.complex128)
         with np.errstate(all="ignore"):
@@ -218,16 +236,29 @@ class DelaySystem(LinearSystem):
         """Return the k rightmost roots, conjugates side by side, verified by a count that none is missing.
 
         Parameters
-            k : int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+        ----------
+        k : int
+            Int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+
         Returns
-            roots : shape (k,) or less, complex, 1/s, by falling real part; less if the system has fewer (no delays), or
-                if a neutral one has fewer right of its essential abscissa.
+        -------
+        roots : complex ndarray
+            Shape (k,) or less, complex, 1/s, by falling real part; less if the system has fewer (no delays), or if a
+            neutral one has fewer right of its essential abscissa.
+
         Raises
-            ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries the roots found.
-        Notes: simple roots to rounding, about 1e-14 |s|. Cost: an eigenproblem of at most 100 and a count.
-        Example:
-            >>> DelaySystem([-1.0], [1.0]).roots(2)
-            array([-0.31813151+1.33723570j, -0.31813151-1.33723570j])
+        ------
+        ValueError
+            k < 1.   TypeError: k not whole.   ConvergenceError: carries the roots found.
+
+        Notes
+        -----
+        Simple roots to rounding, about 1e-14 |s|. Cost: an eigenproblem of at most 100 and a count.
+
+        Examples
+        --------
+        >>> DelaySystem([-1.0], [1.0]).roots(2)
+        array([-0.31813151+1.33723570j, -0.31813151-1.33723570j])
         """
         roots = self._rightmost(k)
         return roots[roots.real > self.essential_abscissa]

@@ -67,12 +67,20 @@ def count_right(
     """Number of roots with Re s > sigma, proven up to the error bounds of the evaluation.
 
     Parameters
-        ch : the characteristic matrix.
-        sigma : float, 1/s or 1/step. The line.
-        evaluate : function of frequencies, or None for floating-point numbers with their own error bounds.
-        mesh : increasing nodes from 0 to the top frequency, or None for a uniform start.
+    ----------
+    ch : Characteristic
+        The characteristic matrix.
+    sigma : float
+        1/s or 1/step. The line.
+    evaluate : callable, optional
+        Function of frequencies, or None for floating-point numbers with their own error bounds.
+    mesh : ndarray, optional
+        Increasing nodes from 0 to the top frequency, or None for a uniform start.
+
     Returns
-        Count. Roots on the real axis count once, pairs twice, multiple roots as often as they are.
+    -------
+    Count
+        Roots on the real axis count once, pairs twice, multiple roots as often as they are.
     """
     top = ch.top_frequency(sigma)
     n = ch.size

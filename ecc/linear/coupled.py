@@ -32,7 +32,9 @@ def loops_cut(system: LinearSystem) -> int:
     """Return the number of loops that are cut, by the eigenvalues of the return ratio at points off the boundary.
 
     Parameters
-        system : built with `opened`.
+    ----------
+    system : LinearSystem
+        Built with `opened`.
     """
     cut = Cut(system)
     if len(cut.rows) < 2:
@@ -46,7 +48,10 @@ def with_gain(system: LinearSystem, gain: float) -> LinearSystem:
     """Return the closed system with one gain on all that is cut: opened + gain (closed - opened).
 
     Parameters
-        system : built with `opened`. gain : float.
+    ----------
+    system : LinearSystem
+        Built with `opened`.
+    gain : float
     """
     opened = system._opened()
     shares = ((system, gain), (opened, 1.0 - gain))
@@ -66,12 +71,20 @@ def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Rea
     """Return where characteristic loci cross the negative real axis and the unit circle, and come closest to -1.
 
     Parameters
-        system : built with `opened`.
+    ----------
+    system : LinearSystem
+        Built with `opened`.
+
     Returns
+    -------
+    tuple[tuple of two Crossed, tuple[ndarray, complex ndarray], Crossed]
         (least gain > 1 and largest < 1 that put a root on the boundary), (frequencies and values of loci of modulus 1),
         closest; each gain and distance with its frequency.
+
     Raises
-        ConvergenceError: loci that cannot be followed, or a gain margin that a count of roots contradicts.
+    ------
+    ConvergenceError
+        Loci that cannot be followed, or a gain margin that a count of roots contradicts.
     """
     cut, loci = Cut(system), characteristic_loci(system)
     omega, values = loci.omega, loci.values

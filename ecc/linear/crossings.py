@@ -30,7 +30,7 @@ from ecc.linear.counted import Family, Found, Scan, checked, last_taken, unstabl
 from ecc.linear.covered import REFUSED
 from ecc.linear.systems import LinearSystem, components, reachable
 
-__all__ = ["Crossing", "Loss", "crossings", "first_loss"]
+__all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 
 _BESIDE = 1e-6  # of a gain: how far beside it a member is counted
 _RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if the maximum does not say otherwise
@@ -41,23 +41,30 @@ _INSIDE = 16  # gains looked at inside a range that is said to be stable
 
 
 @dataclass(frozen=True, repr=False)
-class Loss(Displayed):
+class StabilityLimit(Displayed):
     """First loss of stability as the gain grows from 0.
 
-    Fields
-        value : gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
-        frequency : rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
-        certified : (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it; None if
-            not asked, if that is not proven (then a note says from where on), or if value is 0 or inf. Of a family that
-            is not affine the gains below are those from the lowest one looked at on, and proven under the hypothesis
-            that a note names.
-        crossings : every crossing with a gain up to complete_to, by growing gain.
-        start : number of unstable roots as the gain tends to 0.
-        complete_to : the list of crossings, and a value of inf, hold up to this gain; finite always, as no family can
-            be looked at beyond all gains.
-        notes : what must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
-        sampled, dt : whether frequencies are in rad/step, and the length of a step of the system at `value` [s], or
-            None.
+    Attributes
+    ----------
+    value : float
+        Gain; 0 if unstable already as the gain tends to 0, inf if stability is not lost.
+    frequency : float
+        rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
+    certified : tuple of two float or None
+        (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it; None if not asked, if
+        that is not proven (then a note says from where on), or if value is 0 or inf. Of a family that is not affine the
+        gains below are those from the lowest one looked at on, and proven under the hypothesis that a note names.
+    crossings : tuple of Crossing
+        Every crossing with a gain up to complete_to, by growing gain.
+    start : int
+        Number of unstable roots as the gain tends to 0.
+    complete_to : float
+        The list of crossings, and a value of inf, hold up to this gain; finite always, as no family can be looked at
+        beyond all gains.
+    notes : tuple of str
+        What must be known about the models beside the verdict, one line each (`LinearSystem.notes`).
+    sampled, dt : bool, float or None
+        Whether frequencies are in rad/step, and the length of a step of the system at `value` [s], or None.
     """
 
     value: float
@@ -326,40 +333,57 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
 
 
 @check_arguments
-def first_loss(family: Family, *, maximum: float = inf, certify: bool = False, also: Sequence[float] = ()) -> Loss:
+def stability_limit(
+    family: Family, *, maximum: float = inf, certify: bool = False, also: Sequence[float] = ()
+) -> StabilityLimit:
     """Return the gain at which a family of systems first loses stability as the gain grows from 0.
 
     Parameters
-        family : function from a gain > 0 to a DelaySystem or SampledSystem.
-        maximum : float > 0. Gains above it are not asked for and not reported.
-        certify : bool. Prove stability up to just below and instability just above the value.
-        also : gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
+    ----------
+    family : Family
+        Function from a gain > 0 to a DelaySystem or SampledSystem.
+    maximum : float, optional
+        Float > 0. Gains above it are not asked for and not reported.
+    certify : bool, optional
+        Prove stability up to just below and instability just above the value.
+    also : sequence of float, optional
+        Gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
+
     Returns
-        Loss.
+    -------
+    StabilityLimit
+
     Raises
-        ValueError: maximum is not > 0.   TypeError: the family returns something else.
-        ConvergenceError: a crossing that cannot be isolated or, if asked for, proven.
-    Notes: families affine in the gain are solved along the frequency axis, the gain to about 1e-14 (states that do not
-        act back on others apart from these). Others are counted on the gains looked at until four times the first
-        loss; a crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked
-        at: half an octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or,
-        without one, to 1e6 (four times the last boundary, if that is more) or to where the search along the axis ends,
-        and 16 more inside every range said to be stable. A gain that the family refuses with ValueError or
-        LinearizationError ends the range; those below the first one taken are passed over.
-        Guaranteed: at every gain looked at the member is the affine form that was solved (to 1e-13 of its entries), or
-        was counted; members just beside the ends of stable ranges (1e-6, nearer where crossings crowd) and at three
-        gains inside each have the counts that the result says, in floating point with its own error bounds or in balls.
-        certify proves both sides of the value in balls, and that no root reaches the boundary at any gain below:
-        for affine families that is what the search along the axis shows; others are covered by intervals of gains from
-        the lowest gain looked at, in floating point with its own error bounds (`ecc.linear.covered`), without certify
-        up to the last gain on the mesh that is stable. A cover knows of a family what five gains of each interval show:
-        in between, no coefficient and no delay is taken to stray from their polygon by more than half of its second
-        differences. What is contradicted is counted over the whole range instead.
-        Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that
-        is counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
-    Example:
-        >>> first_loss(lambda k: DelaySystem([-k], [1.0])).value / (pi / 2)
-        1.0
+    ------
+    ValueError
+        Maximum is not > 0.   TypeError: the family returns something else.
+    ConvergenceError
+        A crossing that cannot be isolated or, if asked for, proven.
+
+    Notes
+    -----
+    Families affine in the gain are solved along the frequency axis, the gain to about 1e-14 (states that do not act
+    back on others apart from these). Others are counted on the gains looked at until four times the first loss; a
+    crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked at: half an
+    octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or, without one, to
+    1e6 (four times the last boundary, if that is more) or to where the search along the axis ends, and 16 more inside
+    every range said to be stable. A gain that the family refuses with ValueError or LinearizationError ends the range;
+    those below the first one taken are passed over. Guaranteed: at every gain looked at the member is the affine form
+    that was solved (to 1e-13 of its entries), or was counted; members just beside the ends of stable ranges (1e-6,
+    nearer where crossings crowd) and at three gains inside each have the counts that the result says, in floating point
+    with its own error bounds or in balls. certify proves both sides of the value in balls, and that no root reaches the
+    boundary at any gain below: for affine families that is what the search along the axis shows; others are covered by
+    intervals of gains from the lowest gain looked at, in floating point with its own error bounds
+    (`ecc.linear.covered`), without certify up to the last gain on the mesh that is stable. A cover knows of a family
+    what five gains of each interval show: in between, no coefficient and no delay is taken to stray from their polygon
+    by more than half of its second differences. What is contradicted is counted over the whole range instead.
+    Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that is
+    counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
+
+    Examples
+    --------
+    >>> stability_limit(lambda k: DelaySystem([-k], [1.0])).value / (pi / 2)
+    1.0
     """
     if not maximum > 0.0:
         raise ValueError(f"maximum must be > 0, got {shown(maximum)}")
@@ -385,26 +409,40 @@ def first_loss(family: Family, *, maximum: float = inf, certify: bool = False, a
                     "delay curves more than its second differences there",
                 )
     sampled, dt = family(value if 0.0 < value < inf else search.gain)._step
-    return Loss(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
+    return StabilityLimit(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
 
 
 @check_arguments
 def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
-    """Return the crossings of the stability boundary by growing gain; `first_loss` says up to which gain all of them.
+    """Return the crossings of the stability boundary as the gain grows.
+
+    They are all up to the gain that `stability_limit` calls `complete_to`.
 
     Parameters
-        family : function from a gain > 0 to a DelaySystem or SampledSystem.
-        maximum : float > 0. Gains above it are not asked for and not reported.
+    ----------
+    family : Family
+        Function from a gain > 0 to a DelaySystem or SampledSystem.
+    maximum : float, optional
+        Float > 0. Gains above it are not asked for and not reported.
+
     Returns
-        tuple of Crossing. Empty if no root reaches the boundary.
+    -------
+    tuple of Crossing
+        Empty if no root reaches the boundary.
+
     Raises
-        ValueError: maximum is not > 0.   TypeError: the family returns something else.
-        ConvergenceError: a crossing that cannot be isolated.
-    Example:
-        >>> [round(c.frequency, 3) for c in crossings(lambda k: DelaySystem([-k], [1.0]), maximum=10.0)]
-        [1.571, 7.854]
+    ------
+    ValueError
+        Maximum is not > 0.   TypeError: the family returns something else.
+    ConvergenceError
+        A crossing that cannot be isolated.
+
+    Examples
+    --------
+    >>> [round(c.frequency, 3) for c in crossings(lambda k: DelaySystem([-k], [1.0]), maximum=10.0)]
+    [1.571, 7.854]
     """
-    return first_loss(family, maximum=maximum).crossings
+    return stability_limit(family, maximum=maximum).crossings
 
 
 def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | None:

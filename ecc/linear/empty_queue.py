@@ -57,16 +57,33 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     """Return a beta > 0 below which RCP, or XCP with equal RTTs, is proven stable at its empty queue: 1/G of above.
 
     Parameters
-        alpha : float, > 0. rtts : shape (n_flows,), > 0, in any unit: RTTs of flows of equal rates.
-        steps : int, > 0. Steps a mean RTT, at least, of the enclosure of G; with more of them the bound nears 1/G.
+    ----------
+    alpha : float, > 0
+    rtts : array_like, shape (n_flows,), > 0, optional
+        In any unit: RTTs of flows of equal rates.
+    steps : int, > 0, optional
+        Steps a mean RTT, at least, of the enclosure of G; with more of them the bound nears 1/G.
+
     Returns
-        float : inf where no beta is too large; 0 where the loop without queue is not proven stable.
+    -------
+    float
+        Inf where no beta is too large; 0 where the loop without queue is not proven stable.
+
     Raises
-        ValueError: alpha or an RTT that is not > 0. ImportError: python-flint is not installed.
-    Notes: G is enclosed from above, rounding included, so that the bound errs to the safe side (`_area_above`).
-    Example
-        >>> empty_queue_bound(0.36), int(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
-        (inf, 225)
+    ------
+    ValueError
+        Alpha or an RTT that is not > 0.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    G is enclosed from above, rounding included, so that the bound errs to the safe side (`_area_above`).
+
+    Examples
+    --------
+    >>> empty_queue_bound(0.36), int(empty_queue_bound(0.4))  # RCP's own gains are 0.4, 1.0
+    (inf, 225)
     """
     delays = np.asarray(rtts, dtype=float)
     if not alpha > 0.0:
@@ -183,20 +200,39 @@ def empty_queue_growth(
     """Return the rate at which motions of the switched loop with equal RTTs grow, from one history each.
 
     Parameters
-        alpha, beta : arrays that broadcast to shape (m,), > 0 and >= 0.
-        steps : int, of a mean RTT. span : float, mean RTTs; growth is taken from 0.4 of it on.
-        seed : int, of random histories (Brownian, from a random level) and queues (half of them empty).
-        history : shape (steps + 1, m). r over the RTT before the start; None: random.
-        queue : shape (m,), >= 0. At the start; None: random.
+    ----------
+    alpha, beta : array_like
+        Arrays that broadcast to shape (m,), > 0 and >= 0.
+    steps : int, optional
+        Of a mean RTT.
+    span : float, optional
+        Mean RTTs; growth is taken from 0.4 of it on.
+    seed : int, optional
+        Of random histories (Brownian, from a random level) and queues (half of them empty).
+    history : array_like, shape (steps + 1, m), optional
+        r over the RTT before the start; None: random.
+    queue : array_like, shape (m,), >= 0, optional
+        At the start; None: random.
+
     Returns
-        shape (m,), growth per mean RTT: between the first and the last busy period, by the peaks of the queue; of the
-        norm of the state where the queue does not return.
+    -------
+    ndarray, shape (m,)
+        Growth per mean RTT: between the first and the last busy period, by the peaks of the queue; of the norm of the
+        state where the queue does not return.
+
     Raises
-        ValueError: a gain, history or queue out of range.
-    Notes: trapezoidal, with the exact reflection of an x that is linear in a step: of second order.
-    Example
-        >>> empty_queue_growth([0.4, 1.0], [1.0, 1.2]).round(3).tolist()  # a free queue is unstable at either
-        [-0.569, 0.035]
+    ------
+    ValueError
+        A gain, history or queue out of range.
+
+    Notes
+    -----
+    Trapezoidal, with the exact reflection of an x that is linear in a step: of second order.
+
+    Examples
+    --------
+    >>> empty_queue_growth([0.4, 1.0], [1.0, 1.2]).round(3).tolist()  # a free queue is unstable at either
+    [-0.569, 0.035]
     """
     a, b = (np.atleast_1d(z).astype(float) for z in np.broadcast_arrays(alpha, beta))
     m, h, n = len(a), 1.0 / steps, int(steps)
@@ -253,16 +289,30 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     """Return the beta at which motions of the switched loop with equal RTTs begin to grow.
 
     Parameters
-        alpha : shape (m,), > 0. steps, span, seed : as in `empty_queue_growth`; steps is even.
+    ----------
+    alpha : array_like, shape (m,), > 0
+    steps, span, seed
+        As in `empty_queue_growth`; steps is even.
+
     Returns
-        shape (m,) : inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
+    -------
+    ndarray
+        Shape (m,) : inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
+
     Raises
-        ValueError: a gain that is not > 0, or steps that are odd.
-    Notes: numerical evidence, above `empty_queue_bound`, which is proven: bisection between it and a beta that grows,
-        from random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
-    Example
-        >>> empty_queue_boundary([0.36, 1.0]).round(3).tolist()
-        [inf, 0.951]
+    ------
+    ValueError
+        A gain that is not > 0, or steps that are odd.
+
+    Notes
+    -----
+    Numerical evidence, above `empty_queue_bound`, which is proven: bisection between it and a beta that grows, from
+    random histories, then linear, and extrapolated from steps/2 and steps (about 1e-4 of the value).
+
+    Examples
+    --------
+    >>> empty_queue_boundary([0.36, 1.0]).round(3).tolist()
+    [inf, 0.951]
     """
     if steps % 2:
         raise ValueError(f"steps must be even, got {steps}")

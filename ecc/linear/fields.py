@@ -129,10 +129,15 @@ class Field:
     """Expansions over a grid of rows x columns.
 
     Parameters
-        at : function of row and column indices, shape (points,), to their Expansion.
-        shape : (rows, columns).
-        sampled : bool. s is log z, |Im s| <= pi.
-        exact : function of a row and a column to the roots s there (the dominant ones, in pairs), whatever it costs.
+    ----------
+    at : callable
+        Function of row and column indices, shape (points,), to their Expansion.
+    shape : tuple of two int
+        (rows, columns).
+    sampled : bool
+        s is log z, |Im s| <= pi.
+    exact : callable
+        Function of a row and a column to the roots s there (the dominant ones, in pairs), whatever it costs.
     """
 
     def __init__(
@@ -334,8 +339,12 @@ def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -
     """Roots right of the line for every point of each tile; -1 if that cannot be told.
 
     Parameters
-        f : the centers. spread, most : shape (J, M, tiles). How far coefficients are from those of the center, at most,
-            and how large they are, at most. sigma : shape (tiles,).
+    ----------
+    f : Expansion
+        The centers.
+    spread, most : ndarray, shape (J, M, tiles)
+        How far coefficients are from those of the center, at most, and how large they are, at most.
+    sigma : ndarray, shape (tiles,)
     """
     n, tiles = len(f.coefficients) - 1, len(sigma)
     theta = np.broadcast_to(f.theta, (len(f.theta), tiles))
@@ -466,8 +475,10 @@ def _solve(field: Field, i: Index, j: Index, starts: Complex, sigma: Real) -> tu
 def dominant(field: Field, workers: int) -> Complex:
     """The dominant root s of every point of a grid, shape (rows, columns), in the upper half plane.
 
-    Notes: no other root lies right of it, by the proof in the text of this module (in floating point with bounds on
-        rounding); where no tile proves it, `field.exact` answers.
+    Notes
+    -----
+    No other root lies right of it, by the proof in the text of this module (in floating point with bounds on rounding);
+    where no tile proves it, `field.exact` answers.
     """
     out = np.full(field.shape, np.nan, complex)
     rows, columns = field.shape

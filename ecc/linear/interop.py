@@ -22,14 +22,23 @@ def to_control(system: LinearSystem) -> Any:
     """Return the python-control object of a system.
 
     Parameters
-        system : SampledSystem, or DelaySystem built with `opened`.
+    ----------
+    system : LinearSystem
+        SampledSystem, or DelaySystem built with `opened`.
+
     Returns
+    -------
+    object
         StateSpace (SampledSystem): the companion form with dt (True if the step length is unknown), from a disturbance
-            added to x[n+1] to x[n]; its poles are all roots, and zeros of the delay line.
-        FrequencyResponseData (DelaySystem): exact samples of the open loop on the mesh of `nyquist`.
+        added to x[n+1] to x[n]; its poles are all roots, and zeros of the delay line. FrequencyResponseData
+        (DelaySystem): exact samples of the open loop on the mesh of `nyquist`.
+
     Raises
-        ValueError: a DelaySystem without `opened`; more than 5000 companion states.
-        ImportError: python-control is not installed.
+    ------
+    ValueError
+        A DelaySystem without `opened`; more than 5000 companion states.
+    ImportError
+        python-control is not installed.
     """
     import control
 
@@ -52,11 +61,18 @@ def from_control(system: Any) -> SampledSystem:
     """Return the autonomous recurrence x[n+1] = A x[n] of a discrete python-control StateSpace.
 
     Parameters
-        system : control.StateSpace with dt > 0 or dt True.
+    ----------
+    system : object
+        Control.StateSpace with dt > 0 or dt True.
+
     Returns
-        SampledSystem.
+    -------
+    SampledSystem
+
     Raises
-        TypeError: not a StateSpace.   ValueError: a system in continuous time.
+    ------
+    TypeError
+        Not a StateSpace.   ValueError: a system in continuous time.
     """
     import control
 

@@ -35,12 +35,17 @@ _MOST = 40_000
 class Loci(Displayed):
     """Characteristic loci on the boundary of stability.
 
-    Fields
-        omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem).
-        values : shape (m, k), eigenvalues of the return ratio, one continuous branch a column.
-        encirclements : net clockwise encirclements of -1 by all loci over positive and negative frequencies, with open
-            poles at s = 0 passed on their right: unstable roots = unstable open roots + encirclements.
-        open_unstable : number of roots of the open loop right of that path.
+    Attributes
+    ----------
+    omega : ndarray, shape (m,)
+        rad/s (DelaySystem) or rad/step (SampledSystem).
+    values : complex ndarray, shape (m, k)
+        Eigenvalues of the return ratio, one continuous branch a column.
+    encirclements : int
+        Net clockwise encirclements of -1 by all loci over positive and negative frequencies, with open poles at s = 0
+        passed on their right: unstable roots = unstable open roots + encirclements.
+    open_unstable : int
+        Number of roots of the open loop right of that path.
     """
 
     omega: Real
@@ -81,16 +86,27 @@ def return_ratio(system: LinearSystem, s: ArrayLike) -> Complex:
     """Return the return ratio Q of a loop at complex points: det(I + Q) = det Delta / det Delta_open.
 
     Parameters
-        system : DelaySystem or SampledSystem built with `opened`, which differs from it in k rows.
-        s : complex, any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+    ----------
+    system : LinearSystem
+        DelaySystem or SampledSystem built with `opened`, which differs from it in k rows.
+    s : complex
+        Any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+
     Returns
-        Q : complex, the shape of s and (k, k); not finite at poles of the open loop. k = 1: Q is `open_loop`.
+    -------
+    Q : complex
+        The shape of s and (k, k); not finite at poles of the open loop. k = 1: Q is `open_loop`.
+
     Raises
-        ValueError: the system was built without `opened`.
-    Example:
-        >>> loop = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
-        >>> return_ratio(loop, 2.0).round(6)
-        array([[0.067668+0.j]])
+    ------
+    ValueError
+        The system was built without `opened`.
+
+    Examples
+    --------
+    >>> loop = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
+    >>> return_ratio(loop, 2.0).round(6)
+    array([[0.067668+0.j]])
     """
     cut = Cut(system)
     points = np.asarray(s, dtype=np.complex128)
@@ -105,16 +121,28 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     """Return the eigenvalues of the return ratio on the boundary of stability, as continuous branches.
 
     Parameters
-        system : DelaySystem or SampledSystem built with `opened`.
-        omega : shape (m,), > 0, increasing, rad/s or rad/step: where to give the values; None: a mesh to draw from.
+    ----------
+    system : LinearSystem
+        DelaySystem or SampledSystem built with `opened`.
+    omega : array_like, shape (m,), > 0, increasing, optional
+        rad/s or rad/step: where to give the values; None: a mesh to draw from.
+
     Returns
-        Loci.
+    -------
+    Loci
+
     Raises
-        ValueError: no `opened`, or omega not increasing from above 0.
-        ConvergenceError: the loci cannot be followed, because open poles lie on the boundary off s = 0, or a root of
-            the closed loop does.
-    Notes: branches are followed by the least total distance on the Riemann sphere on a mesh refined until no branch
-        moves by more than 0.1; where two eigenvalues cross, which goes where is a convention.
+    ------
+    ValueError
+        No `opened`, or omega not increasing from above 0.
+    ConvergenceError
+        The loci cannot be followed, because open poles lie on the boundary off s = 0, or a root of the closed loop
+        does.
+
+    Notes
+    -----
+    Branches are followed by the least total distance on the Riemann sphere on a mesh refined until no branch moves by
+    more than 0.1; where two eigenvalues cross, which goes where is a convention.
     """
     cut = Cut(system)
     asked = None if omega is None else np.asarray(omega, dtype=np.float64)

@@ -31,9 +31,14 @@ _FAR = 2e4  # rad turned within the longest delay
 class FrequencyResponse(Displayed):
     """Samples of the open loop, which `ecc.plot.bode_figure` and `nyquist_figure` take as they are.
 
-    Fields
-        omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem). response : shape (m,), L.
-        sampled, dt : whether omega is in rad/step, and the length of a step [s], or None.
+    Attributes
+    ----------
+    omega : ndarray, shape (m,)
+        rad/s (DelaySystem) or rad/step (SampledSystem).
+    response : complex ndarray, shape (m,)
+        L.
+    sampled, dt : bool, float or None
+        Whether omega is in rad/step, and the length of a step [s], or None.
     """
 
     omega: Real
@@ -67,20 +72,31 @@ class FrequencyResponse(Displayed):
 class Margins(Displayed):
     """How far an open loop L is from the critical point -1, over all crossings; of several loops, the worst of each.
 
-    Fields
-        stable : whether the closed loop is stable; if not, the numbers are distances and not margins.
-        gain_margin : smallest factor > 1 on L that puts a root on the boundary; inf if none.
-        gain_reduction : largest factor < 1 that does; 0 if none.
-        phase_margin : smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
-        delay_margin : smallest further delay of a loop that puts a root on the boundary, s (DelaySystem) or steps
-            (SampledSystem, as a real number); inf if none.
-        modulus_margin : smallest |1 + L|; at most 1 for continuous systems.
-        gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : where each is found,
-            rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
-        coupled : number of loops that one factor is on, because they cannot be told apart; 1 where each is alone.
-        loops : the margins of each group of loops, in the order of its states, where there are several.
-        notes : what must be known about where the loop is cut.
-        sampled, dt : whether frequencies and delays are in steps, and the length of a step [s], or None.
+    Attributes
+    ----------
+    stable : bool
+        Whether the closed loop is stable; if not, the numbers are distances and not margins.
+    gain_margin : float
+        Smallest factor > 1 on L that puts a root on the boundary; inf if none.
+    gain_reduction : float
+        Largest factor < 1 that does; 0 if none.
+    phase_margin : float
+        Smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
+    delay_margin : float
+        Smallest further delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem, as a
+        real number); inf if none.
+    modulus_margin : float
+        Smallest |1 + L|; at most 1 for continuous systems.
+    gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
+        Where each is found, rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
+    coupled : int
+        Number of loops that one factor is on, because they cannot be told apart; 1 where each is alone.
+    loops : tuple of Margins
+        The margins of each group of loops, in the order of its states, where there are several.
+    notes : tuple of str
+        What must be known about where the loop is cut.
+    sampled, dt : bool, float or None
+        Whether frequencies and delays are in steps, and the length of a step [s], or None.
     """
 
     stable: bool
@@ -160,21 +176,35 @@ def margins(system: LinearSystem) -> Margins:
     """Return the margins of a closed loop over all crossings of |L| = 1 and of the negative real axis.
 
     Parameters
-        system : DelaySystem or SampledSystem built with `opened`.
+    ----------
+    system : LinearSystem
+        DelaySystem or SampledSystem built with `opened`.
+
     Returns
-        Margins: of several loops that do not form a cycle (bottlenecks, each with its flows), the worst of each; of
-        loops that do, those of one factor on all of them.
+    -------
+    Margins
+        Of several loops that do not form a cycle (bottlenecks, each with its flows), the worst of each; of loops that
+        do, those of one factor on all of them.
+
     Raises
-        ValueError: the system has no `opened`.
-        ConvergenceError: the neutral part of the system does not let L fall off with frequency; coupled loops whose
-            loci cannot be followed, or whose gain margin a count of roots contradicts.
-    Notes: crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a
-        frequency that grows until one is found, or the phase has turned 2e4 rad within the longest delay. Of coupled
-        loops they are those seen along loci sampled as `characteristic_loci` does, gains up to 50 in continuous time;
-        the gain margin of a stable loop is held against counts of roots on both sides.
-    Example:
-        >>> DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).margins().gain_margin  # pi/2
-        1.5707963267948966
+    ------
+    ValueError
+        The system has no `opened`.
+    ConvergenceError
+        The neutral part of the system does not let L fall off with frequency; coupled loops whose loci cannot be
+        followed, or whose gain margin a count of roots contradicts.
+
+    Notes
+    -----
+    Crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a frequency
+    that grows until one is found, or the phase has turned 2e4 rad within the longest delay. Of coupled loops they are
+    those seen along loci sampled as `characteristic_loci` does, gains up to 50 in continuous time; the gain margin of a
+    stable loop is held against counts of roots on both sides.
+
+    Examples
+    --------
+    >>> DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0])).margins().gain_margin  # pi/2
+    1.5707963267948966
     """
     opened = system._opened()
     known: dict[tuple[bytes, ...], Margins | None] = {}
@@ -283,13 +313,21 @@ def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyRe
     """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) of a sampled system.
 
     Parameters
-        system : DelaySystem or SampledSystem built with `opened`.
-        omega : shape (m,), finite, rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the
-            Riemann sphere from point to point, up to where |L| stays below 0.01, or to pi.
+    ----------
+    system : LinearSystem
+        DelaySystem or SampledSystem built with `opened`.
+    omega : array_like, shape (m,), finite, optional
+        rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere from point to
+        point, up to where |L| stays below 0.01, or to pi.
+
     Returns
-        FrequencyResponse.
+    -------
+    FrequencyResponse
+
     Raises
-        ValueError: no `opened`; omega not one-dimensional or not finite.
+    ------
+    ValueError
+        No `opened`; omega not one-dimensional or not finite.
     """
     opened = system._opened()
     pair = Pair(opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant)

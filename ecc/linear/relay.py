@@ -37,18 +37,33 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     where L(j w) = -pi a/4. Of several such frequencies that of the largest amplitude is taken, as larger ones decay.
 
     Parameters
-        loop : L(s), vectorized: from what the relay says to what it hears, times -1.
-        frequencies : increasing, rad/s. Between two of them L crosses the negative real axis at most once.
+    ----------
+    loop : callable
+        L(s), vectorized: from what the relay says to what it hears, times -1.
+    frequencies : Vector
+        Increasing, rad/s. Between two of them L crosses the negative real axis at most once.
+
     Returns
-        Oscillation.
+    -------
+    Oscillation
+
     Raises
-        ValueError: frequencies that are not. ConvergenceError: L does not cross the negative real axis.
-    Notes: harmonics are taken for 0; a pure delay before an integrator makes a triangle, whose fundamental is 8/pi^2 of
-        its peak.
-    Example
-        >>> found = relay_oscillation(lambda s: np.exp(-s) / s, np.linspace(0.5, 3.0, 20))
-        >>> round(found.frequency, 6), round(found.amplitude, 6)
-        (1.570796, 0.810569)
+    ------
+    ValueError
+        Frequencies that are not.
+    ConvergenceError
+        L does not cross the negative real axis.
+
+    Notes
+    -----
+    Harmonics are taken for 0; a pure delay before an integrator makes a triangle, whose fundamental is 8/pi^2 of its
+    peak.
+
+    Examples
+    --------
+    >>> found = relay_oscillation(lambda s: np.exp(-s) / s, np.linspace(0.5, 3.0, 20))
+    >>> round(found.frequency, 6), round(found.amplitude, 6)
+    (1.570796, 0.810569)
     """
     from scipy.optimize import brentq
 

@@ -23,18 +23,30 @@ class SampledSystem(LinearSystem):
     """x[n+1] = sum_k A_k x[n - m_k].
 
     Parameters
-        matrices : sequence of K real n x n matrices A_k (numbers for n = 1).
-        delays : sequence of K whole numbers m_k >= 0, steps; equal ones are merged.
-        dt : float > 0, seconds, or None. Length of a step; the analysis itself is in steps.
-        opened : SampledSystem or None. The same system with its loop cut, for the open loop and its margins.
-        notes : strings of one line each: what must be known about the model beside its verdict.
+    ----------
+    matrices : sequence of array_like or ndarray
+        Sequence of K real n x n matrices A_k (numbers for n = 1).
+    delays : sequence of int or ndarray of int or ndarray
+        Sequence of K whole numbers m_k >= 0, steps; equal ones are merged.
+    dt : float, optional
+        Float > 0, seconds, or None. Length of a step; the analysis itself is in steps.
+    opened : SampledSystem or None
+        The same system with its loop cut, for the open loop and its margins.
+    notes : iterable of str, optional
+        Strings of one line each: what must be known about the model beside its verdict.
+
     Raises
-        ValueError: no matrix, matrices not square, not finite or of different sizes, a delay negative or not whole,
-            dt not positive.
-        TypeError: matrices or delays that are not real; `opened` of another kind.
-    Example:
-        >>> SampledSystem([1.0, -0.165], [0, 9]).spectral_radius < 1.0
-        True
+    ------
+    ValueError
+        No matrix, matrices not square, not finite or of different sizes, a delay negative or not whole, dt not
+        positive.
+    TypeError
+        Matrices or delays that are not real; `opened` of another kind.
+
+    Examples
+    --------
+    >>> SampledSystem([1.0, -0.165], [0, 9]).spectral_radius < 1.0
+    True
     """
 
     dt: float | None
@@ -89,11 +101,19 @@ class SampledSystem(LinearSystem):
         """Return det(z I - sum_k A_k z^-m_k).
 
         Parameters
-            z : complex, any shape, not 0.
+        ----------
+        z : complex
+            Any shape, not 0.
+
         Returns
-            det Delta : complex, the shape of z.
+        -------
+        complex ndarray
+            Det Delta : complex, the shape of z.
+
         Raises
-            ValueError: it is not finite at a point.
+        ------
+        ValueError
+            It is not finite at a point.
         """
         points = np.asarray(z, dtype=np.complex128)
         with np.errstate(all="ignore"):
@@ -123,20 +143,33 @@ class SampledSystem(LinearSystem):
         """Return the k roots of largest |z|, conjugates side by side, verified by a count that none is missing.
 
         Parameters
-            k : int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+        ----------
+        k : int
+            Int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+
         Returns
-            roots : shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
+        -------
+        roots : complex ndarray
+            Shape (k,) or less, complex, by falling |z|; less if fewer roots differ from 0.
+
         Raises
-            ValueError: k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
-        Notes: where no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest
-            delay) is at most 120, all roots and their multiplicities are isolated in balls from the exact
-            characteristic polynomial, 0.5 s at order 120; for more the error says so. Every list returned is proven
-            complete in one of these ways. Simple roots to rounding; where Newton's method is used, m equal roots that
-            rounding parts are told apart down to 1e-9 of their size. No eigenproblem above order 120; longer delays are
-            searched along a circle, at a cost proportional to (longest delay) x (distinct delays).
-        Example:
-            >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
-            array([0.5+0.5j, 0.5-0.5j])
+        ------
+        ValueError
+            k < 1.   TypeError: k not whole.   ConvergenceError: carries log z of the roots found.
+
+        Notes
+        -----
+        Where no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest delay) is
+        at most 120, all roots and their multiplicities are isolated in balls from the exact characteristic polynomial,
+        0.5 s at order 120; for more the error says so. Every list returned is proven complete in one of these ways.
+        Simple roots to rounding; where Newton's method is used, m equal roots that rounding parts are told apart down
+        to 1e-9 of their size. No eigenproblem above order 120; longer delays are searched along a circle, at a cost
+        proportional to (longest delay) x (distinct delays).
+
+        Examples
+        --------
+        >>> SampledSystem([1.0, -0.5], [0, 1]).roots(2)
+        array([0.5+0.5j, 0.5-0.5j])
         """
         s = self._rightmost(k)
         z = np.exp(s)

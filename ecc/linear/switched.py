@@ -21,8 +21,14 @@ _GROWS = 1e-3  # per mean RTT: a numerical rate of growth below this decides not
 class SwitchedLoop(Displayed):
     """One bottleneck: r' = -alpha mean r(t - D_i) - beta q, q' = mean r(t - D_i), with q >= 0.
 
-    Fields
-        link : its index. alpha, beta : gains in units of the mean RTT. rtts : shape (n_flows,), s, of its flows.
+    Attributes
+    ----------
+    link : int
+        Its index.
+    alpha, beta : float
+        Gains in units of the mean RTT.
+    rtts : tuple of float, shape (n_flows,), s
+        Of its flows.
     """
 
     link: int

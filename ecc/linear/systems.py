@@ -235,7 +235,9 @@ class LinearSystem(ABC):
         """Return the same system with a function that finds `switched` when it is asked for.
 
         Parameters
-            find : function without arguments.
+        ----------
+        find : callable
+            Function without arguments.
         """
         other = copy(self)
         other.__dict__.pop("switched", None)
@@ -246,7 +248,9 @@ class LinearSystem(ABC):
         """Return the same system with further notes, each kept once.
 
         Parameters
-            notes : strings of one line.
+        ----------
+        *notes : str
+            Strings of one line.
         """
         noted = copy(self)
         object.__setattr__(noted, "notes", read_notes((*self.notes, *notes)))
@@ -308,11 +312,19 @@ class LinearSystem(ABC):
         L = det Delta / det Delta_open - 1, delays exact.
 
         Parameters
-            s : complex, any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+        ----------
+        s : complex
+            Any shape. s [rad/s] of a DelaySystem, z of a SampledSystem.
+
         Returns
-            L : complex, the shape of s; infinite at poles of the open loop.
+        -------
+        L : complex
+            The shape of s; infinite at poles of the open loop.
+
         Raises
-            ValueError: the system was built without `opened`.
+        ------
+        ValueError
+            The system was built without `opened`.
         """
         opened = self._opened()
         with np.errstate(all="ignore"):
@@ -345,11 +357,19 @@ class LinearSystem(ABC):
         """Return the open loop on the boundary of stability.
 
         Parameters
-            omega : shape (m,), rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
+        ----------
+        omega : array_like, shape (m,), optional
+            rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
+
         Returns
-            FrequencyResponse: omega, response.
+        -------
+        FrequencyResponse
+            Omega, response.
+
         Raises
-            ValueError: no `opened`, or a frequency that is not finite.
+        ------
+        ValueError
+            No `opened`, or a frequency that is not finite.
         """
         from ecc.linear.margins import nyquist
 
@@ -361,7 +381,9 @@ class LinearSystem(ABC):
         See `ecc.linear.margins.Margins`.
 
         Raises
-            ValueError: no `opened`.
+        ------
+        ValueError
+            No `opened`.
         """
         from ecc.linear.margins import margins
 
@@ -371,7 +393,9 @@ class LinearSystem(ABC):
         """Return a proof, by ball arithmetic, of how many roots are unstable; see `ecc.linear.Certificate`.
 
         Parameters
-            line : float, 1/s (DelaySystem) or 1/step: count roots right of it instead, as proof of a rate of decay.
+        ----------
+        line : float, optional
+            1/s (DelaySystem) or 1/step: count roots right of it instead, as proof of a rate of decay.
         """
         from ecc.linear.certificate import certify
 
@@ -381,11 +405,17 @@ class LinearSystem(ABC):
         """Return the python-control object of this system, without any approximation of delays.
 
         Returns
+        -------
+        object
             StateSpace with dt (SampledSystem): the companion form, from a disturbance of x[n+1] to x[n].
             FrequencyResponseData (DelaySystem): exact samples of the open loop.
+
         Raises
-            ValueError: a DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
-            ImportError: python-control is not installed.
+        ------
+        ValueError
+            A DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
+        ImportError
+            python-control is not installed.
         """
         from ecc.linear.interop import to_control
 

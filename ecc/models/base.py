@@ -301,7 +301,10 @@ class Protocol:
         """Return what a flow sends before any feedback [bit/s]: a packet, or its `floor`, in an RTT.
 
         Parameters
-            rtt : float or array, s. packet : float or array, bit.
+        ----------
+        rtt : float or array, s
+        packet : float or array
+            Bit.
         """
         return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
 
@@ -352,7 +355,9 @@ class Protocol:
         """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given.
 
         Raises
-            LinearizationError: there is none, as by default.
+        ------
+        LinearizationError
+            There is none, as by default.
         """
         raise LinearizationError(f"{type(self).__name__} has no equilibrium: it does not define equilibrium")
 
@@ -378,10 +383,16 @@ def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) 
     """Check parameters on construction: a lower limit means >= it, None means > 0; floats are stored back.
 
     Parameters
-        protocol : frozen dataclass instance.
-        allowed : parameter name -> minimum, or None for > 0; or `as_delay`, `as_rate` for one > 0 that may have a unit.
+    ----------
+    protocol : object
+        Frozen dataclass instance.
+    **allowed : float or callable or None
+        Parameter name -> minimum, or None for > 0; or `as_delay`, `as_rate` for one > 0 that may have a unit.
+
     Raises
-        ValueError, TypeError: one line naming the parameter, the value and what is allowed.
+    ------
+    ValueError, TypeError
+        One line naming the parameter, the value and what is allowed.
     """
     for name, minimum in allowed.items():
         value = getattr(protocol, name)
@@ -396,9 +407,13 @@ def interval_of(protocol: Protocol) -> float:
     """Return the time between updates of a protocol's routers [s].
 
     Parameters
-        protocol : Protocol.
+    ----------
+    protocol : Protocol
+
     Raises
-        ValueError: its `params()` do not hold it.
+    ------
+    ValueError
+        Its `params()` do not hold it.
     """
     params = protocol.params()
     if "interval" not in params:
@@ -413,7 +428,13 @@ def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
     """Check that a parameter is one of the named variants.
 
     Parameters
-        protocol : dataclass instance. name : parameter. choices : allowed values.
+    ----------
+    protocol : object
+        Dataclass instance.
+    name : str
+        Parameter.
+    choices : tuple of object
+        Allowed values.
     """
     value = getattr(protocol, name)
     if not (isinstance(value, str | bool | np.bool_ | None) and value in choices):
@@ -425,7 +446,8 @@ def settings(protocol: Protocol) -> dict[str, Any]:
     """Return the constructor arguments that differ from their defaults (for TOML and labels).
 
     Parameters
-        protocol : Protocol.
+    ----------
+    protocol : Protocol
     """
     return {f.name: getattr(protocol, f.name) for f in fields(protocol) if getattr(protocol, f.name) != f.default}
 
@@ -434,7 +456,10 @@ def label(protocol: Protocol, *names: str) -> str:
     """Return a protocol in short: its name, some parameters, and all that differ from their defaults.
 
     Parameters
-        protocol : Protocol. names : parameters that are shown in any case.
+    ----------
+    protocol : Protocol
+    *names : str
+        Parameters that are shown in any case.
     """
     shown = {name: getattr(protocol, name) for name in names} | settings(protocol)
     inside = ", ".join(

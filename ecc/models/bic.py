@@ -54,10 +54,16 @@ class BIC(books.WindowProtocol):
     """BIC.
 
     Parameters
-        form : "paper" or "linux".
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    form : str
+        "paper" or "linux".
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     form: str = "paper"

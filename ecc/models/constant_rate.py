@@ -22,12 +22,18 @@ class ConstantRate(Protocol):
     """Flows that send evenly spaced packets at one rate; their links have no routers.
 
     Parameters
-        rate : float, bit/s, > 0.
+    ----------
+    rate : float, bit/s, > 0
+
     Raises
-        ValueError, TypeError: no rate, or out of range.
-    Example
-        >>> ConstantRate("10 Mb/s").rate
-        10000000.0
+    ------
+    ValueError, TypeError
+        No rate, or out of range.
+
+    Examples
+    --------
+    >>> ConstantRate("10 Mb/s").rate
+    10000000.0
     """
 
     rate: Quantity

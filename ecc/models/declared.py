@@ -47,7 +47,9 @@ def law_arguments(law: Any) -> tuple[str, ...]:
     """Return the names of a law's arguments: what the engine has to supply.
 
     Parameters
-        law : router or source law; None has none.
+    ----------
+    law : object
+        Router or source law; None has none.
     """
     if law is None:
         return ()
@@ -84,9 +86,13 @@ class Taken:
         """Return the notes on what the engine has in the place of what a protocol declares.
 
         Parameters
-            protocol : Protocol.
+        ----------
+        protocol : Protocol
+
         Raises
-            ValueError: it declares what the engine does not take, or its laws ask for it.
+        ------
+        ValueError
+            It declares what the engine does not take, or its laws ask for it.
         """
         name = type(protocol).__name__
         notes: list[str] = []

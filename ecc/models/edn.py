@@ -70,13 +70,22 @@ class EDN(books.WindowProtocol):
     """EDN.
 
     Parameters
-        A : float, s, > 0. Delay below which the window grows (sec. 5: 2 ms).
-        B : float, s, >= A. Delay above which slow start ends (sec. 5: 3 ms).
-        quantized : bool. Delays in 7 bits each, as in the prototype, or exact.
-        unit : float, s, > 0. Of quantized delays.
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    A : float, s, > 0
+        Delay below which the window grows (sec. 5: 2 ms).
+    B : float, s, >= A
+        Delay above which slow start ends (sec. 5: 3 ms).
+    quantized : bool
+        Delays in 7 bits each, as in the prototype, or exact.
+    unit : float, s, > 0
+        Of quantized delays.
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     A: Any = 0.002
@@ -141,7 +150,9 @@ class EDN(books.WindowProtocol):
         """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
 
         Parameters
-            network : Network of one link.
+        ----------
+        network : Network
+            Network of one link.
         """
         self.equilibrium(network)
         C = float(network.capacities[0])

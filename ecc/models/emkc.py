@@ -34,12 +34,20 @@ class EMKC(Protocol):
     """EMKC.
 
     Parameters
-        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
-        beta : float, > 0. Gain on the loss (JETMAX sec. 3.3: 0.5).
-        interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
-        floor : float, >= 0. Least sending rate, in packets an RTT.
+    ----------
+    alpha : float, bit/s, > 0
+        Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+    beta : float, > 0
+        Gain on the loss (JETMAX sec. 3.3: 0.5).
+    interval : float, s, > 0
+        Control interval Delta (JETMAX sec. 3.3: 100 ms).
+    floor : float, >= 0
+        Least sending rate, in packets an RTT.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.2e6

@@ -47,15 +47,26 @@ class EMKCAVQ(Protocol):
     """EMKC with an adaptive virtual capacity.
 
     Parameters
-        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
-        beta : float, > 0. Gain on the loss (JETMAX sec. 3.3: 0.5).
-        tau : float, > 0. Gain on the virtual capacity (JETMAX sec. 3.3: 0.2).
-        interval : float, s, > 0. Control interval Delta (JETMAX sec. 3.3: 100 ms).
-        gamma : float, > 0. Target utilization (JETMAX fig. 1e: 1).
-        rtt_gain : float, > 0. Weight of each interval in a router's moving average of RTTs (JETMAX footnote 4: 0.4).
-        floor : float, >= 0. Least sending rate, in packets an RTT.
+    ----------
+    alpha : float, bit/s, > 0
+        Added to the rate each RTT (JETMAX sec. 3.3: 0.2 Mb/s).
+    beta : float, > 0
+        Gain on the loss (JETMAX sec. 3.3: 0.5).
+    tau : float, > 0
+        Gain on the virtual capacity (JETMAX sec. 3.3: 0.2).
+    interval : float, s, > 0
+        Control interval Delta (JETMAX sec. 3.3: 100 ms).
+    gamma : float, > 0
+        Target utilization (JETMAX fig. 1e: 1).
+    rtt_gain : float, > 0
+        Weight of each interval in a router's moving average of RTTs (JETMAX footnote 4: 0.4).
+    floor : float, >= 0
+        Least sending rate, in packets an RTT.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.2e6

@@ -20,15 +20,25 @@ def router_equation(protocol: Protocol) -> sympy.Eq:
     """Return the next fair rate as an equation in the names of the router law's arguments.
 
     Parameters
-        protocol : Protocol. Parameters of value 0 drop out; the others are symbols.
+    ----------
+    protocol : Protocol
+        Parameters of value 0 drop out; the others are symbols.
+
     Returns
-        sympy Eq, R_next = ...
+    -------
+    sympy.Eq
+        Sympy Eq, R_next = ...
+
     Raises
-        TypeError: a law that branches on its arguments.
-    Example
-        >>> from ecc.models import RCP
-        >>> print(router_equation(RCP(queue_term=False)).rhs)
-        R*(1 + T*alpha*(C - y)/(C*d))
+    ------
+    TypeError
+        A law that branches on its arguments.
+
+    Examples
+    --------
+    >>> from ecc.models import RCP
+    >>> print(router_equation(RCP(queue_term=False)).rhs)
+    R*(1 + T*alpha*(C - y)/(C*d))
     """
     return _equation("R_next", protocol.router_law, protocol)
 
@@ -37,15 +47,25 @@ def source_equation(protocol: Protocol) -> sympy.Eq:
     """Return the next sending rate as an equation in the names of the source law's arguments.
 
     Parameters
-        protocol : Protocol. Parameters of value 0 drop out; the others are symbols.
+    ----------
+    protocol : Protocol
+        Parameters of value 0 drop out; the others are symbols.
+
     Returns
-        sympy Eq, x_next = ...
+    -------
+    sympy.Eq
+        Sympy Eq, x_next = ...
+
     Raises
-        TypeError: a law that branches on its arguments.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> print(source_equation(QIRCP()))
-        Eq(x_next, R)
+    ------
+    TypeError
+        A law that branches on its arguments.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> print(source_equation(QIRCP()))
+    Eq(x_next, R)
     """
     return _equation("x_next", protocol.source_law, protocol)
 

@@ -26,14 +26,22 @@ def shared_fair_rate(
     follow another (JETMAX (15), Lemma 3).
 
     Parameters
-        network : Network.
-        target : shape (n_links,), bit/s.
-        assignment : shape (n_flows,), link each flow follows, or None for that of max-min fairness.
+    ----------
+    network : Network
+    target : ndarray, shape (n_links,), bit/s
+    assignment : ndarray of int, shape (n_flows,), optional
+        Link each flow follows, or None for that of max-min fairness.
+
     Returns
-        Equilibrium.
+    -------
+    Equilibrium
+
     Raises
-        ValueError: a flow assigned to a link it does not cross.
-        LinearizationError: the assignment has no equilibrium with all rates > 0.
+    ------
+    ValueError
+        A flow assigned to a link it does not cross.
+    LinearizationError
+        The assignment has no equilibrium with all rates > 0.
     """
     if assignment is None:
         filled = water_filling(network, target)
@@ -63,15 +71,25 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
     right where shares never fall as flows are held elsewhere.
 
     Parameters
-        network : Network.
-        share : (link, followers > 0, rate [bit/s] of the flows that cross the link and follow another) -> rate [bit/s]
-            of each follower.
-        assignment : shape (n_flows,), link each flow follows, or None for the link of least share.
+    ----------
+    network : Network
+    share : Share
+        (link, followers > 0, rate [bit/s] of the flows that cross the link and follow another) -> rate [bit/s] of each
+        follower.
+    assignment : ndarray of int, shape (n_flows,), optional
+        Link each flow follows, or None for the link of least share.
+
     Returns
-        Equilibrium, whose `fair_rate` is the rate of each link's followers.
+    -------
+    Equilibrium
+        Whose `fair_rate` is the rate of each link's followers.
+
     Raises
-        ValueError: a flow assigned to a link it does not cross.
-        ConvergenceError: the links of an inconsistent assignment keep moving each other.
+    ------
+    ValueError
+        A flow assigned to a link it does not cross.
+    ConvergenceError
+        The links of an inconsistent assignment keep moving each other.
     """
     crosses = network.incidence
     rates = np.zeros(network.n_flows)
@@ -105,7 +123,9 @@ def followers(point: Equilibrium) -> NDArray[np.bool_]:
     """Return which links some flow follows.
 
     Parameters
-        point : Equilibrium with a finite `fair_rate` at those links only.
+    ----------
+    point : Equilibrium
+        Equilibrium with a finite `fair_rate` at those links only.
     """
     return np.isfinite(point.fair_rate)
 
@@ -114,7 +134,10 @@ def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray
     """Return a bottleneck assignment as an integer array, or refuse it in one line.
 
     Parameters
-        network : Network. assignment : shape (n_flows,), link that each flow follows.
+    ----------
+    network : Network
+    assignment : ndarray of int, shape (n_flows,)
+        Link that each flow follows.
     """
     links = np.asarray(assignment)
     if links.shape != (network.n_flows,) or not np.issubdtype(links.dtype, np.integer):

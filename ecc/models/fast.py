@@ -41,11 +41,18 @@ class FAST(books.WindowProtocol):
     """FAST TCP.
 
     Parameters
-        alpha : float, > 0. Packets that a flow keeps in queues.
-        gamma : float, in (0, 1]. Step.
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    alpha : float, > 0
+        Packets that a flow keeps in queues.
+    gamma : float, in (0, 1]
+        Step.
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 200.0

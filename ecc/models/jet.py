@@ -142,7 +142,11 @@ def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> 
     """Return `law` with the given global names replaced, in the plain functions it calls too.
 
     Parameters
-        law : plain Python function. names : name -> replacement (for jets, or SymPy's Min, Max, ...).
+    ----------
+    law : callable
+        Plain Python function.
+    names : Mapping[str, callable
+        Name -> replacement (for jets, or SymPy's Min, Max, ...).
     """
     if not isinstance(law, FunctionType):
         return law
@@ -159,14 +163,28 @@ def derivatives(law: Callable[..., Any], at: Mapping[str, Any], name: str) -> tu
     """Return the law's value and its first three derivatives with respect to one argument.
 
     Parameters
-        law : scalar law. at : argument name -> value (floats; `p` may be any object). name : the argument to move.
+    ----------
+    law : callable
+        Scalar law.
+    at : mapping
+        Argument name -> value (floats; `p` may be any object).
+    name : str
+        The argument to move.
+
     Returns
+    -------
+    tuple[float, float, float, float]
         (f, f', f'', f''') at the point; NaN for a second or third derivative that jumps there.
+
     Raises
-        LinearizationError: the slope jumps there, at a tied comparison, min, max or abs.
-    Example
-        >>> derivatives(lambda x: x * x, {"x": 3.0}, "x")
-        (9.0, 6.0, 2.0, 0.0)
+    ------
+    LinearizationError
+        The slope jumps there, at a tied comparison, min, max or abs.
+
+    Examples
+    --------
+    >>> derivatives(lambda x: x * x, {"x": 3.0}, "x")
+    (9.0, 6.0, 2.0, 0.0)
     """
     c = taylor(law, at, {name: 1.0})
     return c[0], c[1], 2.0 * c[2], 6.0 * c[3]
@@ -176,11 +194,23 @@ def gradient(law: Callable[..., Any], at: Mapping[str, Any], names: Iterable[str
     """Return the law's derivatives with respect to some of its arguments.
 
     Parameters
-        law : scalar law. at : argument name -> value. names : the arguments to move.
+    ----------
+    law : callable
+        Scalar law.
+    at : mapping
+        Argument name -> value.
+    names : iterable of str
+        The arguments to move.
+
     Returns
-        name -> derivative.
+    -------
+    dict
+        Name -> derivative.
+
     Raises
-        LinearizationError: the law has no linear approximation there, at a tied comparison, min, max or abs.
+    ------
+    LinearizationError
+        The law has no linear approximation there, at a tied comparison, min, max or abs.
     """
     on_jets = rebind(law, JETS)
     sides = {name: _sides(on_jets, at, {name: 1.0}) for name in names}
@@ -207,14 +237,28 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
     """Return the Taylor coefficients of h -> law(at + h line), to third order.
 
     Parameters
-        law : scalar law. at : argument name -> value. line : the arguments to move -> by how much.
+    ----------
+    law : callable
+        Scalar law.
+    at : mapping
+        Argument name -> value.
+    line : mapping
+        The arguments to move -> by how much.
+
     Returns
-        four floats; NaN for a second or third derivative that jumps there.
+    -------
+    tuple of float
+        Four floats; NaN for a second or third derivative that jumps there.
+
     Raises
-        LinearizationError: the slope jumps there, at a tied comparison, min, max or abs.
-    Example
-        >>> taylor(lambda x, y: x * y, {"x": 3.0, "y": 2.0}, {"x": 1.0, "y": 1.0})
-        (6.0, 5.0, 1.0, 0.0)
+    ------
+    LinearizationError
+        The slope jumps there, at a tied comparison, min, max or abs.
+
+    Examples
+    --------
+    >>> taylor(lambda x, y: x * y, {"x": 3.0, "y": 2.0}, {"x": 1.0, "y": 1.0})
+    (6.0, 5.0, 1.0, 0.0)
     """
     return _agreed(", ".join(line), *_sides(rebind(law, JETS), at, line))
 

@@ -109,22 +109,38 @@ class JetMax(Protocol):
     """JetMax.
 
     Parameters
-        tau : float, > 0. Weight of the fair rate in the source's average (JETMAX sec. 5.4: 0.6).
-        interval : float, s, > 0. Control interval Delta (JETMAX sec. 6.1, THESIS VI.A.5: 100 ms).
-        gamma : float, > 0. Target utilization (JETMAX sec. 7: 1).
-        switching : "managed" (the first feedback after a change is ignored, sec. 6.3) or "naive" (it is used, 6.2).
-        proposed_rate : whether higher rates wait for approval (JETMAX sec. 6.4).
-        bottleneck : the link that a flow follows: "loss", that of the largest virtual loss (JETMAX sec. 5.1), or
-            "rate", that of the smallest fair rate (THESIS ch. VII).
-        tolerance : float, >= 0. Virtual loss that counts as none, and distance from the fair rate as near.
-        floor : float, > 0. Least sending rate, in packets an interval.
-        mice : how short flows are treated (THESIS VI.B). "responsive": as all others. "unresponsive": they send at
-            basic_rate until mouse_size has been delivered. "desired_rate": flows of finite size ask for no more than
-            sends them in one RTT, and are unresponsive where that is less than the fair rate.
-        mouse_size : int, bytes, > 0. basic_rate : float, bit/s, > 0. Of mice="unresponsive".
-        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+    ----------
+    tau : float, > 0
+        Weight of the fair rate in the source's average (JETMAX sec. 5.4: 0.6).
+    interval : float, s, > 0
+        Control interval Delta (JETMAX sec. 6.1, THESIS VI.A.5: 100 ms).
+    gamma : float, > 0
+        Target utilization (JETMAX sec. 7: 1).
+    switching : str
+        "managed" (the first feedback after a change is ignored, sec. 6.3) or "naive" (it is used, 6.2).
+    proposed_rate : bool
+        Whether higher rates wait for approval (JETMAX sec. 6.4).
+    bottleneck : str
+        The link that a flow follows: "loss", that of the largest virtual loss (JETMAX sec. 5.1), or "rate", that of the
+        smallest fair rate (THESIS ch. VII).
+    tolerance : float, >= 0
+        Virtual loss that counts as none, and distance from the fair rate as near.
+    floor : float, > 0
+        Least sending rate, in packets an interval.
+    mice : str
+        How short flows are treated (THESIS VI.B). "responsive": as all others. "unresponsive": they send at basic_rate
+        until mouse_size has been delivered. "desired_rate": flows of finite size ask for no more than sends them in one
+        RTT, and are unresponsive where that is less than the fair rate.
+    mouse_size : int, bytes, > 0
+    basic_rate : float, bit/s, > 0
+        Of mice="unresponsive".
+    transport : str or None
+        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     tau: float = 0.6

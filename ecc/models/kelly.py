@@ -64,13 +64,22 @@ class Kelly(Protocol):
     """Kelly's control with the price (y/C)^steepness.
 
     Parameters
-        kappa : float, > 0. Gain of a step.
-        omega : float, bit/s, > 0. Willingness to pay: rate times price at rest.
-        interval : float, s, > 0. Length of a step.
-        steepness : float, > 0. Exponent of the price.
-        floor : float, >= 0. Least sending rate, in packets an RTT.
+    ----------
+    kappa : float, > 0
+        Gain of a step.
+    omega : float, bit/s, > 0
+        Willingness to pay: rate times price at rest.
+    interval : float, s, > 0
+        Length of a step.
+    steepness : float, > 0
+        Exponent of the price.
+    floor : float, >= 0
+        Least sending rate, in packets an RTT.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     kappa: float = 0.01

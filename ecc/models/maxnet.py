@@ -104,22 +104,37 @@ class MaxNet(Protocol):
     """MaxNet.
 
     Parameters
-        p1 : float, > 0. Gain of the integral on 1/W (MAXNET sec. IV: 6).
-        p2 : float, > 0. Gain of the integral on the price (MAXNET sec. IV: 1).
-        p3 : float, > 0, packets. First window (MAXNET sec. IV: 2).
-        p4 : float, > 0. Gain of the proportional part (MAXNET sec. IV: 15).
-        mu : float, > 0. Target utilization (MAXNET sec. IV: 0.96).
-        interval : float, s, > 0. Control interval of routers, and period of integration at an ACK (MAXNET sec. IV:
-            10,000 in microseconds).
-        max_increment, max_decrement : float, packets, > 0. Largest steps of the window (MAXNET sec. IV: 2 and 20).
-        form : "maxnet" (prices in seconds) or "thesis" (in intervals, normalized by mu C).
-        price_scale : float, > 0, or None. What sources multiply prices by. None: 0.05, and 0.05 mu interval for
-            form="thesis", which makes the same loop of it.
-        segment : int, bytes, > 0. What windows count.
-        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
-        min_rto : float, s, > 0. Of a transport: its least retransmission timeout.
+    ----------
+    p1 : float, > 0
+        Gain of the integral on 1/W (MAXNET sec. IV: 6).
+    p2 : float, > 0
+        Gain of the integral on the price (MAXNET sec. IV: 1).
+    p3 : float, > 0, packets
+        First window (MAXNET sec. IV: 2).
+    p4 : float, > 0
+        Gain of the proportional part (MAXNET sec. IV: 15).
+    mu : float, > 0
+        Target utilization (MAXNET sec. IV: 0.96).
+    interval : float, s, > 0
+        Control interval of routers, and period of integration at an ACK (MAXNET sec. IV: 10,000 in microseconds).
+    max_increment, max_decrement : float, packets, > 0
+        Largest steps of the window (MAXNET sec. IV: 2 and 20).
+    form : str
+        "maxnet" (prices in seconds) or "thesis" (in intervals, normalized by mu C).
+    price_scale : float, > 0, or None
+        What sources multiply prices by. None: 0.05, and 0.05 mu interval for form="thesis", which makes the same loop
+        of it.
+    segment : int, bytes, > 0
+        What windows count.
+    transport : str or None
+        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+    min_rto : float, s, > 0
+        Of a transport: its least retransmission timeout.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     p1: float = 6.0

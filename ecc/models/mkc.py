@@ -36,13 +36,22 @@ class MKC(Protocol):
     """MKC with the price (y/C)^steepness.
 
     Parameters
-        alpha : float, bit/s, > 0. Added to the rate each RTT (JETMAX sec. 3.3, for EMKC: 0.2 Mb/s).
-        beta : float, > 0. Gain on the price (JETMAX sec. 3.3, for EMKC: 0.5).
-        interval : float, s, > 0. Control interval (JETMAX sec. 3.3: 100 ms).
-        steepness : float, > 0. Exponent of the price.
-        floor : float, >= 0. Least sending rate, in packets an RTT.
+    ----------
+    alpha : float, bit/s, > 0
+        Added to the rate each RTT (JETMAX sec. 3.3, for EMKC: 0.2 Mb/s).
+    beta : float, > 0
+        Gain on the price (JETMAX sec. 3.3, for EMKC: 0.5).
+    interval : float, s, > 0
+        Control interval (JETMAX sec. 3.3: 100 ms).
+    steepness : float, > 0
+        Exponent of the price.
+    floor : float, >= 0
+        Least sending rate, in packets an RTT.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.2e6

@@ -34,9 +34,14 @@ class NewReno(books.WindowProtocol):
     """NewReno, or, with selective ACKs, Sack.
 
     Parameters
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     restless = "its windows grow until a queue overflows or a packet is lost, and jump there"
@@ -70,17 +75,33 @@ class NewReno(books.WindowProtocol):
         timeouts it is Mathis et al. 1997, eq. (3).
 
         Parameters
-            loss : float, in (0, 1). Share of packets lost.
-            rtt : float, s, > 0. packet_size : int, bytes. timeout : float, s, >= 0. First retransmission timeout.
+        ----------
+        loss : float, in (0, 1)
+            Share of packets lost.
+        rtt : float, s, > 0
+        packet_size : int, bytes, optional
+        timeout : float, s, >= 0, optional
+            First retransmission timeout.
+
         Returns
-            float, bit/s.
+        -------
+        float
+            bit/s.
+
         Raises
-            ValueError: a value out of range.
-        Notes: Padhye et al. take what follows a loss in its window for lost too; where each packet is lost by itself,
-            rates are between the two.
-        Example
-            >>> round(NewReno().mean_rate(0.01, "100 ms", timeout=0.0) / 1e3)
-            980
+        ------
+        ValueError
+            A value out of range.
+
+        Notes
+        -----
+        Padhye et al. take what follows a loss in its window for lost too; where each packet is lost by itself, rates
+        are between the two.
+
+        Examples
+        --------
+        >>> round(NewReno().mean_rate(0.01, "100 ms", timeout=0.0) / 1e3)
+        980
         """
         p = as_number(loss, "loss", positive=True)
         if not p < 1.0:

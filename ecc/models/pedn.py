@@ -50,13 +50,22 @@ class PEDN(books.WindowProtocol):
     """PEDN.
 
     Parameters
-        A : float, > 0. Packets in queues below which the window grows (sec. 5.2: 2).
-        B : float, >= A. ... above which slow start ends (sec. 5.2: 3).
-        quantized : bool. Counts in 7 bits each, as in the prototype, or exact.
-        slots : int, in [1, 2^20]. Of the table at each router.
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    A : float, > 0
+        Packets in queues below which the window grows (sec. 5.2: 2).
+    B : float, >= A
+        ... above which slow start ends (sec. 5.2: 3).
+    quantized : bool
+        Counts in 7 bits each, as in the prototype, or exact.
+    slots : int, in [1, 2^20]
+        Of the table at each router.
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     A: float = 2.0
@@ -116,7 +125,9 @@ class PEDN(books.WindowProtocol):
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters
-            network : Network of one link, whose flows have one RTT.
+        ----------
+        network : Network
+            Network of one link, whose flows have one RTT.
         """
         return books.relay_with_own(self.equilibrium(network), network, self.A)
 

@@ -37,23 +37,42 @@ class PIQIRCP(Protocol):
     """PIQI-RCP.
 
     Parameters
-        alpha : float, > 0. Both gains of the router (THESIS IV.E: 0.5).
-        tau1 : float, in (0, 2). Weight of the source's average (THESIS IV.E: 0.01).
-        tau2 : float, >= 0. Weight of the last change of the feedback (THESIS IV.E: 0.1).
-        interval : float, s, > 0. Control interval T.
-        gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
-        update : "interval" (once for each new feedback), "ack" (every ACK: PIQI-RCP-ACK) or "rtt" (once an RTT).
-        alpha1, alpha2 : float, > 0, or None for `alpha`. Gains on this error and on the one before.
-        initial : float, > 0. Share of capacity announced before the first measurement.
-        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
-        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
-        rtt_average : "packet" (that average) or "interval": the means of intervals, averaged over about an RTT.
-        capped : whether a host never sends more than the fair rate it heard last.
-        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
-        stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
-        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+    ----------
+    alpha : float, > 0
+        Both gains of the router (THESIS IV.E: 0.5).
+    tau1 : float, in (0, 2)
+        Weight of the source's average (THESIS IV.E: 0.01).
+    tau2 : float, >= 0
+        Weight of the last change of the feedback (THESIS IV.E: 0.1).
+    interval : float, s, > 0
+        Control interval T.
+    gamma : float, > 0
+        Target utilization (THESIS IV.E: 0.95).
+    update : str
+        "interval" (once for each new feedback), "ack" (every ACK: PIQI-RCP-ACK) or "rtt" (once an RTT).
+    alpha1, alpha2 : float, > 0
+        Or None for `alpha`. Gains on this error and on the one before.
+    initial : float, > 0
+        Share of capacity announced before the first measurement.
+    floor : float, >= 0
+        Least fair rate and least sending rate, in packets an RTT.
+    rtt_gain : float, > 0
+        Weight of each packet in a router's moving average of RTTs.
+    rtt_average : str
+        "packet" (that average) or "interval": the means of intervals, averaged over about an RTT.
+    capped : bool
+        Whether a host never sends more than the fair rate it heard last.
+    loss : str
+        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+    stamping : str
+        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+    transport : str or None
+        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.5

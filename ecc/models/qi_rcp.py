@@ -34,16 +34,28 @@ class QIRCP(Protocol):
     """QI-RCP.
 
     Parameters
-        alpha : float, > 0. Gain (THESIS IV.E: 0.5).
-        interval : float, s, > 0. Control interval T.
-        gamma : float, > 0. Target utilization (THESIS IV.E: 0.95).
-        initial : float, > 0. Share of capacity announced before the first measurement.
-        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
-        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
-        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
-        stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+    ----------
+    alpha : float, > 0
+        Gain (THESIS IV.E: 0.5).
+    interval : float, s, > 0
+        Control interval T.
+    gamma : float, > 0
+        Target utilization (THESIS IV.E: 0.95).
+    initial : float, > 0
+        Share of capacity announced before the first measurement.
+    floor : float, >= 0
+        Least fair rate and least sending rate, in packets an RTT.
+    rtt_gain : float, > 0
+        Weight of each packet in a router's moving average of RTTs.
+    loss : str
+        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+    stamping : str
+        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.5
@@ -123,7 +135,14 @@ def integral_bounds(
     Theorems 3, 4, 7, 8 have gain 1; 9, 10, 12, 13 are the same four with gain 2 (PIQI-RCP at T/D -> 0).
 
     Parameters
-        network : Network of one link. interval : float, s. integral_gain : 1 or 2. theorems : their numbers.
+    ----------
+    network : Network
+        Network of one link.
+    interval : float, s
+    integral_gain : float
+        1 or 2.
+    theorems : tuple[str, str, str, str]
+        Their numbers.
     """
     if network.n_links != 1:
         return []

@@ -33,19 +33,34 @@ class RCP(Protocol):
     """RCP and its variants RCP-1 and RCP-2.
 
     Parameters
-        alpha : float, > 0. Gain on spare capacity (JETMAX sec. 3.3: 0.4; THESIS IV.E 0.5, VI 0.1).
-        beta : float, >= 0. Gain on the queue (1.0 in all of them).
-        interval : float, s, > 0. Control interval T; a router whose RTT d is shorter takes d (JETMAX sec. 3.8).
-        queue_term : bool. False drops the queue (RCP-1).
-        rtt : "mean" or "max" (RCP-2): the RTT d.
-        initial : float, > 0. Share of capacity announced before the first measurement.
-        floor : float, >= 0. Least fair rate and least sending rate, in packets an RTT.
-        rtt_gain : float, > 0. Weight of each packet in a router's moving average of RTTs.
-        loss : "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
-        stamping : "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
-        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+    ----------
+    alpha : float, > 0
+        Gain on spare capacity (JETMAX sec. 3.3: 0.4; THESIS IV.E 0.5, VI 0.1).
+    beta : float, >= 0
+        Gain on the queue (1.0 in all of them).
+    interval : float, s, > 0
+        Control interval T; a router whose RTT d is shorter takes d (JETMAX sec. 3.8).
+    queue_term : bool
+        False drops the queue (RCP-1).
+    rtt : str
+        "mean" or "max" (RCP-2): the RTT d.
+    initial : float, > 0
+        Share of capacity announced before the first measurement.
+    floor : float, >= 0
+        Least fair rate and least sending rate, in packets an RTT.
+    rtt_gain : float, > 0
+        Weight of each packet in a router's moving average of RTTs.
+    loss : str
+        "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
+    stamping : str
+        "departure" or "arrival": when a packet gets the fair rate, behind the queue or before it.
+    transport : str or None
+        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.4

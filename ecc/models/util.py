@@ -38,13 +38,22 @@ class UTIL(books.WindowProtocol):
     """UTIL.
 
     Parameters
-        gamma : float, > 0. Target utilization of the load factor (VCP: 0.98).
-        kappa_q : float, >= 0. Weight of the steady queue (VCP: 0.5).
-        interval : float, s, > 0. Over which routers measure (VCP: 200 ms).
-        sampling : float, s, > 0. Between samples of the queue (VCP: 10 ms).
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    gamma : float, > 0
+        Target utilization of the load factor (VCP: 0.98).
+    kappa_q : float, >= 0
+        Weight of the steady queue (VCP: 0.5).
+    interval : float, s, > 0
+        Over which routers measure (VCP: 200 ms).
+    sampling : float, s, > 0
+        Between samples of the queue (VCP: 10 ms).
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     gamma: float = 0.98

@@ -70,17 +70,30 @@ class VCP(books.WindowProtocol):
     """VCP.
 
     Parameters
-        xi : float, > 0. Factor of MI over one interval, less 1 (the paper's 0.0625, as are all of these).
-        alpha : float, > 0. Packets that AI adds over one interval (1).
-        beta : float, in (0, 1). Factor of MD (0.875).
-        gamma : float, > 0. Target utilization (0.98).
-        kappa_q : float, >= 0. Weight of the steady queue (0.5).
-        interval : float, s, > 0. t_rho, over which routers measure (200 ms).
-        sampling : float, s, > 0. Between samples of the queue (10 ms).
-        opening : "mi" or "slow_start" (EDN sec. 2): what a flow does until it first hears of more than a low load.
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    xi : float, > 0
+        Factor of MI over one interval, less 1 (the paper's 0.0625, as are all of these).
+    alpha : float, > 0
+        Packets that AI adds over one interval (1).
+    beta : float, in (0, 1)
+        Factor of MD (0.875).
+    gamma : float, > 0
+        Target utilization (0.98).
+    kappa_q : float, >= 0
+        Weight of the steady queue (0.5).
+    interval : float, s, > 0
+        t_rho, over which routers measure (200 ms).
+    sampling : float, s, > 0
+        Between samples of the queue (10 ms).
+    opening : str
+        "mi" or "slow_start" (EDN sec. 2): what a flow does until it first hears of more than a low load.
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     xi: float = 0.0625

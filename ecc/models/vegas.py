@@ -54,12 +54,20 @@ class Vegas(books.WindowProtocol):
     """TCP Vegas.
 
     Parameters
-        alpha : float, >= 0. Packets in queues below which the window grows (Brakmo and Peterson: 1 or 2).
-        beta : float, >= alpha. ... above which it shrinks (3 or 4).
-        gamma : float, >= 0. ... above which slow start ends (1).
-        transport, initial, receiver_window, min_rto : as of every `WindowProtocol`.
+    ----------
+    alpha : float, >= 0
+        Packets in queues below which the window grows (Brakmo and Peterson: 1 or 2).
+    beta : float, >= alpha
+        ... above which it shrinks (3 or 4).
+    gamma : float, >= 0
+        ... above which slow start ends (1).
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 1.0
@@ -111,7 +119,9 @@ class Vegas(books.WindowProtocol):
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters
-            network : Network of one link, whose flows have one RTT.
+        ----------
+        network : Network
+            Network of one link, whose flows have one RTT.
         """
         return books.relay_with_own(self.equilibrium(network), network, self.alpha)
 

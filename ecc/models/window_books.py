@@ -50,9 +50,15 @@ def rest_with_own(network: Network, packets: float) -> Equilibrium:
     Low, Peterson, Wang 2002, Theorem 1.
 
     Parameters
-        network : Network. packets : of a flow, in all queues of its path.
+    ----------
+    network : Network
+    packets : float
+        Of a flow, in all queues of its path.
+
     Raises
-        LinearizationError: packets of several sizes, for which rates are not known.
+    ------
+    LinearizationError
+        Packets of several sizes, for which rates are not known.
     """
     sizes = {float(flow.mean_packet) for flow in network.flows}
     if len(sizes) > 1:
@@ -67,7 +73,13 @@ def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tupl
     """Return the loop from relays, of a packet an RTT, to the own packets they hear of; and the queue [bit] for one.
 
     Parameters
-        point : of `rest_with_own`. network : Network of one link, whose flows have one RTT. packets : at rest.
+    ----------
+    point : Equilibrium
+        Of `rest_with_own`.
+    network : Network
+        Network of one link, whose flows have one RTT.
+    packets : float
+        At rest.
     """
     if network.n_links != 1 or np.ptp(network.rtts) > 0.0:
         raise LinearizationError("relays act as one on one link with equal RTTs, got another network")
@@ -86,12 +98,20 @@ class WindowProtocol(Protocol):
     """Base of the protocols whose hosts set windows: their parameters, and what most of them leave as it is.
 
     Parameters
-        transport : "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
-        initial : float, > 0, or None. First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
-        receiver_window : int, bytes, >= 0. How far data may be ahead of what is acknowledged; 0: no limit.
-        min_rto : float, s, > 0. Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+    ----------
+    transport : str
+        "newreno" (RFC 6582) or "sack" (RFC 6675): how losses are recovered.
+    initial : float, > 0, or None
+        First window, in packets; None: RFC 5681 (1), 2 to 4 (ns-2: 2, Linux: 10).
+    receiver_window : int, bytes, >= 0
+        How far data may be ahead of what is acknowledged; 0: no limit.
+    min_rto : float, s, > 0
+        Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     transport: str = "newreno"

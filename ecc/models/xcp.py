@@ -109,19 +109,32 @@ class XCP(Protocol):
     """XCP.
 
     Parameters
-        alpha : float, > 0. Gain on spare capacity (EVAL sec. 4: 0.4).
-        beta : float, >= 0. Gain on the queue (EVAL sec. 4: 0.226).
-        gamma : float, >= 0. Share of the traffic that is shuffled (Katabi et al.: 0.1).
-        interval : float, s, > 0. A router's control interval until it knows RTTs; the linear model has none.
-        rtt : "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
-        rtt_limit : float, s, > 0, or None. RTTs above it count as this in d (ns-2: 1 s).
-        least_interval, largest_interval : float, s, > 0, or None. Limits of the control interval, else the RTT d
-            (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500 ms).
-        initial : float, > 0. Window after the handshake, in packets (ns-2: 2).
-        paced : bool. Packets evenly spread over an RTT, instead of the bursts of a window.
-        transport : "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+    ----------
+    alpha : float, > 0
+        Gain on spare capacity (EVAL sec. 4: 0.4).
+    beta : float, >= 0
+        Gain on the queue (EVAL sec. 4: 0.226).
+    gamma : float, >= 0
+        Share of the traffic that is shuffled (Katabi et al.: 0.1).
+    interval : float, s, > 0
+        A router's control interval until it knows RTTs; the linear model has none.
+    rtt : str
+        "mean" or "max": the RTT d (JETMAX sec. 3.4 has the maximum instead of the mean).
+    rtt_limit : float, s, > 0, or None
+        RTTs above it count as this in d (ns-2: 1 s).
+    least_interval, largest_interval : float, s, > 0, or None
+        Limits of the control interval, else the RTT d (ns-2: 1 ms and none; THESIS VI.A.5: 10 and 500 ms).
+    initial : float, > 0
+        Window after the handshake, in packets (ns-2: 2).
+    paced : bool
+        Packets evenly spread over an RTT, instead of the bursts of a window.
+    transport : str or None
+        "newreno", "sack" or None: how lost data is sent again; None: it is not, but its bytes are owed.
+
     Raises
-        ValueError, TypeError: a parameter out of range.
+    ------
+    ValueError, TypeError
+        A parameter out of range.
     """
 
     alpha: float = 0.4

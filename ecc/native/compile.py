@@ -166,8 +166,12 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
     """Return a digest of all that makes compiled code: what the function reaches, versions, processor, other texts.
 
     Parameters
-        function : plain function. known : a text, or a function, that stands for a value that hooks may not reach.
-        texts : str.
+    ----------
+    function : FunctionType
+        Plain function.
+    known : Known
+        A text, or a function, that stands for a value that hooks may not reach.
+    *texts : str
     """
     return _digest(_surroundings(), _text(function, {}, known), *texts)
 
@@ -179,15 +183,28 @@ def jitable(function: Callable[..., Any]) -> Any:
     the builtins stay what Numba makes of them. The function itself is left as it is.
 
     Parameters
-        function : plain Python function of the language of laws, or a Numba dispatcher, which is returned.
+    ----------
+    function : callable
+        Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
+
     Returns
-        dispatcher : Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
+    -------
+    dispatcher : object
+        Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
+
     Raises
-        TypeError: it is no plain function, writes a variable outside of it, or reaches a value that can change.
-    Notes: nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
-    Example:
-        >>> jitable(lambda x: 2.0 * x)(1.5)
-        3.0
+    ------
+    TypeError
+        It is no plain function, writes a variable outside of it, or reaches a value that can change.
+
+    Notes
+    -----
+    Nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
+
+    Examples
+    --------
+    >>> jitable(lambda x: 2.0 * x)(1.5)
+    3.0
     """
     if hasattr(function, "py_func"):
         return function
@@ -532,20 +549,36 @@ def compile_hooks(
     """Return the C function pointers of hooks over these records.
 
     Parameters
-        hooks : name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields
-            of the records, and functions of the same kind that it reaches through its globals.
-        state, header, params, env : structured dtypes of float64 and int64 fields, or arrays of these of fixed length;
-            offsets are kept as given. An index outside of an array raises IndexError.
-        writable : hook -> the fields of `env` that it may write; hooks that are not in it: all.
+    ----------
+    hooks : mapping
+        Name -> plain function `hook(state, header, params, env)` of the language of hooks: numbers, the fields of the
+        records, and functions of the same kind that it reaches through its globals.
+    state, header, params, env : dtype[object]
+        Structured dtypes of float64 and int64 fields, or arrays of these of fixed length; offsets are kept as given. An
+        index outside of an array raises IndexError.
+    writable : mapping, optional
+        Hook -> the fields of `env` that it may write; hooks that are not in it: all.
+
     Returns
-        hooks : mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params,
-            void *env)`; 0: done, else an exception, which `hooks.reasons` names. Keep the object while they are used.
+    -------
+    hooks : CompiledHooks
+        Mapping of the same names to addresses (int) of `int32_t hook(void *state, void *header, void *params, void
+        *env)`; 0: done, else an exception, which `hooks.reasons` names. Keep the object while they are used.
+
     Raises
-        TypeError: a hook that cannot be compiled, with its name, file, line and the cause; a record field that is
-            neither float64 nor int64.
-    Notes: the first time about 0.1 s a hook; a later process reads the object file from the cache directory
-        (`ECC_CACHE_DIR`, default: the user's) in milliseconds and does not import Numba.
-    Example: `compile_hooks({"on_drop": count_drop}, state, header, params, env)["on_drop"]`
+    ------
+    TypeError
+        A hook that cannot be compiled, with its name, file, line and the cause; a record field that is neither float64
+        nor int64.
+
+    Notes
+    -----
+    The first time about 0.1 s a hook; a later process reads the object file from the cache directory (`ECC_CACHE_DIR`,
+    default: the user's) in milliseconds and does not import Numba.
+
+    Examples
+    --------
+    `compile_hooks({"on_drop": count_drop}, state, header, params, env)["on_drop"]`
     """
     functions = {name: _checked(name, hook) for name, hook in hooks.items()}
     layouts = dict(zip(RECORDS, (state, header, params, env), strict=True))

@@ -86,9 +86,14 @@ def picoseconds(seconds: ArrayLike) -> Any:
     """Return times on the engine's clock, int64 picoseconds, to the nearest; ECC_NEVER where that is too far.
 
     Parameters
-        seconds : array of any shape, float, s, >= 0.
+    ----------
+    seconds : array_like
+        Array of any shape, float, s, >= 0.
+
     Returns
-        array of the same shape, int64, ps.
+    -------
+    object
+        Array of the same shape, int64, ps.
     """
     ps = np.floor(np.asarray(seconds, dtype=np.float64) * 1e12 + 0.5)
     return np.minimum(ps, float(lib.ECC_NEVER)).astype(np.int64)
@@ -99,11 +104,19 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the address of each element of a one-dimensional, contiguous array, for `state` and `params`.
 
     Parameters
-        records : shape (n,), any dtype. The engine reads and writes it in place; keep it alive (`Engine(keep=...)`).
+    ----------
+    records : ndarray, shape (n,)
+        Any dtype. The engine reads and writes it in place; keep it alive (`Engine(keep=...)`).
+
     Returns
-        shape (n,), uint64.
+    -------
+    NDArray[uint64], shape (n,)
+        uint64.
+
     Raises
-        ValueError: the array is not one-dimensional and contiguous.
+    ------
+    ValueError
+        The array is not one-dimensional and contiguous.
     """
     if records.ndim != 1 or not records.flags.c_contiguous:
         raise ValueError(f"records must be one-dimensional and contiguous, got shape {records.shape}")
@@ -115,9 +128,14 @@ def new_links(n: Count) -> NDArray[np.void]:
     """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start says.
 
     Parameters
-        n : int, >= 0. Number of links.
+    ----------
+    n : int, >= 0
+        Number of links.
+
     Returns
-        shape (n,), dtype LINK; `capacity` [bit/s] must still be set.
+    -------
+    NDArray[void], shape (n,)
+        Dtype LINK; `capacity` [bit/s] must still be set.
     """
     links = np.zeros(n, LINK)
     links["buffer"] = -1
@@ -131,9 +149,14 @@ def new_flows(n: Count) -> NDArray[np.void]:
     no transport (its RTO would be at least 1 s).
 
     Parameters
-        n : int, >= 0. Number of flows.
+    ----------
+    n : int, >= 0
+        Number of flows.
+
     Returns
-        shape (n,), dtype FLOW; `n_forward` must still be set, and a rate or window here or in on_start.
+    -------
+    NDArray[void], shape (n,)
+        Dtype FLOW; `n_forward` must still be set, and a rate or window here or in on_start.
     """
     flows = np.zeros(n, FLOW)
     for name in ("stop", "size", "bottleneck"):
@@ -149,7 +172,9 @@ def bin_edges() -> NDArray[np.int64]:
     """Return where the bins of a histogram begin, and the last one ends.
 
     Returns
-        shape (n_bins + 1,), int64, bytes: each byte up to 256, then 128 bins for each power of two.
+    -------
+    ndarray of int, shape (n_bins + 1,)
+        int64, bytes: each byte up to 256, then 128 bins for each power of two.
     """
     k = np.arange(lib.ECC_N_BINS + 1)
     shift = np.maximum(k // 128 - 1, 0)
@@ -162,9 +187,14 @@ def new_transfers(n: Count) -> NDArray[np.void]:
     """Return n transfers to fill in: of the first template, unlimited, without delays, at time 0.
 
     Parameters
-        n : int, >= 0. Number of transfers.
+    ----------
+    n : int, >= 0
+        Number of transfers.
+
     Returns
-        shape (n,), dtype TRANSFER; `start` [ps] must grow.
+    -------
+    NDArray[void], shape (n,)
+        Dtype TRANSFER; `start` [ps] must grow.
     """
     transfers = np.zeros(n, TRANSFER)
     for name in ("stop", "size"):
@@ -200,30 +230,53 @@ class Engine:
     `now` is the time up to which it was last advanced [s], for any thread.
 
     Parameters
-        links : shape (n_links + n_additional,), dtype LINK, from `new_links`.
-        flows : shape (n_flows,), dtype FLOW, from `new_flows`.
-        routes : shape (sum of n_forward and n_reverse,), int. Links of the routes, flow by flow: forward, then reverse;
-            those of the templates last.
-        n_additional : int, >= 0. How many of `links`, the last, are additional routers, each at the link of its `at`.
-        header_size : int, bytes, a multiple of 8. What travels with each packet.
-        seed : int, from 0 to 2^64 - 1.
-        sample : float, s, >= 0. Period of the samples; 0: none.
-        n_samples : int, >= 0. Number of samples.
-        n_sampled : int or None. The first n_sampled flows appear in samples; None: all.
-        recorded : shape (n_recorded,), dtype RECORDED, or None. Eight bytes each that samples show too, as int64: of
-            records, or of what hooks of a flow see.
-        trace : int, >= 0. Events to keep in the trace.
-        histogram : bool. Whether to count the time that queues were in each bin, and what arrivals found there.
-        templates : shape (n_templates,), dtype FLOW, or None. What transfers (`add`) have in common.
-        record_size : int, bytes, a multiple of 8. Of the record at `state` of every template.
-        changes : dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
-        impairments : dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
-        memory_limit : int, bytes, >= 0. What the engine may take in all; 0: no limit.
-        keep : objects to keep alive as long as the engine: records, parameters, compiled hooks.
-        reasons : code that a hook may return -> what went wrong, for the message.
+    ----------
+    links : NDArray[void], shape (n_links + n_additional,)
+        Dtype LINK, from `new_links`.
+    flows : NDArray[void], shape (n_flows,)
+        Dtype FLOW, from `new_flows`.
+    routes : array_like, shape (sum of n_forward and n_reverse,), int
+        Links of the routes, flow by flow: forward, then reverse; those of the templates last.
+    n_additional : int, >= 0, optional
+        How many of `links`, the last, are additional routers, each at the link of its `at`.
+    header_size : int, bytes, optional
+        A multiple of 8. What travels with each packet.
+    seed : int, optional
+        From 0 to 2^64 - 1.
+    sample : float, s, >= 0, optional
+        Period of the samples; 0: none.
+    n_samples : int, >= 0, optional
+        Number of samples.
+    n_sampled : int or None
+        The first n_sampled flows appear in samples; None: all.
+    recorded : NDArray[void], shape (n_recorded,), optional
+        Dtype RECORDED, or None. Eight bytes each that samples show too, as int64: of records, or of what hooks of a
+        flow see.
+    trace : int, >= 0, optional
+        Events to keep in the trace.
+    histogram : bool, optional
+        Whether to count the time that queues were in each bin, and what arrivals found there.
+    templates : NDArray[void], shape (n_templates,), optional
+        Dtype FLOW, or None. What transfers (`add`) have in common.
+    record_size : int, bytes, optional
+        A multiple of 8. Of the record at `state` of every template.
+    changes : NDArray[void], optional
+        Dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
+    impairments : NDArray[void], optional
+        Dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
+    memory_limit : int, bytes, >= 0, optional
+        What the engine may take in all; 0: no limit.
+    keep : sequence of object, optional
+        Objects to keep alive as long as the engine: records, parameters, compiled hooks.
+    reasons : mapping, optional
+        Code that a hook may return -> what went wrong, for the message.
+
     Raises
-        NativeError: a value out of range (which link or flow, and what is allowed), or no memory.
-        TypeError: an array of another dtype.
+    ------
+    NativeError
+        A value out of range (which link or flow, and what is allowed), or no memory.
+    TypeError
+        An array of another dtype.
     """
 
     @check_arguments
@@ -320,15 +373,27 @@ class Engine:
         """Run all events up to and at a time, and say why the run stopped; slices never change the result.
 
         Parameters
-            until : float, s, from 0 to below 4e6. Time to advance to.
-            max_events : int or None, >= 0. Events to run at most, each packet that a window lets go within an event
-                counted as one too, so that the call ends soon; None: no limit.
+        ----------
+        until : float, s
+            From 0 to below 4e6. Time to advance to.
+        max_events : int or None, >= 0
+            Events to run at most, each packet that a window lets go within an event counted as one too, so that the
+            call ends soon; None: no limit.
+
         Returns
-            "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers"
-            (`add` must say the next transfers first, or that there are no more).
+        -------
+        str
+            "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers" (`add`
+            must say the next transfers first, or that there are no more).
+
         Raises
-            NativeError: a hook failed or left a bad value, or no memory; says which, where and when.
-        Notes: other Python threads run meanwhile.
+        ------
+        NativeError
+            A hook failed or left a bad value, or no memory; says which, where and when.
+
+        Notes
+        -----
+        Other Python threads run meanwhile.
         """
         began, thread = time.thread_time(), threading.get_ident()
         _inside[thread] = self, time.monotonic()
@@ -344,7 +409,9 @@ class Engine:
     def stop(self) -> None:
         """Let a call of `advance` in another thread end after the event that it is at, as if it had reached max_events.
 
-        Notes: a call may be missed, and can be repeated.
+        Notes
+        -----
+        A call may be missed, and can be repeated.
         """
         lib.ecc_engine_stop(self._engine)
 
@@ -353,10 +420,16 @@ class Engine:
         """Add the next transfers; in how many calls never changes the result.
 
         Parameters
-            transfers : shape (n,), dtype TRANSFER, from `new_transfers`, in the order of their starts.
-            more : bool. Whether others will come.
+        ----------
+        transfers : NDArray[void], shape (n,)
+            Dtype TRANSFER, from `new_transfers`, in the order of their starts.
+        more : bool
+            Whether others will come.
+
         Raises
-            NativeError: one starts before the one before it or before now, or has a value out of range; none was added.
+        ------
+        NativeError
+            One starts before the one before it or before now, or has a value out of range; none was added.
         """
         _check("transfers", transfers, TRANSFER)
         table = transfers.copy()
@@ -402,9 +475,16 @@ class Engine:
         """Continue from what `save` returned; the caller's records must be as they were.
 
         Parameters
-            saved : of an engine of the same configuration. This one must be new.
+        ----------
+        saved : mapping
+            Of an engine of the same configuration. This one must be new.
+
         Raises
-            NativeError: it is not, or the bytes are not whole. ValueError: an array is missing, or another one.
+        ------
+        NativeError
+            It is not, or the bytes are not whole.
+        ValueError
+            An array is missing, or another one.
         """
         state = _saved(saved, "state", np.dtype(np.uint8), (-1,))
         if lib.ecc_engine_load(self._engine, _pointer("const unsigned char *", state), len(state)) != 0:
@@ -457,7 +537,9 @@ class Engine:
         """Shape (n_links, 2, n_bins): time [ps] that the queue was in each bin, and arrivals that found it there.
 
         Raises
-            ValueError: it was not asked for.
+        ------
+        ValueError
+            It was not asked for.
         """
         if self._histogram is None:
             raise ValueError("histogram must be asked for: Engine(histogram=True)")
@@ -507,7 +589,9 @@ class Engine:
         """Check every invariant of the engine.
 
         Raises
-            NativeError: one does not hold, which is a bug of the engine.
+        ------
+        NativeError
+            One does not hold, which is a bug of the engine.
         """
         code = lib.ecc_engine_verify(self._engine)
         if code != 0:
@@ -523,7 +607,9 @@ def inside(thread: int) -> tuple[Engine | None, float]:
     """Return the engine in whose `advance` a thread is, or None, and for how long this call has taken [s].
 
     Parameters
-        thread : int, its `threading.get_ident()`.
+    ----------
+    thread : int
+        Its `threading.get_ident()`.
     """
     engine, began = _inside.get(thread, (None, 0.0))
     return engine, 0.0 if engine is None else time.monotonic() - began

@@ -30,9 +30,14 @@ class Guard:
         """Hold it for this thread.
 
         Parameters
-            advances : whether others are refused meanwhile.
+        ----------
+        advances : bool
+            Whether others are refused meanwhile.
+
         Raises
-            EccError: another thread advances the run.
+        ------
+        EccError
+            Another thread advances the run.
         """
         while not self._lock.acquire(timeout=0.05):
             if self._advancing:

@@ -29,8 +29,13 @@ def ending_stuck_hooks(code: int) -> Iterator[None]:
     """Let SIGINT (Ctrl-C) and SIGTERM end the process if the engine has not come back `PATIENCE` after them.
 
     Parameters
-        code : exit code of the process.
-    Notes: does nothing in other threads than the main one, which alone gets signals.
+    ----------
+    code : int
+        Exit code of the process.
+
+    Notes
+    -----
+    Does nothing in other threads than the main one, which alone gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -79,10 +79,21 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
     """Return a prepared run with routers that note what links send, and what writes it down.
 
     Parameters
-        setup : Setup. given : index of a link -> path of a file, .pcapng or .parquet.
+    ----------
+    setup : Setup
+    given : mapping
+        Index of a link -> path of a file, .pcapng or .parquet.
+
     Raises
-        ValueError: no such link, or another suffix. TypeError: not a path. EccError: pyarrow is missing. OSError: a
-            file cannot be written.
+    ------
+    ValueError
+        No such link, or another suffix.
+    TypeError
+        Not a path.
+    EccError
+        Pyarrow is missing.
+    OSError
+        A file cannot be written.
     """
     paths: dict[int, Path] = {}
     for link, path in given.items():
@@ -116,7 +127,14 @@ class Capture:
     """What one link has sent, on its way to a file.
 
     Parameters
-        setup : Setup. link : index. path : file to write. state : shape (1,), what the router at the link notes.
+    ----------
+    setup : Setup
+    link : int
+        Index.
+    path : Path
+        File to write.
+    state : NDArray[void], shape (1,)
+        What the router at the link notes.
     """
 
     def __init__(self, setup: Setup, link: int, path: Path, state: NDArray[np.void]) -> None:

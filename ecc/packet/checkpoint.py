@@ -29,9 +29,18 @@ def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping
     """Write a checkpoint; it is whole or not there.
 
     Parameters
-        path : file to write. about : what `Checkpoint` has beside arrays. arrays : name -> array.
+    ----------
+    path : str or Path
+        File to write.
+    about : mapping
+        What `Checkpoint` has beside arrays.
+    arrays : mapping
+        Name -> array.
+
     Raises
-        OSError: it cannot be written.
+    ------
+    OSError
+        It cannot be written.
     """
     text = json.dumps({"format": FORMAT, "version": __version__, **about})
     with replacing(path) as part, part.open("w+b") as file:
@@ -62,9 +71,16 @@ class Checkpoint:
         """Return a checkpoint.
 
         Parameters
-            path : file that `write_checkpoint` wrote.
+        ----------
+        path : str or Path
+            File that `write_checkpoint` wrote.
+
         Raises
-            ValueError: it is none, a damaged one, or one of another version. OSError: it cannot be read.
+        ------
+        ValueError
+            It is none, a damaged one, or one of another version.
+        OSError
+            It cannot be read.
         """
         none = f"{str(path)!r} is no checkpoint, or not a whole one"
         data = Path(path).read_bytes()
@@ -89,9 +105,18 @@ class Checkpoint:
         """Return an array of one dimension.
 
         Parameters
-            name : its name. dtype : that it must have. length : that it must have, or None: any.
+        ----------
+        name : str
+            Its name.
+        dtype : dtype[object]
+            That it must have.
+        length : int, optional
+            That it must have, or None: any.
+
         Raises
-            ValueError: it is not there, or another one.
+        ------
+        ValueError
+            It is not there, or another one.
         """
         found = self.arrays.get(name)
         if found is None or found.dtype != dtype or found.ndim != 1 or length not in (None, len(found)):

@@ -65,7 +65,12 @@ def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict
     twin: two flows on 10 Mb/s), which are restored before every call; the same loop without calls is taken off.
 
     Parameters
-        protocol : Protocol. repeat : int, loops of which the best counts. calls : int, of a loop.
+    ----------
+    protocol : Protocol
+    repeat : int, optional
+        Loops of which the best counts.
+    calls : int, optional
+        Of a loop.
     """
     import numba
 

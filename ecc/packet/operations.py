@@ -32,15 +32,24 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
     Comparisons, assignments and what happens once an interval are not counted.
 
     Parameters
-        scenario : Scenario; its twin runs, in plain Python, so a few seconds of a slow link are enough.
-        link : int, index.
-        since : float, s. Packets that arrive before are left out.
+    ----------
+    scenario : Scenario
+        Scenario; its twin runs, in plain Python, so a few seconds of a slow link are enough.
+    link : int, optional
+        Index.
+    since : float, s, optional
+        Packets that arrive before are left out.
+
     Returns
-        packets : Counter, operations -> packets that cost them.
-    Example
-        >>> net = ecc.Network.dumbbell("2 Mb/s", rtts=[0.05])
-        >>> count_operations(ecc.Scenario(net, JetMax(), 4.0), since=3.0).most_common(1)[0][0]
-        Operations(additions=3, multiplications=0, divisions=0)
+    -------
+    packets : Counter
+        Operations -> packets that cost them.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("2 Mb/s", rtts=[0.05])
+    >>> count_operations(ecc.Scenario(net, JetMax(), 4.0), since=3.0).most_common(1)[0][0]
+    Operations(additions=3, multiplications=0, divisions=0)
     """
     setup = prepare(scenario)
     packets: dict[int, Counter[str]] = {}  # on their way between the two hooks

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import TRANSPORTS, Hook, Protocol, check_choice
-from ecc.models.mix import Mix
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
 from ecc.quantity import LONGEST_TIME
@@ -27,10 +27,15 @@ def record_dtype(record: Any) -> np.dtype[np.void]:
     """Return the dtype of a record that a protocol declares: float fields are float64, int fields int64.
 
     Parameters
-        record : dataclass, or one of its instances, with fields that are float, int, or tuples of either: arrays, as
-            long as the record's own.
+    ----------
+    record : object
+        Dataclass, or one of its instances, with fields that are float, int, or tuples of either: arrays, as long as the
+        record's own.
+
     Raises
-        TypeError: a field of another type.
+    ------
+    TypeError
+        A field of another type.
     """
     kinds = {"float": "f8", "int": "i8", "tuple[float, ...]": "f8", "tuple[int, ...]": "i8"}
     kinds |= {float: "f8", int: "i8", tuple[float, ...]: "f8", tuple[int, ...]: "i8"}  # type: ignore[dict-item]
@@ -97,7 +102,9 @@ class Setup:
         """Return drawn transfers as the engines read them.
 
         Parameters
-            drawn : shape (n,), dtype ecc.workload.DRAWN.
+        ----------
+        drawn : NDArray[void], shape (n,)
+            Dtype ecc.workload.DRAWN.
         """
         out = new_transfers(len(drawn))
         waits = drawn["label"]["wait"]
@@ -115,21 +122,28 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     """Return the arrays and records of a run.
 
     Parameters
-        scenario : Scenario.
-        start : "empty": nothing has been sent. "equilibrium": flows send at the protocol's equilibrium and routers
-            announce it, both times 1 + perturb, and control begins once the pipes are full.
-        perturb : float, > -1.
+    ----------
+    scenario : Scenario
+    start : str, optional
+        "empty": nothing has been sent. "equilibrium": flows send at the protocol's equilibrium and routers announce it,
+        both times 1 + perturb, and control begins once the pipes are full.
+    perturb : float, > -1, optional
+
     Returns
-        Setup.
+    -------
+    Setup
+
     Raises
-        ValueError: an unknown start, the equilibrium of several protocols or of links without their routers, or a
-            fixed assignment for a protocol whose flows cannot hold one.
+    ------
+    ValueError
+        An unknown start, the equilibrium of several protocols or of links without their routers, or a fixed assignment
+        for a protocol whose flows cannot hold one.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {shown(start)}")
     if not np.isfinite(perturb) or perturb <= -1.0 or (perturb != 0.0 and start != "equilibrium"):
         raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {shown(perturb)}")
-    network, mix = scenario.network, Mix.of(scenario.protocol)
+    network, mix = scenario.network, ProtocolAssignment.of(scenario.protocol)
     if start == "equilibrium" and len(mix.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")
     rng = np.random.default_rng(scenario.seed)

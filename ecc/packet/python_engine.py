@@ -23,7 +23,14 @@ class PythonEngine:
     """One run, some 100,000 events a second.
 
     Parameters
-        setup : Setup. sample : period of the samples, s. trace : int, events to keep. options : of `Twin`.
+    ----------
+    setup : Setup
+    sample : float
+        Period of the samples, s.
+    trace : int
+        Events to keep.
+    **options : object
+        Of `Twin`.
     """
 
     def __init__(self, setup: Setup, *, sample: float, trace: int, **options: Any) -> None:
@@ -43,7 +50,10 @@ class PythonEngine:
         """Run all events up to and at a time, as `Engine.advance` does.
 
         Parameters
-            until : float, s. max_events : int or None, events to run at most.
+        ----------
+        until : float, s
+        max_events : int or None
+            Events to run at most.
         """
         began = time.thread_time()
         try:
@@ -59,7 +69,11 @@ class PythonEngine:
         """Add the next transfers.
 
         Parameters
-            transfers : shape (n,), dtype TRANSFER. more : whether others will come.
+        ----------
+        transfers : NDArray[void], shape (n,)
+            Dtype TRANSFER.
+        more : bool
+            Whether others will come.
         """
         self._twin.add(transfers, more)
 

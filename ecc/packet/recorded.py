@@ -53,7 +53,9 @@ class Series:
         """Return the series, shape (n_times, count); NaN where a protocol has no such field.
 
         Parameters
-            words : shape (n_times, len(members)), as engines sample them.
+        ----------
+        words : ndarray of int
+            Shape (n_times, len(members)), as engines sample them.
         """
         kinds = {word.kind for word in self.words}
         if len(self.members) == self.count and len(kinds) == 1:
@@ -68,9 +70,17 @@ def series(setup: Setup, names: Sequence[str]) -> list[Series]:
     """Return where what is to be recorded lies.
 
     Parameters
-        setup : Setup. names : "link.FIELD", "flow.FIELD" or "env.FIELD".
+    ----------
+    setup : Setup
+    names : sequence of str
+        "link.FIELD", "flow.FIELD" or "env.FIELD".
+
     Raises
-        ValueError: no such name, or none of its protocols has the field. TypeError: no sequence of str.
+    ------
+    ValueError
+        No such name, or none of its protocols has the field.
+    TypeError
+        No sequence of str.
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"record must be a sequence of names, got {names!r}")
@@ -130,7 +140,10 @@ def table(setup: Setup, words: Sequence[Word]) -> NDArray[np.void]:
     """Return words as the C engine reads them, dtype RECORDED.
 
     Parameters
-        setup : Setup, whose records the engine works on. words : sequence of Word.
+    ----------
+    setup : Setup
+        Whose records the engine works on.
+    words : sequence of Word
     """
     where = {
         (side, number): address
@@ -146,7 +159,10 @@ def recorded(found: Sequence[Series], words: NDArray[np.int64]) -> dict[str, NDA
     """Return the values of series by name.
 
     Parameters
-        found : sequence of Series. words : shape (n_times, n_words), of all of them one behind the other.
+    ----------
+    found : sequence of Series
+    words : ndarray of int, shape (n_times, n_words)
+        Of all of them one behind the other.
     """
     ends = np.cumsum([0, *(len(one.words) for one in found)])
     return {one.name: one.values(words[:, a:b]) for one, a, b in zip(found, ends[:-1], ends[1:], strict=True)}

@@ -22,7 +22,11 @@ def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.
     """Return the results of a network's flows like those of transfers.
 
     Parameters
-        flows : shape (n,), dtype FLOW. results : shape (n,), dtype FLOW_RESULT, of the same flows.
+    ----------
+    flows : NDArray[void], shape (n,)
+        Dtype FLOW.
+    results : NDArray[void], shape (n,)
+        Dtype FLOW_RESULT, of the same flows.
     """
     from ecc.native import TRANSFER_RESULT
 
@@ -40,7 +44,9 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
     """Return the columns of `Trajectory.flows`: times in s, nan where there is none; sizes in bytes.
 
     Parameters
-        rows : shape (n,), dtype TRANSFER_RESULT.
+    ----------
+    rows : NDArray[void], shape (n,)
+        Dtype TRANSFER_RESULT.
     """
     flow = rows["flow"]
     start = rows["start"] * 1e-12
@@ -63,7 +69,13 @@ def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]
     it does not follow another; last: of those that follow one another.
 
     Parameters
-        rows : shape (n,), dtype TRANSFER_RESULT. n_flows : of the network. labels : dtype LABELS, by transfer.
+    ----------
+    rows : NDArray[void], shape (n,)
+        Dtype TRANSFER_RESULT.
+    n_flows : int
+        Of the network.
+    labels : NDArray[void]
+        Dtype LABELS, by transfer.
     """
     none = np.array([(-1, -1, -1, -1.0, -1)], LABELS)
     found = np.concatenate([labels, none])[np.maximum(rows["number"] - n_flows, -1)]
@@ -74,11 +86,18 @@ class FlowsFile:
     """Rows of transfers, in the order of their ends, on their way to a Parquet file.
 
     Parameters
-        path : file to write, from `open` on. It holds rows only once it is closed.
-        columns : what makes rows columns, by name.
-        is_new : whether it must not be there before: if it is, the file is the next one "...-1", "...-2" that is not.
+    ----------
+    path : Path
+        File to write, from `open` on. It holds rows only once it is closed.
+    columns : callable
+        What makes rows columns, by name.
+    is_new : bool, optional
+        Whether it must not be there before: if it is, the file is the next one "...-1", "...-2" that is not.
+
     Raises
-        EccError: pyarrow is not installed.
+    ------
+    EccError
+        Pyarrow is not installed.
     """
 
     def __init__(
@@ -105,7 +124,9 @@ class FlowsFile:
         """Make the file, unless that is done.
 
         Raises
-            OSError: it cannot be written.
+        ------
+        OSError
+            It cannot be written.
         """
         from ecc.native import TRANSFER_RESULT
 
@@ -125,7 +146,9 @@ class FlowsFile:
         """Take rows; they are written when there are many.
 
         Parameters
-            rows : shape (n,), dtype TRANSFER_RESULT.
+        ----------
+        rows : NDArray[void], shape (n,)
+            Dtype TRANSFER_RESULT.
         """
         self._waiting.append(rows)
         if self.is_open and sum(map(len, self._waiting)) >= ROWS:
@@ -151,7 +174,8 @@ def next_name(path: Path) -> Path:
     """Return flows-1.parquet for flows.parquet, and flows-2.parquet for that.
 
     Parameters
-        path : Path.
+    ----------
+    path : Path
     """
     stem, _, number = path.stem.rpartition("-")
     if stem and number.isdecimal():

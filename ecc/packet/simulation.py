@@ -17,7 +17,7 @@ from ecc import __version__
 from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError
 from ecc.models.base import Hook
-from ecc.models.mix import Mix
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.native import (
     FLOW_ENV,
     FLOW_HOOKS,
@@ -81,23 +81,40 @@ def simulate(
     """Return the packet-level run of a scenario.
 
     Parameters
-        scenario : Scenario.
-        sample : float, s, > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
-        start : "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturb.
-        perturb : float. See start; control begins at `stats["held_until"]` [s], when the pipes are full.
-        progress : called with the share of the horizon that is done, now and then.
-        cancel : called now and then; the run ends when it returns True (`threading.Event().is_set`).
-        options : record, engine, flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
+    ----------
+    scenario : Scenario
+    sample : float, s, optional
+        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+    start : str, optional
+        "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturb.
+    perturb : float, optional
+        See start; control begins at `stats["held_until"]` [s], when the pipes are full.
+    progress : Progress, optional
+        Called with the share of the horizon that is done, now and then.
+    cancel : Cancel, optional
+        Called now and then; the run ends when it returns True (`threading.Event().is_set`).
+    **options : object
+        Record, engine, flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
+
     Returns
-        Trajectory. A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for want of memory
-        holds what it had; `stats["stopped"]` says why.
+    -------
+    Trajectory
+        A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for want of memory holds what it
+        had; `stats["stopped"]` says why.
+
     Raises
-        ValueError: a bad sample or start. NativeError: the engine refuses the network.
-    Example
-        >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
-        >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), duration=5.0))
-        >>> round(float(run.rate[-1, 0]) / 1e6, 1)
-        9.5
+    ------
+    ValueError
+        A bad sample or start.
+    NativeError
+        The engine refuses the network.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), duration=5.0))
+    >>> round(float(run.rate[-1, 0]) / 1e6, 1)
+    9.5
     """
     run = Run(scenario, sample, start, perturb, **options)
     run.advance(progress=progress, cancel=cancel)
@@ -114,30 +131,46 @@ class Run:
     it there.
 
     Parameters
-        scenario, sample, start, perturb : see `simulate`.
-        record : names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD"
-            of the protocol's `LinkState` and `FlowState`, "env.FIELD" of the `env` of flows (window, srtt, ...), as
-            they are at the end of each sample; of the flows of the network, and a link's first router that has it.
-        engine : "c", or "python": the same engine in plain Python, some hundred times slower, in which hooks run
-            uncompiled, so that `print` and a debugger work in them. Without capture, histogram_from, memory_limit
-            and checkpoints.
-        flows_to : path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or
-            None: `Trajectory.flows` has them all. Needs pyarrow.
-        capture : index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for
-            tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no result.
-        trace : int, >= 0. How many events to keep, from the first on: `Trajectory.trace`.
-        histogram_from : float, s, below the duration, or None. From when on the queues are counted by length, for
-            `Trajectory.queue_quantiles`; None: never.
-        memory_limit : int, bytes, or None. What the engine may take.
+    ----------
+    scenario, sample, start, perturb
+        See `simulate`.
+    record : sequence of str, optional
+        Names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD" of the
+        protocol's `LinkState` and `FlowState`, "env.FIELD" of the `env` of flows (window, srtt, ...), as they are at
+        the end of each sample; of the flows of the network, and a link's first router that has it.
+    engine : str, optional
+        "c", or "python": the same engine in plain Python, some hundred times slower, in which hooks run uncompiled, so
+        that `print` and a debugger work in them. Without capture, histogram_from, memory_limit and checkpoints.
+    flows_to : str or Path, optional
+        Path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or None:
+        `Trajectory.flows` has them all. Needs pyarrow.
+    capture : mapping, optional
+        Index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for tshark, or
+        .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no result.
+    trace : int, >= 0, optional
+        How many events to keep, from the first on: `Trajectory.trace`.
+    histogram_from : float, s, optional
+        Below the duration, or None. From when on the queues are counted by length, for `Trajectory.queue_quantiles`;
+        None: never.
+    memory_limit : int, bytes, or None
+        What the engine may take.
+
     Raises
-        ValueError, TypeError: a value out of range, or no path. NativeError: the engine refuses the network. EccError:
-            pyarrow is missing.
-    Example
-        >>> run = Run(ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.QIRCP(), duration=5.0))
-        >>> run.advance(2.0).now
-        2.0
-        >>> len(run.trajectory().rate), run.advance().stopped
-        (20, 'completed')
+    ------
+    ValueError, TypeError
+        A value out of range, or no path.
+    NativeError
+        The engine refuses the network.
+    EccError
+        Pyarrow is missing.
+
+    Examples
+    --------
+    >>> run = Run(ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.QIRCP(), duration=5.0))
+    >>> run.advance(2.0).now
+    2.0
+    >>> len(run.trajectory().rate), run.advance().stopped
+    (20, 'completed')
     """
 
     @check_arguments
@@ -219,12 +252,21 @@ class Run:
         """Go on to a time; in how many steps never changes the result.
 
         Parameters
-            until : float, s, or None: to the end. Nothing happens if it is past, or the run is over.
-            progress, cancel : see `simulate`.
+        ----------
+        until : float, s, or None
+            To the end. Nothing happens if it is past, or the run is over.
+        progress, cancel
+            See `simulate`.
+
         Returns
-            the run itself. `stopped` is "paused", "completed", "canceled", "interrupted", or the error that ended it.
+        -------
+        Run
+            The run itself. `stopped` is "paused", "completed", "canceled", "interrupted", or the error that ended it.
+
         Raises
-            OSError: the file of `flows_to` cannot be written.
+        ------
+        OSError
+            The file of `flows_to` cannot be written.
         """
         duration = self.scenario.duration
         end = duration if until is None else min(as_time(until, "until"), duration)
@@ -353,9 +395,16 @@ class Run:
         is not there.
 
         Parameters
-            path : file to write; it is complete or not there.
+        ----------
+        path : str or Path
+            File to write; it is complete or not there.
+
         Raises
-            ValueError: the run has failed, was closed, or has captures. OSError: the file cannot be written.
+        ------
+        ValueError
+            The run has failed, was closed, or has captures.
+        OSError
+            The file cannot be written.
         """
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
@@ -434,7 +483,7 @@ class Run:
             },
             {"transfer": rows["number"].copy()}
             | self._columns(rows)
-            | ({"protocol": runs[which]} if isinstance(scenario.protocol, Mix) else {}),
+            | ({"protocol": runs[which]} if isinstance(scenario.protocol, ProtocolAssignment) else {}),
             {
                 "stopped": self.stopped,
                 "now": stats.now,
@@ -449,7 +498,7 @@ class Run:
             },
             {
                 "engine": "packet",
-                "protocol": str(Mix.of(scenario.protocol)),
+                "protocol": str(ProtocolAssignment.of(scenario.protocol)),
                 "scenario": self._scenario_text,
                 "seed": scenario.seed,
                 "version": __version__,
@@ -467,16 +516,26 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
     for those to come: beside the checkpoint, under the next name "...-1", "...-2" that is not there (`run.flows_to`).
 
     Parameters
-        path : file that `Run.save` wrote.
-        scenario : Scenario, or None: the one in the file. Given, it must be the same; a protocol that cannot be
-            imported by name needs it.
+    ----------
+    path : str or Path
+        File that `Run.save` wrote.
+    scenario : Scenario, or None
+        The one in the file. Given, it must be the same; a protocol that cannot be imported by name needs it.
+
     Raises
-        ValueError: no checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or
-            of a protocol whose hooks have changed. OSError: the file cannot be read.
-    Notes: a checksum is no signature. A file that somebody has made up is checked as a whole before anything is done
-        with it, so that it cannot crash the process or reach other files; but what it says happened need not have, the
-        run may take any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom
-        you do not trust, give the scenario too, which must then be the same, and limit time and memory from outside.
+    ------
+    ValueError
+        No checkpoint, a damaged one (it has a checksum), or one of another version, of another scenario, or of a
+        protocol whose hooks have changed.
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    A checksum is no signature. A file that somebody has made up is checked as a whole before anything is done with it,
+    so that it cannot crash the process or reach other files; but what it says happened need not have, the run may take
+    any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom you do not trust,
+    give the scenario too, which must then be the same, and limit time and memory from outside.
     """
     saved = Checkpoint.read(path)
     if scenario is not None and scenario.to_toml() != saved.scenario:
@@ -557,8 +616,13 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
     """Return the C engine of a prepared run, hooks compiled.
 
     Parameters
-        setup : Setup. scenario : Scenario. words : what samples record.
-        options : of ecc.native.Engine (sample, n_samples, trace).
+    ----------
+    setup : Setup
+    scenario : Scenario
+    words : sequence of Word, optional
+        What samples record.
+    **options : object
+        Of ecc.native.Engine (sample, n_samples, trace).
     """
     keep: list[object] = [setup]
     reasons: dict[int, str] = {}

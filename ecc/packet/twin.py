@@ -79,14 +79,26 @@ class Twin:
     """One run of the packet engine, in plain Python.
 
     Parameters
-        links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments : as
-            ecc.native.Engine; addresses in them are ignored.
-        routers, ends : one `Agent` for each router and each flow.
-        headers : offset of a region of the header -> dtype of what is there.
-        template_ends : one `Agent` for each template. recorded : what samples show too, as `words`.
+    ----------
+    links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments
+        As ecc.native.Engine; addresses in them are ignored.
+    routers, ends : sequence of Agent
+        One `Agent` for each router and each flow.
+    headers : Mapping[int, dtype[void]]
+        Offset of a region of the header -> dtype of what is there.
+    template_ends : sequence of Agent, optional
+        One `Agent` for each template.
+    recorded : sequence of Word, optional
+        What samples show too, as `words`.
+
     Raises
-        NativeError: from `advance`, where a hook fails or leaves a bad value, as the C engine does.
-    Notes: some 100,000 events a second.
+    ------
+    NativeError
+        From `advance`, where a hook fails or leaves a bad value, as the C engine does.
+
+    Notes
+    -----
+    Some 100,000 events a second.
     """
 
     def __init__(
@@ -183,11 +195,20 @@ class Twin:
         """Run all events up to and at a time; slices never change the result.
 
         Parameters
-            until : float, s. max_events : int or None, events to run at most.
+        ----------
+        until : float, s
+        max_events : int or None
+            Events to run at most.
+
         Returns
+        -------
+        str
             "until", "max_events", "idle" or "transfers", as ecc.native.Engine.
+
         Raises
-            NativeError: a hook failed or left a bad value.
+        ------
+        NativeError
+            A hook failed or left a bad value.
         """
         end = max(to_ps(until), self.now)
         if not self.begun:
@@ -220,7 +241,11 @@ class Twin:
         """Add the next transfers.
 
         Parameters
-            transfers : shape (n,), dtype TRANSFER. more : whether others will come.
+        ----------
+        transfers : NDArray[void], shape (n,)
+            Dtype TRANSFER.
+        more : bool
+            Whether others will come.
         """
         for row in transfers:
             given = {name: row[name].item() for name in row.dtype.names or ()} | {"number": self.n_flows + self.added}
@@ -798,7 +823,10 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     """Return the twin of a prepared run.
 
     Parameters
-        setup : Setup. options : of Twin (seed, sample, n_samples, n_sampled, recorded).
+    ----------
+    setup : Setup
+    **options : object
+        Of Twin (seed, sample, n_samples, n_sampled, recorded).
     """
     none = Agent(np.zeros(1, np.dtype([]))[0], np.zeros(1, np.dtype([]))[0], {})
     agents = {"links": [none] * len(setup.links), "flows": [none] * len(setup.flows)}

@@ -33,18 +33,31 @@ def boundary_figure(
     """Return stability boundaries as lines, published bounds dashed, measured boundaries as markers.
 
     Parameters
-        x : shape (n,), in the unit that `x_title` names.
-        curves : name -> shape (n,), computed boundaries; infinite and NaN values leave gaps, few values get markers.
-        published : name -> shape (n,) or one number, bounds of the papers.
-        points : name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
-        x_title, y_title : str, with units.
-        log_x, log_y : bool, logarithmic axes.
-        title : str.
-        errors : name of a curve -> shape (n,), half-widths of intervals, drawn as bars.
+    ----------
+    x : Vector, shape (n,)
+        In the unit that `x_title` names.
+    curves : mapping
+        Name -> shape (n,), computed boundaries; infinite and NaN values leave gaps, few values get markers.
+    published : mapping, optional
+        Name -> shape (n,) or one number, bounds of the papers.
+    points : Mapping[str, tuple[array_like, array_like, object]], optional
+        Name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
+    x_title, y_title : str, optional
+        With units.
+    log_x, log_y : bool, optional
+        Logarithmic axes.
+    title : str, optional
+    errors : mapping, optional
+        Name of a curve -> shape (n,), half-widths of intervals, drawn as bars.
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: errors whose name is not among the curves, or a curve of another shape.
+    ------
+    ValueError
+        Errors whose name is not among the curves, or a curve of another shape.
     """
     at = np.asarray(x, dtype=float)
     made = figure(title=title, height=440)
@@ -103,15 +116,26 @@ def envelope_figure(
     """Return how a perturbation grows or dies: |deviation| on a logarithmic axis, with the fitted envelopes.
 
     Parameters
-        runs : name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
-        fits : name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, in the legend
-            in place of the run.
-        y_title : str, with unit. title : str.
-        decades : float, > 0. Span of the amplitude axis below the largest value drawn, at most.
+    ----------
+    runs : Mapping[str, tuple of two array_like]
+        Name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
+    fits : Mapping[str, tuple of two array_like], optional
+        Name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, in the legend in place
+        of the run.
+    y_title : str, optional
+        With unit.
+    title : str, optional
+    decades : float, > 0, optional
+        Span of the amplitude axis below the largest value drawn, at most.
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: a fit whose name is not among the runs.
+    ------
+    ValueError
+        A fit whose name is not among the runs.
     """
     fits = fits or {}
     for name in fits:
@@ -170,17 +194,29 @@ def stability_map_figure(
     """Return a map of stability: blue where stable, orange where not, the boundary as a line.
 
     Parameters
-        x : shape (n,). y : shape (m,).
-        values : shape (m, n), spectral radius or abscissa; NaN is left white.
-        threshold : float, stable below it: 1 for a radius, 0 for an abscissa.
-        x_title, y_title, value_title : str, with units.
-        log_x, log_y : bool, logarithmic axes.
-        span : float, > 0, or None. The colors saturate this far from the threshold; default: nowhere.
-        title : str.
+    ----------
+    x : Vector, shape (n,)
+    y : Vector, shape (m,)
+    values : Matrix, shape (m, n)
+        Spectral radius or abscissa; NaN is left white.
+    threshold : float, optional
+        Stable below it. 1 for a radius, 0 for an abscissa.
+    x_title, y_title, value_title : str, optional
+        With units.
+    log_x, log_y : bool, optional
+        Logarithmic axes.
+    span : float, > 0, or None
+        The colors saturate this far from the threshold; default: nowhere.
+    title : str, optional
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: values of another shape than (len(y), len(x)).
+    ------
+    ValueError
+        Values of another shape than (len(y), len(x)).
     """
     xs, ys, z = (np.asarray(array, dtype=float) for array in (x, y, values))
     if z.shape != (len(ys), len(xs)):

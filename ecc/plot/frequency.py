@@ -49,18 +49,30 @@ def nyquist_figure(
     """Return Nyquist curves of loop gains, with the critical point -1 and the unit circle.
 
     Parameters
-        curves : name -> what `system.nyquist()` returns, or (frequency, L): shape (n,), frequencies > 0 in order and
-            the complex loop gain there. Mirror images (negative frequencies) are dotted. Characteristic loci are drawn
-            as one curve each.
-        title : str.
-        frequency_unit : str, of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
-        window : float, > 0. The real axis is shown from -window to 0.6 window; what lies outside is not drawn.
-        marks : name -> (frequency, L there): points to mark, such as those at which the margins are found.
-        encirclements : int or None. Net clockwise encirclements of -1, said beside the critical point.
+    ----------
+    curves : Curves
+        Name -> what `system.nyquist()` returns, or (frequency, L): shape (n,), frequencies > 0 in order and the complex
+        loop gain there. Mirror images (negative frequencies) are dotted. Characteristic loci are drawn as one curve
+        each.
+    title : str, optional
+    frequency_unit : str, optional
+        Of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
+    window : float, > 0, optional
+        The real axis is shown from -window to 0.6 window; what lies outside is not drawn.
+    marks : Marks, optional
+        Name -> (frequency, L there): points to mark, such as those at which the margins are found.
+    encirclements : int or None
+        Net clockwise encirclements of -1, said beside the critical point.
+
     Returns
-        plotly Figure; hovering shows the frequency.
+    -------
+    plotly Figure
+        Hovering shows the frequency.
+
     Raises
-        ValueError: frequencies and loop gain of different lengths; curves in different units.
+    ------
+    ValueError
+        Frequencies and loop gain of different lengths; curves in different units.
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     made = figure(title=title, height=480)
@@ -205,16 +217,26 @@ def bode_figure(
     """Return Bode curves: |L| over a logarithmic frequency above, the phase of L below, never wrapped.
 
     Parameters
-        curves : name -> what `system.nyquist()` returns (in rad/s where the length of a step is known), or (frequency,
-            L): shape (n,), frequencies > 0 in order and the complex loop gain there, dense enough that the phase moves
-            by less than 180 degrees from point to point.
-        title : str.
-        frequency_unit : str, of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
-        marks : name -> (frequency, L there), drawn on both curves: where the margins are found.
+    ----------
+    curves : Curves
+        Name -> what `system.nyquist()` returns (in rad/s where the length of a step is known), or (frequency, L): shape
+        (n,), frequencies > 0 in order and the complex loop gain there, dense enough that the phase moves by less than
+        180 degrees from point to point.
+    title : str, optional
+    frequency_unit : str, optional
+        Of pairs (frequency, L): "rad/s" or "rad/step"; "": rad/s.
+    marks : Marks, optional
+        Name -> (frequency, L there), drawn on both curves: where the margins are found.
+
     Returns
-        plotly Figure, with lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
+    -------
+    plotly Figure
+        With lines at |L| = 1 and at -180 degrees; it opens on 1e-3 < |L| < 1e3, phases above -720.
+
     Raises
-        ValueError: frequencies and loop gain of different lengths; curves in different units.
+    ------
+    ValueError
+        Frequencies and loop gain of different lengths; curves in different units.
     """
     frequency_unit, pairs = _in_one_unit(curves, frequency_unit)
     made = figure(
@@ -289,12 +311,19 @@ def root_figure(
     """Return characteristic roots in the plane, with the boundary of stability.
 
     Parameters
-        roots : name -> shape (k,), complex: s [rad/s], or z of a sampled system.
-        sampled : bool. The boundary is the unit circle; otherwise the imaginary axis.
-        title : str.
-        approximate : name -> shape (k,), complex, drawn as open markers: roots of an approximation, to compare with.
+    ----------
+    roots : mapping
+        Name -> shape (k,), complex: s [rad/s], or z of a sampled system.
+    sampled : bool, optional
+        The boundary is the unit circle; otherwise the imaginary axis.
+    title : str, optional
+    approximate : mapping, optional
+        Name -> shape (k,), complex, drawn as open markers: roots of an approximation, to compare with.
+
     Returns
-        plotly Figure; the unstable side is shaded, hovering shows the root.
+    -------
+    plotly Figure
+        The unstable side is shaded, hovering shows the root.
     """
     made = figure(title=title, height=480)
     every = [np.atleast_1d(np.asarray(r, dtype=complex)) for r in (*roots.values(), *(approximate or {}).values())]

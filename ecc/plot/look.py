@@ -60,7 +60,11 @@ def figure(base: go.Figure | None = None, *, title: str = "", height: int = 420)
     """Return a figure (a given one, or an empty one) in the shared look.
 
     Parameters
-        base : Figure, or None. title : str. height : int, pixels.
+    ----------
+    base : Figure, or None
+    title : str, optional
+    height : int, optional
+        Pixels.
     """
     made = go.Figure() if base is None else base
     made.update_layout(template=_TEMPLATE, height=height)
@@ -73,7 +77,8 @@ def colors(count: int) -> list[str]:
     """Return `count` colors: the palette, or steps of a color-blind-safe scale where that is too short.
 
     Parameters
-        count : int.
+    ----------
+    count : int
     """
     if count <= len(PALETTE):
         return list(PALETTE[:count])
@@ -84,7 +89,9 @@ def faded(color: str, opacity: float) -> str:
     """Return a "#rrggbb" color with an opacity.
 
     Parameters
-        color : str. opacity : float, in [0, 1].
+    ----------
+    color : str
+    opacity : float, in [0, 1]
     """
     red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
@@ -97,7 +104,12 @@ def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any
     many digits; a few whole numbers on a linear axis get no ticks between them.
 
     Parameters
-        title : str, with unit. log : bool. values : array, drawn along it.
+    ----------
+    title : str
+        With unit.
+    log : bool, optional
+    values : array, optional
+        Drawn along it.
     """
     settings: dict[str, Any] = {"title": {"text": title}}
     drawn = np.asarray(values, dtype=float)
@@ -116,7 +128,9 @@ def line_mode(values: ArrayLike) -> str:
     A line through one value shows nothing, one through five looks like a curve with corners; a level needs no markers.
 
     Parameters
-        values : shape (n,); NaN where the line has gaps.
+    ----------
+    values : array_like
+        Shape (n,); NaN where the line has gaps.
     """
     there = np.isfinite(np.asarray(values, dtype=float))
     drawn = np.asarray(values, dtype=float)[there]
@@ -131,7 +145,13 @@ def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict
     """Return a marker that tells one of several series from the others; hollow ones hide nothing, smaller ones not all.
 
     Parameters
-        color : str. index : int, of the series. hollow : bool. count : int, of the markers of a hollow series.
+    ----------
+    color : str
+    index : int
+        Of the series.
+    hollow : bool, optional
+    count : int, optional
+        Of the markers of a hollow series.
     """
     symbol = _SYMBOLS[index % len(_SYMBOLS)]
     if hollow:
@@ -144,7 +164,11 @@ def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
     """Return (factor, name) of the largest unit in which the largest of the values is at least 1.
 
     Parameters
-        values : array in the base unit. units : (factor, name), largest first.
+    ----------
+    values : array_like
+        Array in the base unit.
+    units : Units
+        (factor, name), largest first.
     """
     finite = np.abs(np.asarray(values, dtype=float))
     finite = finite[np.isfinite(finite)]
@@ -156,7 +180,9 @@ def buckets_for(series: int) -> int:
     """Return into how many buckets each of several series is thinned, so that a figure stays small.
 
     Parameters
-        series : int, number of series in the figure.
+    ----------
+    series : int
+        Number of series in the figure.
     """
     return max(40, min(800, _POINTS // (2 * max(1, series))))
 
@@ -165,9 +191,15 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float3
     """Return a series thinned to the extremes of each bucket, which draws the same line.
 
     Parameters
-        x, y : shape (n,). buckets : int, about one a pixel of width; 2 * buckets points or fewer are all kept.
+    ----------
+    x, y : array_like, shape (n,)
+    buckets : int
+        About one a pixel of width; 2 * buckets points or fewer are all kept.
+
     Returns
-        x, y : shape (m,), m <= 2 * buckets + 2, the first and the last point among them.
+    -------
+    x, y : NDArray[float32], shape (m,)
+        m <= 2 * buckets + 2, the first and the last point among them.
     """
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(xs) <= 2 * buckets:
@@ -185,7 +217,8 @@ def lean(values: Any) -> NDArray[np.float32]:
     """Return an array in single precision, which a screen cannot tell from double and which takes half the bytes.
 
     Parameters
-        values : array.
+    ----------
+    values : array
     """
     return np.asarray(values, dtype=np.float32)
 
@@ -194,7 +227,9 @@ def decoded(values: Any) -> NDArray[np.float64]:
     """Return a series of a trace as an array: Plotly keeps one that came as JSON in base 64.
 
     Parameters
-        values : array, or {"bdata": ..., "dtype": ...}.
+    ----------
+    values : array
+        Or {"bdata": ..., "dtype": ...}.
     """
     if isinstance(values, Mapping):
         values = np.frombuffer(b64decode(values["bdata"]), values["dtype"])
@@ -205,8 +240,10 @@ def as_html(drawn: go.Figure, page: bool = True) -> str:
     """Return a figure as HTML with an alternative text: its title, what is on its axes, and the names of its curves.
 
     Parameters
-        drawn : Figure.
-        page : bool. A whole page that opens without a network; otherwise a part of one that has Plotly's script.
+    ----------
+    drawn : Figure
+    page : bool, optional
+        A whole page that opens without a network; otherwise a part of one that has Plotly's script.
     """
     layout = drawn.layout
     titles = [layout[key].title.text for key in sorted(layout) if re.fullmatch(r"[xy]axis\d*", key)]

@@ -24,13 +24,22 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
     at all positions, so that numbers can be compared across them.
 
     Parameters
-        figures : label -> plotly Figure, all with the same panels; a panel that one does not have is not shown there.
-        name : str, shown before the label, such as "alpha = ".
-        first : int, 0 to len(figures) - 1: the figure that is shown to begin with.
+    ----------
+    figures : mapping
+        Label -> plotly Figure, all with the same panels; a panel that one does not have is not shown there.
+    name : str, optional
+        Shown before the label, such as "alpha = ".
+    first : int, optional
+        0 to len(figures) - 1: the figure that is shown to begin with.
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: no figures, or no figure of that number.
+    ------
+    ValueError
+        No figures, or no figure of that number.
     """
     if not 0 <= first < len(figures):
         raise ValueError(f"first must be 0 to {len(figures) - 1} for {len(figures)} figures, got {first}")
@@ -118,13 +127,21 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     differs by more than a factor of 10: then each has its own. Curves of one name share an entry of the legend.
 
     Parameters
-        figures : label -> plotly Figure, all with the same panels; the label stands above it.
-        columns : int, >= 1, how many stand beside one another.
-        title : str.
+    ----------
+    figures : mapping
+        Label -> plotly Figure, all with the same panels; the label stands above it.
+    columns : int, >= 1, optional
+        How many stand beside one another.
+    title : str, optional
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: no figures, no columns, or figures with different panels.
+    ------
+    ValueError
+        No figures, no columns, or figures with different panels.
     """
     if columns < 1 or not figures:
         raise ValueError(f"columns and figures must be 1 or more, got {columns} and {len(figures)}")

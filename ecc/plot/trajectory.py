@@ -35,21 +35,34 @@ def trajectory_figure(
     """Return the rates of the flows and, below them on the same time axis, the queues of the links and other states.
 
     Parameters
-        time : shape (n_times,), s.
-        rates : shape (n_times, n_flows), bit/s; drawn in the unit that fits, many flows thin.
-        queues : shape (n_times, n_links), bytes, or None: no lower panel.
-        title : str.
-        flows, links : names; default "flow 0", "link 0", ...
-        packet_size : float, bytes, > 0: draw queues in packets; None: in bytes, kB or MB.
-        levels : (name, rate [bit/s]) of dashed lines to compare with, such as a fair share; (name, rate, (begin, end))
-            for one that is drawn only between two times [s]. Those of one name share an entry of the legend.
-        queue_levels : (name, queue [bytes]), the same for queues.
-        recorded : name, such as "flow.x" or "link.y" -> states of the flows, or of the links, of shape (n_times, n); a
-            panel for each, in the colors of rates and queues.
+    ----------
+    time : Vector, shape (n_times,), s
+    rates : Matrix, shape (n_times, n_flows)
+        bit/s; drawn in the unit that fits, many flows thin.
+    queues : Matrix, shape (n_times, n_links), bytes, optional
+        Or None: no lower panel.
+    title : str, optional
+    flows, links : sequence of str, optional
+        Names; default "flow 0", "link 0", ...
+    packet_size : float, bytes, optional
+        > 0: draw queues in packets; None: in bytes, kB or MB.
+    levels : sequence of Level, optional
+        (name, rate [bit/s]) of dashed lines to compare with, such as a fair share; (name, rate, (begin, end)) for one
+        that is drawn only between two times [s]. Those of one name share an entry of the legend.
+    queue_levels : sequence of Level, optional
+        (name, queue [bytes]), the same for queues.
+    recorded : mapping, optional
+        Name, such as "flow.x" or "link.y" -> states of the flows, or of the links, of shape (n_times, n); a panel for
+        each, in the colors of rates and queues.
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: arrays or names whose lengths do not agree.
+    ------
+    ValueError
+        Arrays or names whose lengths do not agree.
     """
     t = np.asarray(time, dtype=float)
     x = _matching(rates, t, "rates")
@@ -119,14 +132,24 @@ def comparison_figure(
     """Return two runs of the same flows and links in one figure: lines and dashes, shaded where they part.
 
     Parameters
-        time : shape (n_times,), s.
-        rates, other_rates : shape (n_times, n_flows), bit/s. queues, other_queues : shape (n_times, n_links), bytes.
-        apart_rates, apart_queues : shape (n_times,), bool: where a panel is shaded.
-        names : of the two runs. title : str.
+    ----------
+    time : Vector, shape (n_times,), s
+    rates, other_rates : Matrix, shape (n_times, n_flows), bit/s
+    queues, other_queues : Matrix, shape (n_times, n_links), bytes
+    apart_rates, apart_queues : Vector, shape (n_times,)
+        Bool: where a panel is shaded.
+    names : tuple of two str, optional
+        Of the two runs.
+    title : str, optional
+
     Returns
-        plotly Figure.
+    -------
+    plotly Figure
+
     Raises
-        ValueError: arrays whose lengths do not agree.
+    ------
+    ValueError
+        Arrays whose lengths do not agree.
     """
     t = np.asarray(time, dtype=float)
     made = figure(_panels(2), title=title, height=_height(2))

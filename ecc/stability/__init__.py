@@ -6,20 +6,20 @@ By question:
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
         parameters); `relay_cycle` (of a source that is a relay); `hopf` (what waits at the boundary: a small stable
         cycle, or a large one).
-    RTT mixes: `worst_mix`, `bears_all_mixes`: the mix that loses stability first, among all of one mean;
-        `local_margin`: whether that is equal RTTs, beside them; `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP,
-        whose shuffling bounds the largest RTT over the mean.
+    RTT distributions: `worst_rtt_distribution`, which loses stability first among all of one mean, and
+        `is_stable_for_all_rtts`; `local_margin`: whether equal RTTs are the worst of those beside them;
+        `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, whose shuffling bounds the largest RTT over the mean.
     RTT estimates: `rtt_margin`: how far a router's RTT may be off.
-    Varying delays: `absolute_radius`, `bears_delays` prove that all sequences are borne; `worst_sequence`,
-        `growth_under_delays`, `growth_of_rates` show some that are not, such as `batched_delays`, `held_delays`,
-        `worst_delays`.
+    Varying delays: `absolute_radius`, `is_stable_under_varying_delays` prove stability for all sequences of delays;
+        `worst_sequence`, `growth_under_delays`, `growth_of_rates` find sequences under which rates grow, such as
+        `batched_delays`, `held_delays`, `worst_delays`.
     Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`, `empty_queue_cycle`: RCP and
         XCP where they switch.
-    Networks: `bottleneck_assignment`, `water_filled` say who follows which link; `links_alone`, `mean_rtts` the loop
+    Networks: `bottleneck_assignment`, `water_filled` say who follows which link; `isolated_links`, `mean_rtts` the loop
         of each link alone.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
-    Runs: `pushed_run`, `measured_boundary`, `judge`: does a push grow or die out, and from which gain on.
+    Runs: `perturbed_run`, `measured_boundary`, `judge`: does a push grow or die out, and from which gain on.
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
@@ -32,19 +32,24 @@ from ecc.stability.estimates import RttMargin, rtt_margin
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf import Hopf, hopf
 from ecc.stability.maps import stability_map
-from ecc.stability.mixes import WorstMix, bears_all_mixes, local_margin, worst_mix
-from ecc.stability.networks import LinkAlone, links_alone, mean_rtts
+from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
+from ecc.stability.rtt_distributions import (
+    WorstRttDistribution,
+    is_stable_for_all_rtts,
+    local_margin,
+    worst_rtt_distribution,
+)
 from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
-from ecc.stability.runs import MeasuredBoundary, PushedRun, measured_boundary, pushed_run
+from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
 from ecc.stability.theorems import THEOREMS, Theorem, search
 from ecc.stability.varying import (
     Growth,
     absolute_radius,
     batched_delays,
-    bears_delays,
     growth_of_rates,
     growth_under_delays,
     held_delays,
+    is_stable_under_varying_delays,
     worst_delays,
     worst_sequence,
 )
@@ -59,22 +64,22 @@ __all__ = [
     "Growth",
     "Hopf",
     "LeastDecay",
-    "LinkAlone",
+    "IsolatedLink",
     "MeasuredBoundary",
     "ModelAnalysis",
-    "PushedRun",
+    "PerturbedRun",
     "RelayCycle",
     "RttMargin",
     "RttRatio",
     "RunVerdict",
     "StableInterval",
     "Theorem",
-    "WorstMix",
+    "WorstRttDistribution",
     "absolute_radius",
     "analyze",
     "batched_delays",
-    "bears_all_mixes",
-    "bears_delays",
+    "is_stable_for_all_rtts",
+    "is_stable_under_varying_delays",
     "bottleneck_assignment",
     "critical_gain",
     "critical_rtt_ratio",
@@ -91,11 +96,11 @@ __all__ = [
     "is_stable_up_to_ratio",
     "judge",
     "least_decay",
-    "links_alone",
+    "isolated_links",
     "local_margin",
     "mean_rtts",
     "measured_boundary",
-    "pushed_run",
+    "perturbed_run",
     "relay_cycle",
     "rtt_margin",
     "search",
@@ -103,6 +108,6 @@ __all__ = [
     "stable_interval",
     "water_filled",
     "worst_delays",
-    "worst_mix",
+    "worst_rtt_distribution",
     "worst_sequence",
 ]

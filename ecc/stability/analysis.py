@@ -35,20 +35,33 @@ _SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not
 class StableInterval(Displayed):
     """For which values of a parameter a linear model is stable, all others fixed.
 
-    Fields
-        parameter : its name. value : what it is now. stable : whether the model is stable there.
-        lower, upper : the interval of stable values that holds `value` or, where the model is unstable there, the one
-            that is nearest to it; nan where there is none. upper is inf where none was found.
-        lower_certified, upper_certified : for each end, two values beside it at which ball arithmetic proves the model
-            stable and unstable; None where the end is 0 or inf, or that is not proven.
-        lower_frequency, upper_frequency : of the oscillation that begins there, rad/s or rad/step; nan where none does.
-        ranges : all intervals of stable values up to `complete_to`, beyond which the search did not go.
-        sampled, dt : whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or
-            differs between `value` and the ends.
-        notes : of `ecc.stability.critical_gain`.
-        switched_stable, switched_range : of a model whose queue may be negative, what is known where it may not
-            (control interval -> 0): the verdict at `value`, and the least and largest value tried, all that were tried
-            between them being proven stable; None where it is not known, or the queue may not be negative anyway.
+    Attributes
+    ----------
+    parameter : str
+        Its name.
+    value : float
+        What it is now.
+    stable : bool
+        Whether the model is stable there.
+    lower, upper : float
+        The interval of stable values that holds `value` or, where the model is unstable there, the one that is nearest
+        to it; nan where there is none. upper is inf where none was found.
+    lower_certified, upper_certified : tuple of two float or None
+        For each end, two values beside it at which ball arithmetic proves the model stable and unstable; None where the
+        end is 0 or inf, or that is not proven.
+    lower_frequency, upper_frequency : float
+        Of the oscillation that begins there, rad/s or rad/step; nan where none does.
+    ranges : tuple of pairs of float
+        All intervals of stable values up to `complete_to`, beyond which the search did not go.
+    sampled, dt : bool, float or None
+        Whether frequencies are in rad/step, and the length of a step [s]; None where it is not known, or differs
+        between `value` and the ends.
+    notes : tuple of str
+        Of `ecc.stability.critical_gain`.
+    switched_stable, switched_range : bool or None, tuple of two float or None
+        Of a model whose queue may be negative, what is known where it may not (control interval -> 0): the verdict at
+        `value`, and the least and largest value tried, all that were tried between them being proven stable; None where
+        it is not known, or the queue may not be negative anyway.
     """
 
     parameter: str
@@ -116,20 +129,38 @@ def stable_interval(
     """Return the interval of stable values of a parameter around the one that the protocol has.
 
     Parameters
-        protocol : Protocol. network : Network.
-        parameter : name of a numeric parameter; "": the protocol's `main_parameter`.
-        time : "continuous", "discrete" or "hybrid", as in linearize.
-        certify : prove both sides of its ends by ball arithmetic.
-        options : for linearize (assignment, approximation, mean_rtt, phases).
+    ----------
+    protocol : Protocol
+    network : Network
+    parameter : str, optional
+        Name of a numeric parameter; "": the protocol's `main_parameter`.
+    time : str, optional
+        "continuous", "discrete" or "hybrid", as in linearize.
+    certify : bool, optional
+        Prove both sides of its ends by ball arithmetic.
+    **options : object
+        For linearize (assignment, approximation, mean_rtt, phases).
+
     Returns
-        StableInterval.
+    -------
+    StableInterval
+
     Raises
-        ValueError: a parameter that the protocol has not, or none named. LinearizationError: no linear model there.
-    Notes: the search is that of `critical_gain`, which says what is guaranteed between the ends.
-    Example
-        >>> found = stable_interval(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
-        >>> found.lower, round(found.upper, 6), found.stable
-        (0.0, 1.570796, True)
+    ------
+    ValueError
+        A parameter that the protocol has not, or none named.
+    LinearizationError
+        No linear model there.
+
+    Notes
+    -----
+    The search is that of `critical_gain`, which says what is guaranteed between the ends.
+
+    Examples
+    --------
+    >>> found = stable_interval(ecc.models.QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1]))
+    >>> found.lower, round(found.upper, 6), found.stable
+    (0.0, 1.570796, True)
     """
     name = _named(protocol, parameter)
     found, present = _interval(protocol, network, name, time, certify, options)
@@ -209,11 +240,20 @@ def _beside(
 class ModelAnalysis(Displayed):
     """What one linear model says.
 
-    Fields
-        time : "continuous", "discrete" or "hybrid". system : the model. verdict : of it, at the present parameters.
-        interval : of stable values of the parameter; None where no parameter is named, or `notes` say why not.
-        margins : None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
-        notes : of the model, its interval and its margins.
+    Attributes
+    ----------
+    time : str
+        "continuous", "discrete" or "hybrid".
+    system : DelaySystem or SampledSystem
+        The model.
+    verdict : str
+        Of it, at the present parameters.
+    interval : StableInterval or None
+        Of stable values of the parameter; None where no parameter is named, or `notes` say why not.
+    margins : Margins or None
+        None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
+    notes : tuple of str
+        Of the model, its interval and its margins.
     """
 
     time: str
@@ -255,13 +295,25 @@ class ModelAnalysis(Displayed):
 class Analysis(Displayed):
     """What is known of the stability of a protocol on a network, from `analyze`.
 
-    Fields
-        protocol, network : of which this is said. parameter : whose interval is given; "" if none.
-        models : a ModelAnalysis for each linear model that there is. refused : model -> why there is none.
-        switched : bottlenecks that switch at an empty queue, which the models let be negative; None where none does.
-        switched_range : (least, largest) value of the parameter that was looked at and is proven stable for these
-            loops, with all that were looked at in between; None where the present value is not proven.
-        bounds : the published bounds. cycle : the limit cycle of a protocol whose sources are relays, or None.
+    Attributes
+    ----------
+    protocol, network : Protocol, Network
+        Of which this is said.
+    parameter : str
+        Whose interval is given; "" if none.
+    models : tuple of ModelAnalysis
+        A ModelAnalysis for each linear model that there is.
+    refused : dict
+        Model -> why there is none.
+    switched : Switched or None
+        Bottlenecks that switch at an empty queue, which the models let be negative; None where none does.
+    switched_range : tuple of two float or None
+        (least, largest) value of the parameter that was looked at and is proven stable for these loops, with all that
+        were looked at in between; None where the present value is not proven.
+    bounds : tuple of Bound
+        The published bounds.
+    cycle : RelayCycle or None
+        The limit cycle of a protocol whose sources are relays, or None.
     """
 
     protocol: Protocol
@@ -398,21 +450,38 @@ def analyze(
     """Return what the linear models say of a protocol on a network: verdicts, stable intervals, margins.
 
     Parameters
-        protocol : Protocol. network : Network.
-        parameter : whose stable interval is sought; "": the protocol's `main_parameter`, no interval if it has none.
-        times : models to ask; None: all that the protocol has.
-        certify : prove both sides of the ends of intervals by ball arithmetic.
-        progress : called with what is done next.
-        options : for linearize (assignment, mean_rtt).
+    ----------
+    protocol : Protocol
+    network : Network
+    parameter : str, optional
+        Whose stable interval is sought; "": the protocol's `main_parameter`, no interval if it has none.
+    times : sequence of str, optional
+        Models to ask; None: all that the protocol has.
+    certify : bool, optional
+        Prove both sides of the ends of intervals by ball arithmetic.
+    progress : callable, optional
+        Called with what is done next.
+    **options : object
+        For linearize (assignment, mean_rtt).
+
     Returns
-        Analysis: its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle.
+    -------
+    Analysis
+        Its repr is what `ecc stability` prints. Of a protocol whose sources are relays, its limit cycle.
+
     Raises
-        LinearizationError: the protocol has no linear model, or no equilibrium on this network; the message says why,
-            and what can be asked instead. ValueError: a parameter that the protocol has not.
-    Example
-        >>> net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s", "80 Mb/s"])
-        >>> analyze(ecc.models.RCP(queue_term=False), net).models[0].interval.stable
-        True
+    ------
+    LinearizationError
+        The protocol has no linear model, or no equilibrium on this network; the message says why, and what can be asked
+        instead.
+    ValueError
+        A parameter that the protocol has not.
+
+    Examples
+    --------
+    >>> net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s", "80 Mb/s"])
+    >>> analyze(ecc.models.RCP(queue_term=False), net).models[0].interval.stable
+    True
     """
     name = _named(protocol, parameter) if parameter or protocol.main_parameter else ""
     tell = progress or (lambda text: None)
@@ -525,7 +594,9 @@ def refusal(protocol: Protocol | type[Protocol]) -> str:
     """Return why a protocol has no linear model of any kind, and what can be asked instead.
 
     Parameters
-        protocol : Protocol, or a class of them that refuses for all its variants.
+    ----------
+    protocol : Protocol
+        Or a class of them that refuses for all its variants.
     """
     kind = protocol if isinstance(protocol, type) else type(protocol)
     reason = protocol.linear_refusal

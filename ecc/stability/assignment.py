@@ -94,11 +94,21 @@ class BottleneckAssignment(Displayed):
         JetMax: x_r <- (1 - tau) x_r + tau (gamma C_b - u_b)/N_b, b the link that r follows (JETMAX (8), (9)).
 
         Parameters
-            protocol : Protocol whose routers have no memory and whose flows follow one link.
+        ----------
+        protocol : Protocol
+            Protocol whose routers have no memory and whose flows follow one link.
+
         Returns
-            Shape (n_flows, n_flows). At the equilibrium of the assignment; affine laws need none.
+        -------
+        Shape (n_flows, n_flows)
+            At the equilibrium of the assignment; affine laws need none.
+
         Raises
-            ValueError: a protocol of another kind. LinearizationError, ConvergenceError: no equilibrium.
+        ------
+        ValueError
+            A protocol of another kind.
+        LinearizationError, ConvergenceError
+            No equilibrium.
         """
         name = type(protocol).__name__
         if protocol.combine == "sum":
@@ -139,7 +149,9 @@ class BottleneckAssignment(Displayed):
         """Return the largest modulus of the Jacobian's eigenvalues.
 
         Parameters
-            protocol : as for `jacobian`.
+        ----------
+        protocol : Protocol
+            As for `jacobian`.
         """
         return float(np.abs(np.linalg.eigvals(self.jacobian(protocol))).max())
 
@@ -151,15 +163,25 @@ def bottleneck_assignment(network: Network, assignment: ArrayLike) -> Bottleneck
     Implements JETMAX sec. 4.2.
 
     Parameters
-        network : Network.
-        assignment : shape (n_flows,), index of the link each flow follows, one that it crosses.
+    ----------
+    network : Network
+    assignment : array_like, shape (n_flows,)
+        Index of the link each flow follows, one that it crosses.
+
     Returns
-        BottleneckAssignment: network, links, is_consistent, cycle, dependency_graph, jacobian, spectral_radius.
+    -------
+    BottleneckAssignment
+        Network, links, is_consistent, cycle, dependency_graph, jacobian, spectral_radius.
+
     Raises
-        ValueError: another length, or a link that the flow does not cross.
-    Example
-        >>> bottleneck_assignment(Network.parking_lot(["970 Mb/s", "800 Mb/s"]), [1, 0, 1]).is_consistent
-        True
+    ------
+    ValueError
+        Another length, or a link that the flow does not cross.
+
+    Examples
+    --------
+    >>> bottleneck_assignment(Network.parking_lot(["970 Mb/s", "800 Mb/s"]), [1, 0, 1]).is_consistent
+    True
     """
     return BottleneckAssignment(network, check_assignment(network, np.asarray(assignment)))
 
@@ -169,13 +191,19 @@ def water_filled(network: Network, capacities: ArrayLike | None = None) -> Bottl
     """Return the consistent assignment of max-min fairness, found by water-filling.
 
     Parameters
-        network : Network.
-        capacities : shape (n_links,), bit/s, to fill instead of the links' own; random ones draw a random consistent
-            assignment.
+    ----------
+    network : Network
+    capacities : array_like, shape (n_links,), bit/s, optional
+        To fill instead of the links' own; random ones draw a random consistent assignment.
+
     Returns
-        BottleneckAssignment.
+    -------
+    BottleneckAssignment
+
     Raises
-        ValueError: capacities of another shape or not > 0.
+    ------
+    ValueError
+        Capacities of another shape or not > 0.
     """
     return BottleneckAssignment(network, water_filling(network, capacities).bottleneck)
 

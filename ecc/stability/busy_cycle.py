@@ -161,17 +161,34 @@ def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
     """Return a proven periodic motion of RCP's loop at its empty queue: where motions cease to die out, equal RTTs.
 
     Parameters
-        alpha : float, from about 0.7 to 1.5. cells : int, of the busy period; with more of them intervals are narrower.
+    ----------
+    alpha : float
+        From about 0.7 to 1.5.
+    cells : int, optional
+        Of the busy period; with more of them intervals are narrower.
+
     Returns
-        EmptyQueueCycle.
+    -------
+    EmptyQueueCycle
+
     Raises
-        ValueError: alpha is not > 0. ConvergenceError: no such motion was found, or the proof needs more cells.
-        ImportError: python-flint is not installed.
-    Notes: nothing is said of other beta: neither that motions die out below, nor that they grow above.
-    Example
-        >>> low, high = empty_queue_cycle(1.0).beta
-        >>> bool(0.9511 < low < high < 0.9512)
-        True
+    ------
+    ValueError
+        Alpha is not > 0.
+    ConvergenceError
+        No such motion was found, or the proof needs more cells.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    Nothing is said of other beta: neither that motions die out below, nor that they grow above.
+
+    Examples
+    --------
+    >>> low, high = empty_queue_cycle(1.0).beta
+    >>> bool(0.9511 < low < high < 0.9512)
+    True
     """
     if not alpha > 0.0:
         raise ValueError(f"alpha must be > 0, got {shown(alpha)}")

@@ -44,19 +44,35 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     follow the windows, after the delay of the path, as long as it does not empty.
 
     Parameters
-        protocol : Protocol with a relay: EDN, PEDN, Vegas with alpha = beta. network : Network of one link.
+    ----------
+    protocol : Protocol
+        Protocol with a relay: EDN, PEDN, Vegas with alpha = beta.
+    network : Network
+        Network of one link.
+
     Returns
-        RelayCycle.
+    -------
+    RelayCycle
+
     Raises
-        ValueError: a protocol without a relay. LinearizationError: no equilibrium, or flows that do not move as one.
-    Notes: with equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With unlike RTTs
-        the shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100
-        Mb/s the period is 5 % short of the fluid's, and the amplitude 41 %.
-    Example
-        >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.1] * 10, packet_size=1500)
-        >>> cycle = relay_cycle(EDN(), net)
-        >>> round(cycle.amplitude), round(cycle.period, 3)
-        (12159, 0.408)
+    ------
+    ValueError
+        A protocol without a relay.
+    LinearizationError
+        No equilibrium, or flows that do not move as one.
+
+    Notes
+    -----
+    With equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With unlike RTTs the
+    shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100 Mb/s the
+    period is 5 % short of the fluid's, and the amplitude 41 %.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("100 Mb/s", rtts=[0.1] * 10, packet_size=1500)
+    >>> cycle = relay_cycle(EDN(), net)
+    >>> round(cycle.amplitude), round(cycle.period, 3)
+    (12159, 0.408)
     """
     if not hasattr(protocol, "relay_loop"):
         raise ValueError(f"{type(protocol).__name__} has no relay: EDN, PEDN and Vegas have")

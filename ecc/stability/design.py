@@ -45,12 +45,17 @@ _FLOWS = 20  # of the mixes that are tried one by one
 class Design(Displayed):
     """A protocol with the gains that a search found fastest.
 
-    Fields
-        protocol : with its gains; `gains` by name.
-        decay : proven [1/s]: on every network all roots have Re s < -decay, or |z| < exp(-decay dt); no more than 20 in
-            the largest RTT is proven.
-        before : decay with the gains that the search was given [1/s].
-        margins, proofs : one a network.
+    Attributes
+    ----------
+    protocol : Protocol
+        With its gains; `gains` by name.
+    decay : float
+        Proven [1/s]: on every network all roots have Re s < -decay, or |z| < exp(-decay dt); no more than 20 in the
+        largest RTT is proven.
+    before : float
+        Decay with the gains that the search was given [1/s].
+    margins, proofs : tuple of Margins, tuple of Certificate
+        One a network.
     """
 
     protocol: Protocol
@@ -66,10 +71,14 @@ class Design(Displayed):
 class LeastDecay(Displayed):
     """The least decay over all RTT mixes in a range: two estimates, neither a proven bound.
 
-    Fields
-        value : by the hull of a grid of RTTs, on a grid of frequencies [1/s].
-        found : that of the worst mix found [1/s], a mix of up to three RTTs.
-        rtts : of its twenty flows [s].
+    Attributes
+    ----------
+    value : float
+        By the hull of a grid of RTTs, on a grid of frequencies [1/s].
+    found : float
+        That of the worst mix found [1/s], a mix of up to three RTTs.
+    rtts : tuple of float
+        Of its twenty flows [s].
     """
 
     value: float
@@ -98,14 +107,23 @@ def decay_rate(system: DelaySystem | SampledSystem) -> float:
     """Return the rate at which a linear system decays [1/s]: minus its abscissa, or the logarithm of its radius a step.
 
     Parameters
-        system : DelaySystem or SampledSystem.
+    ----------
+    system : DelaySystem or SampledSystem
+
     Returns
-        float: < 0 if it grows; inf if it ends after finitely many steps.
+    -------
+    float
+        < 0 if it grows; inf if it ends after finitely many steps.
+
     Raises
-        ConvergenceError: at a root of multiplicity three or more its roots may not be told apart (see `roots`).
-    Example
-        >>> round(decay_rate(DelaySystem([-0.2], [1.0])), 6)
-        0.259171
+    ------
+    ConvergenceError
+        At a root of multiplicity three or more its roots may not be told apart (see `roots`).
+
+    Examples
+    --------
+    >>> round(decay_rate(DelaySystem([-0.2], [1.0])), 6)
+    0.259171
     """
     if isinstance(system, DelaySystem):
         return -system.spectral_abscissa
@@ -127,26 +145,47 @@ def design(
     """Return the gains of a protocol whose loop decays fastest with the margins asked for, and a proof of the decay.
 
     Parameters
-        protocol : Protocol; what is not in `parameters` stays as it is.
-        networks : one, or several that all have to do: the least of their decays is made largest.
-        parameters : names -> (lowest, highest), > 0: where each is searched.
-        time : "continuous", "discrete" or "hybrid", as in linearize.
-        gain_margin : factor, >= 1. phase_margin : rad, >= 0. delay_margin : s, >= 0. Least ones, of every bottleneck
-            of every network.
-        seed : int. Of the search.
+    ----------
+    protocol : Protocol
+        Protocol; what is not in `parameters` stays as it is.
+    networks : Network or sequence of Network
+        One, or several that all have to do: the least of their decays is made largest.
+    parameters : Mapping[str, tuple of two float]
+        Names -> (lowest, highest), > 0: where each is searched.
+    time : str, optional
+        "continuous", "discrete" or "hybrid", as in linearize.
+    gain_margin : float, optional
+        Factor, >= 1.
+    phase_margin : float, optional
+        Rad, >= 0.
+    delay_margin : float, optional
+        s, >= 0. Least ones, of every bottleneck of every network.
+    seed : int, optional
+        Of the search.
+
     Returns
-        Design.
+    -------
+    Design
+
     Raises
-        ValueError: no network, a parameter that the protocol has not, a range that is none, a margin out of range.
-        ConvergenceError: no gains found that are stable and have the margins, or no proof within a hundredth.
-    Notes: differential evolution on logarithms, then Nelder and Mead's simplex: that no gains are faster is not proven;
-        that these are as fast is. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms each, and
-        10 ms where margins are asked for.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> found = design(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": (0.01, 2.0)})
-        >>> round(found.gains["alpha"], 4), round(found.decay * 0.1, 4)  # 1/e, 1 an RTT
-        (0.3679, 1.0)
+    ------
+    ValueError
+        No network, a parameter that the protocol has not, a range that is none, a margin out of range.
+    ConvergenceError
+        No gains found that are stable and have the margins, or no proof within a hundredth.
+
+    Notes
+    -----
+    Differential evolution on logarithms, then Nelder and Mead's simplex: that no gains are faster is not proven; that
+    these are as fast is. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms each, and 10 ms where
+    margins are asked for.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> found = design(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": (0.01, 2.0)})
+    >>> round(found.gains["alpha"], 4), round(found.decay * 0.1, 4)  # 1/e, 1 an RTT
+    (0.3679, 1.0)
     """
     nets = [networks] if isinstance(networks, Network) else list(networks)
     if not nets:
@@ -235,18 +274,33 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     Implements the hull of the module's text; beyond the papers.
 
     Parameters
-        protocol : Protocol whose router knows of RTTs only their mean. least_rtt, largest_rtt : floats, s.
-        seed : int. Of the search for the worst mix.
+    ----------
+    protocol : Protocol
+        Protocol whose router knows of RTTs only their mean.
+    least_rtt, largest_rtt : floats, s
+    seed : int, optional
+        Of the search for the worst mix.
+
     Returns
-        LeastDecay; both below 0 where some mix is unstable.
+    -------
+    LeastDecay
+        Both below 0 where some mix is unstable.
+
     Raises
-        ValueError: a range that is none; a router that scales by the largest RTT.
-    Notes: nothing here is proven. The hull is that of 25 RTTs, looked at on 300 frequencies, so `value` is a little
-        high, by a few thousandths where it was compared; `found` is higher, or the same. Cost: 10 s.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> least_decay(QIRCP(alpha=0.3), 0.05, 0.1).found > 2.0
-        True
+    ------
+    ValueError
+        A range that is none; a router that scales by the largest RTT.
+
+    Notes
+    -----
+    Nothing here is proven. The hull is that of 25 RTTs, looked at on 300 frequencies, so `value` is a little high, by a
+    few thousandths where it was compared; `found` is higher, or the same. Cost: 10 s.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> least_decay(QIRCP(alpha=0.3), 0.05, 0.1).found > 2.0
+    True
     """
     if not 0.0 < least_rtt < largest_rtt < inf:
         raise ValueError(f"range must be 0 < least_rtt < largest_rtt, got {least_rtt:g} and {largest_rtt:g} s")

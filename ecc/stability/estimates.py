@@ -11,7 +11,7 @@ import numpy as np
 from ecc.arguments import check_arguments
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
-from ecc.linear import DelaySystem, SampledSystem, first_loss
+from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.models.base import Protocol
 from ecc.network import Network
 
@@ -22,12 +22,16 @@ __all__ = ["RttMargin", "rtt_margin"]
 class RttMargin(Displayed):
     """The critical ratio of a router's RTT estimate to the true one.
 
-    Fields
-        ratio : the loop is stable for larger ones, and not just below; 0: for all, inf: for none.
-        frequency : of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
-        certified : (lo, hi) around the ratio, proven unstable at lo and stable at hi and at every larger ratio (for RCP
-            and XCP, which are not affine in 1/d, at those up to 1e6, as `ecc.linear.first_loss` states); None if not
-            asked, not proven, or if the ratio is 0 or inf.
+    Attributes
+    ----------
+    ratio : float
+        The loop is stable for larger ones, and not just below; 0: for all, inf: for none.
+    frequency : float
+        Of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
+    certified : tuple of two float or None
+        (lo, hi) around the ratio, proven unstable at lo and stable at hi and at every larger ratio (for RCP and XCP,
+        which are not affine in 1/d, at those up to 1e6, as `ecc.linear.stability_limit` states); None if not asked, not
+        proven, or if the ratio is 0 or inf.
     """
 
     ratio: float
@@ -46,17 +50,31 @@ def rtt_margin(
     XCP with a free queue) r = alpha/(w sin w) with cos w = (sqrt(1 + 4 k^2) - 1)/(2 k), k = beta/alpha^2.
 
     Parameters
-        protocol : Protocol. network : Network. time : as in linearize.
-        certify : also prove both sides, by ball arithmetic.
-        options : for linearize (assignment, phases, ...).
+    ----------
+    protocol : Protocol
+    network : Network
+    time : str, optional
+        As in linearize.
+    certify : bool, optional
+        Also prove both sides, by ball arithmetic.
+    **options : object
+        For linearize (assignment, phases, ...).
+
     Returns
-        RttMargin; ratio 0 for routers whose law has no RTT.
+    -------
+    RttMargin
+        Ratio 0 for routers whose law has no RTT.
+
     Raises
-        LinearizationError: no linear model there.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> round(rtt_margin(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", [0.1])).ratio, 6)  # 1/pi
-        0.31831
+    ------
+    LinearizationError
+        No linear model there.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> round(rtt_margin(QIRCP(alpha=0.5), Network.dumbbell("1 Gb/s", [0.1])).ratio, 6)  # 1/pi
+    0.31831
     """
     if "d" not in law_arguments(protocol.router_law):
         return RttMargin(0.0, float("nan"), None)
@@ -68,7 +86,7 @@ def rtt_margin(
     def family(gain: float) -> DelaySystem | SampledSystem:
         return linearize(protocol, network, time, mean_rtt=own / gain, **options)
 
-    lost = first_loss(family, certify=certify)
+    lost = stability_limit(family, certify=certify)
     ratio = 1.0 / lost.value if lost.value > 0.0 else inf
     proven = (1.0 / lost.certified[1], 1.0 / lost.certified[0]) if lost.certified else None
     return RttMargin(ratio, lost.frequency, proven)

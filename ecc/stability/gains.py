@@ -10,7 +10,7 @@ import numpy as np
 
 from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
-from ecc.linear import DelaySystem, Loss, SampledSystem, first_loss
+from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.models.base import Protocol
 from ecc.network import Network
 
@@ -23,7 +23,8 @@ def gain_names(protocol: Protocol) -> list[str]:
     """Return the names of the numeric parameters of a protocol.
 
     Parameters
-        protocol : Protocol.
+    ----------
+    protocol : Protocol
     """
     return [f.name for f in fields(protocol) if "float" in str(f.type)]
 
@@ -37,35 +38,55 @@ def critical_gain(
     certify: bool = False,
     maximum: float = inf,
     **options: Any,
-) -> Loss:
+) -> StabilityLimit:
     """Return the first loss of stability as a parameter grows from 0, all others fixed.
 
     Parameters
-        protocol : Protocol. network : Network.
-        parameter : name of a numeric parameter; "alpha" of PIQI-RCP moves alpha1 and alpha2 where these are None.
-        time : "continuous", "discrete" or "hybrid", as in linearize.
-        certify : also prove stability up to just below the value, and instability just above it: from 0 on where the
-            models are affine in the parameter, else from the first value looked at, which a note names, and under the
-            hypothesis of `first_loss`.
-        maximum : float. Look no further than this.
-        options : for linearize (assignment, approximation, mean_rtt, phases).
+    ----------
+    protocol : Protocol
+    network : Network
+    parameter : str
+        Name of a numeric parameter; "alpha" of PIQI-RCP moves alpha1 and alpha2 where these are None.
+    time : str, optional
+        "continuous", "discrete" or "hybrid", as in linearize.
+    certify : bool, optional
+        Also prove stability up to just below the value, and instability just above it: from 0 on where the models are
+        affine in the parameter, else from the first value looked at, which a note names, and under the hypothesis of
+        `stability_limit`.
+    maximum : float, optional
+        Look no further than this.
+    **options : object
+        For linearize (assignment, approximation, mean_rtt, phases).
+
     Returns
-        Loss: value (0: unstable already as the gain -> 0; inf: never lost, frequency nan), frequency [rad/s, or
-        rad/step of a sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at
-        the first gain looked at where the value is 0 or inf).
+    -------
+    StabilityLimit
+        Value (0: unstable already as the gain -> 0; inf: never lost, frequency nan), frequency [rad/s, or rad/step of a
+        sampled system], certified (lo, hi) or None, crossings, notes (of the model at the value, or at the first gain
+        looked at where the value is 0 or inf).
+
     Raises
-        ValueError: a parameter that the protocol has not. LinearizationError: no linear model there.
-    Notes: a parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the
-        integral and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws) counted;
-        which one is read off the models and checked on about a hundred of them, as `ecc.linear.first_loss` states
-        together with what that guarantees and what not. Over the `interval` of discrete models delays jump by a step
-        where an RTT is a whole number of intervals: stability may be lost there without a root that crosses, between
-        any two jumps, and is not certified; a note says down to which interval all ranges were looked at. Cost: these
-        linear models, 0.6 ms each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> round(critical_gain(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), "alpha", time="discrete").value, 6)
-        1.651587
+    ------
+    ValueError
+        A parameter that the protocol has not.
+    LinearizationError
+        No linear model there.
+
+    Notes
+    -----
+    A parameter is searched up to where the protocol takes it (complete_to). Models affine in it (gains of the integral
+    and explicit-rate routers) are solved exactly, others (intervals, filters, exponential laws) counted; which one is
+    read off the models and checked on about a hundred of them, as `ecc.linear.stability_limit` states together with
+    what that guarantees and what not. Over the `interval` of discrete models delays jump by a step where an RTT is a
+    whole number of intervals: stability may be lost there without a root that crosses, between any two jumps, and is
+    not certified; a note says down to which interval all ranges were looked at. Cost: these linear models, 0.6 ms each,
+    and counts; for proofs of what is not affine up to a thousand of both, seconds.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> round(critical_gain(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), "alpha", time="discrete").value, 6)
+    1.651587
     """
     names = gain_names(protocol)
     if parameter not in names:
@@ -81,7 +102,7 @@ def critical_gain(
     jumps, inside = inf, list[float]()
     if parameter == "interval" and time == "discrete":
         jumps, inside = _between_jumps(network)
-    loss = first_loss(family, maximum=maximum, certify=certify, also=inside)
+    loss = stability_limit(family, maximum=maximum, certify=certify, also=inside)
     first = next(iter(notes))
     model = family(loss.value).notes if 0.0 < loss.value < inf else notes[first]
     looked = f"delays in steps jump with the interval: from {jumps:.4g} s on each range between jumps was looked at"

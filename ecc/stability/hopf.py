@@ -48,14 +48,24 @@ _STEP = 1e-5  # relative, of the difference by which roots are differentiated
 class Hopf(Displayed):
     """How an oscillation begins at a critical gain.
 
-    Fields
-        value : critical gain. frequency : rad/s, or rad/step.
-        speed : by which the growth rate rises with the gain there [1/s, or 1/step, per unit of the gain].
-        lyapunov : growth rate that an amplitude a of the arrivals, as a share of them, adds, over a^2 [1/s, 1/step].
-            Negative: supercritical, a small stable cycle above `value`. Positive: subcritical, a small unstable cycle
-            below it, beyond which motions grow although the equilibrium is stable.
-        turn, detuning : what the gain and the amplitude do to the frequency, likewise.
-        parameter : name of the gain. sampled, dt : whether times are in steps, and the length of a step [s], or None.
+    Attributes
+    ----------
+    value : float
+        Critical gain.
+    frequency : float
+        rad/s, or rad/step.
+    speed : float
+        By which the growth rate rises with the gain there [1/s, or 1/step, per unit of the gain].
+    lyapunov : float
+        Growth rate that an amplitude a of the arrivals, as a share of them, adds, over a^2 [1/s, 1/step]. Negative:
+        supercritical, a small stable cycle above `value`. Positive: subcritical, a small unstable cycle below it,
+        beyond which motions grow although the equilibrium is stable.
+    turn, detuning : float
+        What the gain and the amplitude do to the frequency, likewise.
+    parameter : str
+        Name of the gain.
+    sampled, dt : bool, float or None
+        Whether times are in steps, and the length of a step [s], or None.
     """
 
     value: float
@@ -96,7 +106,9 @@ class Hopf(Displayed):
         """Return the amplitude of arrivals on the cycle at a gain, as a share of them; nan where there is none.
 
         Parameters
-            gain : float, near `value`.
+        ----------
+        gain : float
+            Near `value`.
         """
         square = -self.speed * (gain - self.value) / self.lyapunov
         return sqrt(square) if square >= 0.0 else nan
@@ -105,7 +117,9 @@ class Hopf(Displayed):
         """Return the period of that cycle [s, or steps].
 
         Parameters
-            gain : float, near `value`.
+        ----------
+        gain : float
+            Near `value`.
         """
         return 2.0 * pi / (self.frequency + self.turn * (gain - self.value) + self.detuning * self.amplitude(gain) ** 2)
 
@@ -117,22 +131,40 @@ def hopf(
     """Return how the oscillation begins with which a protocol loses stability on one link.
 
     Parameters
-        protocol : Protocol. network : Network of one link. parameter : name of the gain.
-        time : "continuous" or "discrete", as in linearize. maximum : for critical_gain.
+    ----------
+    protocol : Protocol
+    network : Network
+        Network of one link.
+    parameter : str, optional
+        Name of the gain.
+    time : str, optional
+        "continuous" or "discrete", as in linearize.
+    maximum : float, optional
+        For critical_gain.
+
     Returns
-        Hopf.
+    -------
+    Hopf
+
     Raises
-        ValueError: several links, another time, a gain that loses no stability, or loses it without an oscillation (at
-            frequency 0 or pi), or by several roots at once.
-        LinearizationError: no equilibrium there, or a law that switches, or bends, at it.
-    Notes: RCP with its queue term has a free queue, as in linearize. Flows of one RTT move as one. A mean RTT
-        weighs those of flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a
-        central difference.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> found = hopf(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
-        >>> found.is_supercritical, round(found.amplitude(1.6), 4)  # sqrt(40 (alpha - pi/2)/(3 pi - 2))
-        (True, 0.3966)
+    ------
+    ValueError
+        Several links, another time, a gain that loses no stability, or loses it without an oscillation (at frequency 0
+        or pi), or by several roots at once.
+    LinearizationError
+        No equilibrium there, or a law that switches, or bends, at it.
+
+    Notes
+    -----
+    RCP with its queue term has a free queue, as in linearize. Flows of one RTT move as one. A mean RTT weighs those of
+    flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a central difference.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> found = hopf(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
+    >>> found.is_supercritical, round(found.amplitude(1.6), 4)  # sqrt(40 (alpha - pi/2)/(3 pi - 2))
+    (True, 0.3966)
     """
     if network.n_links != 1:
         raise ValueError(f"network must have one link, got {network.n_links}")

@@ -44,29 +44,46 @@ def stability_map(
     """Return the spectral radius or abscissa of a protocol's linear model over one or two of its parameters.
 
     Parameters
-        protocol : Protocol. network : Network.
-        grid : one or two names of numeric parameters -> shape (n,), finite values, in any order.
-        time : "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
-        workers : int >= 1, threads; default: as many as there are cores.
-        options : for linearize (assignment, approximation, mean_rtt, phases).
+    ----------
+    protocol : Protocol
+    network : Network
+    grid : mapping
+        One or two names of numeric parameters -> shape (n,), finite values, in any order.
+    time : str, optional
+        "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
+    workers : int, optional
+        Int >= 1, threads; default: as many as there are cores.
+    **options : object
+        For linearize (assignment, approximation, mean_rtt, phases).
+
     Returns
+    -------
+    DataArray
         DataArray named spectral_radius (stable below 1) or spectral_abscissa (stable below 0, 1/s), one dimension a
         parameter; attrs: protocol and its parameters, time, network, options, notes of the models.
+
     Raises
-        ValueError: a parameter that the protocol has not, none or more than two, a grid that is empty or not finite,
-            workers < 1.   LinearizationError: no linear model there.
-    Notes: exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits).
-        That no root is larger is shown over tiles of the grid (`ecc.linear.fields`), in floating point with bounds on
-        rounding, for coefficients that are put together from some rows and columns and compared with the models' own at
-        48 points, to 1e-12; tiles where that fails are counted point by point. Cost: one linearization for each value
-        of each parameter (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of
-        steps tiles are small, about 1 ms a point. Neutral approximations, and networks whose links follow each other in
-        a circle with many delays, are solved point by point (10 ms).
-    Example
-        >>> from ecc.models import QIRCP
-        >>> m = stability_map(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": [1.6, 1.7]}, time="discrete")
-        >>> (m < 1).values.tolist()
-        [True, False]
+    ------
+    ValueError
+        A parameter that the protocol has not, none or more than two, a grid that is empty or not finite, workers < 1.
+        LinearizationError: no linear model there.
+
+    Notes
+    -----
+    Exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits). That no
+    root is larger is shown over tiles of the grid (`ecc.linear.fields`), in floating point with bounds on rounding, for
+    coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
+    1e-12; tiles where that fails are counted point by point. Cost: one linearization for each value of each parameter
+    (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of steps tiles are small,
+    about 1 ms a point. Neutral approximations, and networks whose links follow each other in a circle with many delays,
+    are solved point by point (10 ms).
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> m = stability_map(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), {"alpha": [1.6, 1.7]}, time="discrete")
+    >>> (m < 1).values.tolist()
+    [True, False]
     """
     names = list(grid)
     if not 1 <= len(names) <= 2:

@@ -34,20 +34,30 @@ from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Protocol
 from ecc.network import Network
 
-__all__ = ["LinkAlone", "links_alone", "mean_rtts"]
+__all__ = ["IsolatedLink", "isolated_links", "mean_rtts"]
 
 _GAINS = ("alpha", "alpha1", "alpha2", "beta")
 
 
 @check_arguments
 @dataclass(frozen=True, repr=False)
-class LinkAlone(Displayed):
+class IsolatedLink(Displayed):
     """A bottleneck of a network with its followers: the loop of `protocol` on `network`, a dumbbell.
 
-    Fields
-        link : its index. share : of its load that its followers send. mean_rtt : d of its router [s].
-        protocol : with its gains times `share`. network : the followers on one link.
-        gains : what the gains are in units of the followers' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
+    Attributes
+    ----------
+    link : int
+        Its index.
+    share : float
+        Of its load that its followers send.
+    mean_rtt : float
+        d of its router [s].
+    protocol : Protocol
+        With its gains times `share`.
+    network : Network
+        The followers on one link.
+    gains : dict
+        What the gains are in units of the followers' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
     """
 
     link: int
@@ -67,7 +77,9 @@ class LinkAlone(Displayed):
         """Return the link's linear model.
 
         Parameters
-            time : as for ecc.linearize.
+        ----------
+        time : str, optional
+            As for ecc.linearize.
         """
         return linearize(self.protocol, self.network, time, mean_rtt=[self.mean_rtt])
 
@@ -82,11 +94,21 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     """Return the mean RTT over the packets of each link at the equilibrium, without queues.
 
     Parameters
-        protocol : Protocol. network : Network. assignment : link each flow follows; default: that of the equilibrium.
+    ----------
+    protocol : Protocol
+    network : Network
+    assignment : sequence of int, optional
+        Link each flow follows; default: that of the equilibrium.
+
     Returns
-        shape (n_links,), s; NaN where nothing is sent.
+    -------
+    ndarray, shape (n_links,)
+        s; NaN where nothing is sent.
+
     Raises
-        LinearizationError: no equilibrium.
+    ------
+    LinearizationError
+        No equilibrium.
     """
     links = None if assignment is None else np.asarray(assignment)
     loads = network.incidence * protocol.equilibrium(network, links).rates[:, None]
@@ -96,25 +118,40 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
 
 
 @check_arguments
-def links_alone(
+def isolated_links(
     protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
-) -> list[LinkAlone]:
+) -> list[IsolatedLink]:
     """Return the bottlenecks of a network, each alone: its linear model is stable if and only if theirs all are.
 
     Implements the module's text; as JETMAX Theorem 1 for routers without memory, here with delays, RTTs and queues.
 
     Parameters
-        protocol : RCP, QI-RCP or PIQI-RCP. network : Network.
-        assignment : link each flow follows, consistent; default: that of the equilibrium.
-        by_flow : whether routers average RTTs over flows, as `linearize` does by default, instead of packets.
+    ----------
+    protocol : Protocol
+        RCP, QI-RCP or PIQI-RCP.
+    network : Network
+    assignment : sequence of int, optional
+        Link each flow follows, consistent; default: that of the equilibrium.
+    by_flow : bool, optional
+        Whether routers average RTTs over flows, as `linearize` does by default, instead of packets.
+
     Returns
-        list of LinkAlone, one a link that is followed.
+    -------
+    list of IsolatedLink
+        One a link that is followed.
+
     Raises
-        ValueError: a protocol of another kind. LinearizationError: no equilibrium.
-    Example
-        >>> alone = links_alone(RCP(alpha=0.5), ecc.Network.T_u())[0]
-        >>> round(alone.share, 3), {name: round(gain, 3) for name, gain in alone.gains.items()}
-        (0.355, {'alpha': 0.483, 'beta': 2.626})
+    ------
+    ValueError
+        A protocol of another kind.
+    LinearizationError
+        No equilibrium.
+
+    Examples
+    --------
+    >>> alone = isolated_links(RCP(alpha=0.5), ecc.Network.T_u())[0]
+    >>> round(alone.share, 3), {name: round(gain, 3) for name, gain in alone.gains.items()}
+    (0.355, {'alpha': 0.483, 'beta': 2.626})
     """
     if "R" not in protocol.router_law.__code__.co_varnames or protocol.combine != "min":
         raise ValueError(f"protocol must have routers that integrate one rate, got {type(protocol).__name__}")
@@ -134,5 +171,5 @@ def links_alone(
             d = float(counted.mean() if by_flow else by_packet[link])
         changed: dict[str, Any] = {name: share * getattr(protocol, name) for name in _scaled(protocol)}
         alone = Network.dumbbell(network.capacities[link], rtts.tolist())
-        out.append(LinkAlone(link, share, d, replace(protocol, **changed), alone))
+        out.append(IsolatedLink(link, share, d, replace(protocol, **changed), alone))
     return out

@@ -60,10 +60,15 @@ _SMALLEST, _MOST = 1e-6, 20_000  # relative width of a box of frequencies, and b
 class RttRatio(Displayed):
     """The largest RTT over the mean RTT at which the first distribution of RTTs is lost.
 
-    Fields
-        value : critical D_max/d. frequency : of the root that crosses [rad per mean RTT].
-        share : of flows of the largest RTT, the others having RTT 0: 1/value. 0 where only differences between flows of
-            the largest RTT are lost, at value = pi/(2 gamma).
+    Attributes
+    ----------
+    value : float
+        Critical D_max/d.
+    frequency : float
+        Of the root that crosses [rad per mean RTT].
+    share : float
+        Of flows of the largest RTT, the others having RTT 0: 1/value. 0 where only differences between flows of the
+        largest RTT are lost, at value = pi/(2 gamma).
     """
 
     value: float
@@ -103,16 +108,31 @@ def critical_rtt_ratio(protocol: XCP) -> RttRatio:
     Implements the numerical part of the module's text: found for this family, not proven to be least for all others.
 
     Parameters
-        protocol : XCP with gamma > 0, beta > 0 and the mean RTT as its d.
+    ----------
+    protocol : XCP
+        XCP with gamma > 0, beta > 0 and the mean RTT as its d.
+
     Returns
-        RttRatio; value 1 where equal RTTs are not stable, frequency then nan.
+    -------
+    RttRatio
+        Value 1 where equal RTTs are not stable, frequency then nan.
+
     Raises
-        TypeError: another protocol. ValueError: gamma or beta is 0, or rtt is not "mean".
-    Notes: for each ratio the frequencies at which |exp(-j w D_max)| = 1 solves the loop, then the ratio at which the
-        phase fits, on a grid of 0.02 to 1e-10.
-    Example
-        >>> round(critical_rtt_ratio(XCP()).value, 3)
-        15.172
+    ------
+    TypeError
+        Another protocol.
+    ValueError
+        Gamma or beta is 0, or rtt is not "mean".
+
+    Notes
+    -----
+    For each ratio the frequencies at which |exp(-j w D_max)| = 1 solves the loop, then the ratio at which the phase
+    fits, on a grid of 0.02 to 1e-10.
+
+    Examples
+    --------
+    >>> round(critical_rtt_ratio(XCP()).value, 3)
+    15.172
     """
     alpha, beta, gamma = gains = _gains(protocol)
     if not _equal_are_stable(protocol):
@@ -167,16 +187,32 @@ def is_stable_up_to_ratio(protocol: XCP, ratio: float) -> bool:
     Implements the theorem of the module's text in ball arithmetic.
 
     Parameters
-        protocol : XCP with gamma > 0, beta > 0 and the mean RTT as its d; gains are the exact binary numbers they are.
-        ratio : float, >= 1. Largest RTT over mean RTT.
+    ----------
+    protocol : XCP
+        XCP with gamma > 0, beta > 0 and the mean RTT as its d; gains are the exact binary numbers they are.
+    ratio : float, >= 1
+        Largest RTT over mean RTT.
+
     Returns
-        bool : False where it is not so, or could not be settled.
+    -------
+    bool
+        False where it is not so, or could not be settled.
+
     Raises
-        TypeError, ValueError: as critical_rtt_ratio; a ratio below 1. ImportError: python-flint is not installed.
-    Notes: a second at nine tenths of the critical ratio, and ten at 0.99 of it.
-    Example
-        >>> is_stable_up_to_ratio(XCP(), 10.0), is_stable_up_to_ratio(XCP(), 16.0)
-        (True, False)
+    ------
+    TypeError, ValueError
+        As critical_rtt_ratio; a ratio below 1.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    A second at nine tenths of the critical ratio, and ten at 0.99 of it.
+
+    Examples
+    --------
+    >>> is_stable_up_to_ratio(XCP(), 10.0), is_stable_up_to_ratio(XCP(), 16.0)
+    (True, False)
     """
     from flint import arb
 

@@ -19,13 +19,13 @@ from ecc.stability.gains import gain_names
 from ecc.stability.verdict import RunVerdict, judge
 from ecc.trajectory import Trajectory
 
-__all__ = ["MeasuredBoundary", "PushedRun", "measured_boundary", "pushed_run"]
+__all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_run"]
 
 _ENGINES = {"packet": packet, "fluid": fluid}
 
 
 @dataclass(frozen=True, repr=False)
-class PushedRun(Displayed):
+class PerturbedRun(Displayed):
     """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of arrivals at `link` over `time` [s]."""
 
     verdict: RunVerdict
@@ -36,7 +36,7 @@ class PushedRun(Displayed):
 
 
 @check_arguments
-def pushed_run(
+def perturbed_run(
     protocol: Protocol,
     network: Network,
     period: float,
@@ -48,20 +48,41 @@ def pushed_run(
     ceiling: float = 0.06,
     assignment: Any = None,
     **options: Any,
-) -> PushedRun:
+) -> PerturbedRun:
     """Run from the equilibrium with all rates off by `push` and fit the growth of the deviation.
 
     Parameters
-        protocol : Protocol. network : Network.
-        period : float, s. Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
-        periods : float. Length of the run. engine : "packet" or "fluid".
-        push : float, not 0. Relative disturbance of all rates. seed : int.
-        floor, ceiling : amplitudes between which the envelope is fitted (noise of packets; no longer small).
-        assignment : fixed bottleneck assignment, as in Scenario. options : for the engine's simulate.
+    ----------
+    protocol : Protocol
+    network : Network
+    period : float, s
+        Of the expected oscillation: sets samples (period/24), windows (two periods), horizon.
+    periods : float, optional
+        Length of the run.
+    engine : str, optional
+        "packet" or "fluid".
+    push : float, optional
+        Not 0. Relative disturbance of all rates.
+    seed : int, optional
+    floor, ceiling : float, optional
+        Amplitudes between which the envelope is fitted (noise of packets; no longer small).
+    assignment : object, optional
+        Fixed bottleneck assignment, as in Scenario.
+    **options : object
+        For the engine's simulate.
+
     Returns
-        PushedRun.
+    -------
+    PerturbedRun
+
     Raises
-        ValueError: an unknown engine. EccError: the run ended before its second sample. KeyboardInterrupt: Ctrl-C.
+    ------
+    ValueError
+        An unknown engine.
+    EccError
+        The run ended before its second sample.
+    KeyboardInterrupt
+        Ctrl-C.
     """
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
@@ -77,7 +98,7 @@ def pushed_run(
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
     held = float(run.stats.get("held_until", 0.0))
     verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(push)))
-    return PushedRun(verdict, time, deviation, link, run)
+    return PerturbedRun(verdict, time, deviation, link, run)
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,15 +131,32 @@ def measured_boundary(
     """Return where stability is lost in runs, by bisection on the fitted growth rate and a line through its ends.
 
     Parameters
-        protocol, network : as in pushed_run. parameter : name of the gain.
-        low, high : floats. Gains to begin from; moved apart until the first is stable and the second unstable.
-        period : float, s, of the expected oscillation. tolerance : relative width at which bisection ends.
-        max_runs : int. Runs at most. options : for pushed_run.
+    ----------
+    protocol, network : Protocol, Network
+        As in perturbed_run.
+    parameter : str
+        Name of the gain.
+    low, high : floats
+        Gains to begin from; moved apart until the first is stable and the second unstable.
+    period : float, s
+        Of the expected oscillation.
+    tolerance : float, optional
+        Relative width at which bisection ends.
+    max_runs : int, optional
+        Runs at most.
+    **options : object
+        For perturbed_run.
+
     Returns
-        MeasuredBoundary.
+    -------
+    MeasuredBoundary
+
     Raises
-        ValueError: no such gain, a range that is none, or a tolerance out of range.
-        ConvergenceError: no bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
+    ------
+    ValueError
+        No such gain, a range that is none, or a tolerance out of range.
+    ConvergenceError
+        No bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
     """
     known = gain_names(protocol)
     if parameter not in known:
@@ -131,7 +169,7 @@ def measured_boundary(
         if len(found) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
             raise ConvergenceError(f"no loss of stability found for {parameter} in {tried}", tried)
-        found[gain] = pushed_run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
+        found[gain] = perturbed_run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
         return found[gain].growth_rate
 
     stable, unstable = float(low), float(high)

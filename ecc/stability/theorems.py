@@ -22,7 +22,7 @@ from scipy.special import lambertw
 from ecc.arguments import Seed, check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.display import Displayed
-from ecc.linear import Loss, first_loss
+from ecc.linear import StabilityLimit, stability_limit
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
 from ecc.models.base import Protocol
 from ecc.network import Flow, Link, Network
@@ -41,14 +41,28 @@ TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are said 
 class Theorem:
     """A published or derived stability theorem.
 
-    Fields
-        id, source, statement : what it is called, where it stands, what it says.
-        kind : "necessary and sufficient" or "sufficient". time : "continuous" or "discrete". parameter : the gain.
-        hypotheses : in words; `bound` returns None where they fail.
-        bound : (protocol, network) -> the value that the gain must stay below.
-        draw : point of the unit cube -> a loop to which the theorem applies. dimensions : of that cube.
-        vary : (protocol, gain) -> protocol, where more than `parameter` moves with the gain.
-        known : a point of the cube from which a search begins too: a bad loop that is known; () for none.
+    Attributes
+    ----------
+    id, source, statement : str
+        What it is called, where it stands, what it says.
+    kind : str
+        "necessary and sufficient" or "sufficient".
+    time : str
+        "continuous" or "discrete".
+    parameter : str
+        The gain.
+    hypotheses : str
+        In words; `bound` returns None where they fail.
+    bound : callable
+        (protocol, network) -> the value that the gain must stay below.
+    draw : callable
+        Point of the unit cube -> a loop to which the theorem applies.
+    dimensions : int
+        Of that cube.
+    vary : callable or None
+        (protocol, gain) -> protocol, where more than `parameter` moves with the gain.
+    known : tuple of float
+        A point of the cube from which a search begins too: a bad loop that is known; () for none.
     """
 
     id: str
@@ -68,27 +82,40 @@ class Theorem:
         """Return the protocol at a gain.
 
         Parameters
-            protocol : Protocol. gain : float.
+        ----------
+        protocol : Protocol
+        gain : float
         """
         return self.vary(protocol, gain) if self.vary else replace(protocol, **{self.parameter: gain})
 
-    def critical(self, protocol: Protocol, network: Network, certify: bool = False) -> Loss:
+    def critical(self, protocol: Protocol, network: Network, certify: bool = False) -> StabilityLimit:
         """Return the first loss of stability as the gain grows.
 
         Parameters
-            protocol, network : the loop. certify : prove both sides.
+        ----------
+        protocol, network : Protocol, Network
+            The loop.
+        certify : bool, optional
+            Prove both sides.
         """
         if self.vary is None:
             return critical_gain(protocol, network, self.parameter, self.time, certify)
-        return first_loss(lambda gain: linearize(self.at(protocol, gain), network, self.time), certify=certify)
+        return stability_limit(lambda gain: linearize(self.at(protocol, gain), network, self.time), certify=certify)
 
     def judge(self, protocol: Protocol, network: Network, certify: bool = False) -> Case:
         """Return what the exact boundary of a loop says of the theorem.
 
         Parameters
-            protocol, network : the loop. certify : settle it by ball arithmetic too.
+        ----------
+        protocol, network : Protocol, Network
+            The loop.
+        certify : bool, optional
+            Settle it by ball arithmetic too.
+
         Raises
-            ValueError: the hypotheses fail.
+        ------
+        ValueError
+            The hypotheses fail.
         """
         bound = self.bound(protocol, network)
         if bound is None:
@@ -112,7 +139,7 @@ class Case(Displayed):
     protocol: Protocol
     network: Network
     bound: float
-    found: Loss
+    found: StabilityLimit
     proof: tuple[float, bool | None] | None
 
     @property
@@ -147,11 +174,20 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     """Look for the worst loops that a theorem covers: differential evolution over its space, then certificates.
 
     Parameters
-        theorem : Theorem. loops : int. About how many; as many again for the largest ratio where a bound is said to be
-            necessary (elsewhere it is the largest that was met). seed : int.
+    ----------
+    theorem : Theorem
+    loops : int, optional
+        About how many; as many again for the largest ratio where a bound is said to be necessary (elsewhere it is the
+        largest that was met).
+    seed : int, optional
+
     Returns
-        Search.
-    Notes: what is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s.
+    -------
+    Search
+
+    Notes
+    -----
+    What is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s.
     """
     seen: dict[bytes, tuple[float, Unit]] = {}
 

@@ -28,7 +28,8 @@ another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/
 *Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
 sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is heard at most J times on either side,
 with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the constant
-delay D0 and that factor times the largest gain from w to the steps of R is below 1 (`bears_delays`, in balls).
+delay D0 and that factor times the largest gain from w to the steps of R is below 1 (`is_stable_under_varying_delays`,
+in balls).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ __all__ = [
     "Growth",
     "absolute_radius",
     "batched_delays",
-    "bears_delays",
+    "is_stable_under_varying_delays",
     "growth_of_rates",
     "growth_under_delays",
     "held_delays",
@@ -86,16 +87,28 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
     has a radius below 1.
 
     Parameters
-        protocol : Protocol without memory in routers. assignment : of a network.
+    ----------
+    protocol : Protocol
+        Protocol without memory in routers.
+    assignment : BottleneckAssignment
+        Of a network.
+
     Returns
-        float. On one link, and so in a network with a consistent assignment, >= 1 says that under some delays, which
-        may reorder packets, deviations do not die out.
+    -------
+    float
+        On one link, and so in a network with a consistent assignment, >= 1 says that under some delays, which may
+        reorder packets, deviations do not die out.
+
     Raises
-        ValueError, LinearizationError: as BottleneckAssignment.jacobian.
-    Example
-        >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1] * 3)
-        >>> round(absolute_radius(EMKC(), bottleneck_assignment(net, [0] * 3)), 4)
-        1.1588
+    ------
+    ValueError, LinearizationError
+        As BottleneckAssignment.jacobian.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("100 Mb/s", [0.1] * 3)
+    >>> round(absolute_radius(EMKC(), bottleneck_assignment(net, [0] * 3)), 4)
+    1.1588
     """
     return float(np.abs(np.linalg.eigvals(np.abs(assignment.jacobian(protocol)))).max())
 
@@ -107,11 +120,18 @@ def worst_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     So deviations do not die out where the spectral radius of |A| is 1 or more. Packets, and feedback, overtake others.
 
     Parameters
-        flows : int, >= 2.
+    ----------
+    flows : int, >= 2
+
     Returns
-        forward, backward : shape (2 flows, flows), steps, repeating: 0 or 1, and 1 to 2 flows.
+    -------
+    forward, backward : ndarray of int, shape (2 flows, flows), steps
+        Repeating: 0 or 1, and 1 to 2 flows.
+
     Raises
-        ValueError: fewer than 2 flows.
+    ------
+    ValueError
+        Fewer than 2 flows.
     """
     if flows < 2:
         raise ValueError(f"flows must be >= 2, got {shown(flows)}")
@@ -134,13 +154,20 @@ def batched_delays(flows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return delays in order: 4 steps forward; feedback in batches of 3 steps, a third of the flows after the other.
 
     Parameters
-        flows : int, >= 1.
+    ----------
+    flows : int, >= 1
+
     Returns
-        forward, backward : shape (6, flows), steps, repeating: 4, and 1 to 3. With flows in three equal groups a
-            deviation grows if 1 - beta p + beta y p'(y)/3 > 1 (the module's text): EMKC with 0 < beta < 2 is unstable
-            while its loss is below 1/4; with groups that differ by a flow below 0.236 (four flows) to 1/4 (many).
+    -------
+    forward, backward : ndarray of int, shape (6, flows), steps
+        Repeating: 4, and 1 to 3. With flows in three equal groups a deviation grows if 1 - beta p + beta y p'(y)/3 > 1
+        (the module's text): EMKC with 0 < beta < 2 is unstable while its loss is below 1/4; with groups that differ by
+        a flow below 0.236 (four flows) to 1/4 (many).
+
     Raises
-        ValueError: no flows.
+    ------
+    ValueError
+        No flows.
     """
     if flows < 1:
         raise ValueError(f"flows must be >= 1, got {shown(flows)}")
@@ -153,12 +180,22 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: 
     """Return the growth of a deviation of rates on one link under delays that repeat.
 
     Parameters
-        jacobian : shape (n, n), without delays. forward, backward : shape (period, n), steps, >= 0 and >= 1.
-        prove : prove by ball arithmetic that it exceeds 1, the Jacobian taken as the exact binary numbers that it is.
+    ----------
+    jacobian : Matrix, shape (n, n)
+        Without delays.
+    forward, backward : Matrix, shape (period, n), steps
+        >= 0 and >= 1.
+    prove : bool, optional
+        Prove by ball arithmetic that it exceeds 1, the Jacobian taken as the exact binary numbers that it is.
+
     Returns
-        Growth.
+    -------
+    Growth
+
     Raises
-        ImportError: python-flint is not installed and a proof is asked for.
+    ------
+    ImportError
+        python-flint is not installed and a proof is asked for.
     """
     a, ahead, back = np.asarray(jacobian, dtype=float), np.asarray(forward), np.asarray(backward)
     period, flows = back.shape
@@ -263,12 +300,26 @@ def growth_under_delays(protocol: Protocol, mean_rtt: float, delays: Sequence[in
     """Return the growth of a deviation on one link under RTTs that repeat, their backward part varying.
 
     Parameters
-        protocol : Protocol with a router that integrates. mean_rtt : float, s, what it takes for the RTT.
-        delays : steps, >= 1, of successive intervals. prove : as in growth_of_rates.
+    ----------
+    protocol : Protocol
+        Protocol with a router that integrates.
+    mean_rtt : float, s
+        What it takes for the RTT.
+    delays : sequence of int
+        Steps, >= 1, of successive intervals.
+    prove : bool, optional
+        As in growth_of_rates.
+
     Returns
-        Growth.
+    -------
+    Growth
+
     Raises
-        ValueError: another kind of protocol, or a delay below 1. ImportError: as growth_of_rates.
+    ------
+    ValueError
+        Another kind of protocol, or a delay below 1.
+    ImportError
+        As growth_of_rates.
     """
     if min(delays) < 1:
         raise ValueError(f"delays must be >= 1 step, got {shown(min(delays))}")
@@ -281,7 +332,9 @@ def held_delays(longest: int, least: int = 1) -> tuple[int, ...]:
     """Return delays that hold one step for as long as they may, then stay at the longest for two thirds as long.
 
     Parameters
-        longest, least : ints, steps. Range of the delays.
+    ----------
+    longest, least : ints, steps
+        Range of the delays.
     """
     width = longest - least + 1
     return tuple(range(least, longest + 1)) + (longest,) * round(2.0 * width / 3.0)
@@ -294,15 +347,31 @@ def worst_sequence(
     """Return the largest growth found over sequences of delays in a range, and the sequence that repeats.
 
     Parameters
-        protocol, mean_rtt : as in growth_under_delays. least, longest : ints, steps, 1 <= least <= longest.
-        periods : int. Lengths tried of each kind of sequence.
+    ----------
+    protocol, mean_rtt : Protocol, float
+        As in growth_under_delays.
+    least, longest : ints, steps
+        1 <= least <= longest.
+    periods : int, optional
+        Lengths tried of each kind of sequence.
+
     Returns
-        growth : in a step. delays : of a period. A lower bound of the joint spectral radius, not the radius.
+    -------
+    growth : float
+        In a step.
+    delays : tuple of int
+        Of a period. A lower bound of the joint spectral radius, not the radius.
+
     Raises
-        ValueError: as growth_under_delays, or a range that is none.
-    Notes: tried are constant delays, delays that rise by a step and fall at once (batches), the same kept at the
-        longest for a while (`held_delays`), two delays in turn, and an adversary that plays the largest R in reach
-        while R falls and the smallest while it rises, cut where R turns.
+    ------
+    ValueError
+        As growth_under_delays, or a range that is none.
+
+    Notes
+    -----
+    Tried are constant delays, delays that rise by a step and fall at once (batches), the same kept at the longest for a
+    while (`held_delays`), two delays in turn, and an adversary that plays the largest R in reach while R falls and the
+    smallest while it rises, cut where R turns.
     """
     if not 1 <= least <= longest:
         raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")
@@ -338,22 +407,37 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
 
 
 @check_arguments
-def bears_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
+def is_stable_under_varying_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
     """Return whether one link with any flows is proven stable under RTTs that vary within a range in any way.
 
     Implements the second part of the module's text: 3/2 for loops of first order, else small gain in ball arithmetic.
     The coefficients of the laws are taken as the exact binary numbers that they are.
 
     Parameters
-        protocol : Protocol with a router that integrates. mean_rtt : float, s, what it takes for the RTT.
-        least, longest : ints, steps, 1 <= least <= longest. Range of every flow's RTT; its backward part varies.
+    ----------
+    protocol : Protocol
+        Protocol with a router that integrates.
+    mean_rtt : float, s
+        What it takes for the RTT.
+    least, longest : ints, steps
+        1 <= least <= longest. Range of every flow's RTT; its backward part varies.
+
     Returns
-        bool : False where it is not so, or not proven.
+    -------
+    bool
+        False where it is not so, or not proven.
+
     Raises
-        ValueError: as worst_sequence. ImportError: python-flint is not installed.
-    Example
-        >>> bears_delays(QIRCP(alpha=0.5), 0.1, 1, 29), bears_delays(QIRCP(alpha=0.5), 0.1, 1, 40)
-        (True, False)
+    ------
+    ValueError
+        As worst_sequence.
+    ImportError
+        python-flint is not installed.
+
+    Examples
+    --------
+    >>> [is_stable_under_varying_delays(QIRCP(alpha=0.5), 0.1, 1, longest) for longest in (29, 40)]
+    [True, False]
     """
     if not 1 <= least <= longest:
         raise ValueError(f"delays must be >= 1 step and least <= longest, got {shown(least)} and {longest!r}")

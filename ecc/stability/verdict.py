@@ -52,20 +52,38 @@ def judge(
     sign is right.
 
     Parameters
-        time : shape (n,), s, evenly spaced ends of samples. deviation : shape (n,), relative to the equilibrium.
-        period : float, s. Of the expected oscillation, to some 10 %. skip : float, s, to leave out at the beginning.
-        floor, ceiling : amplitudes between which the fit is made.
-        push : (time [s], amplitude) at which the deviation was let go, for runs that leave the fitted range at once.
-        confidence : how many standard errors the growth rate must be away from zero for a verdict.
+    ----------
+    time : array_like, shape (n,), s
+        Evenly spaced ends of samples.
+    deviation : array_like, shape (n,)
+        Relative to the equilibrium.
+    period : float, s
+        Of the expected oscillation, to some 10 %.
+    skip : float, s, optional
+        To leave out at the beginning.
+    floor, ceiling : float, optional
+        Amplitudes between which the fit is made.
+    push : tuple of two float, optional
+        (time [s], amplitude) at which the deviation was let go, for runs that leave the fitted range at once.
+    confidence : float, optional
+        How many standard errors the growth rate must be away from zero for a verdict.
+
     Returns
-        RunVerdict; "undecided" also when there are fewer than three windows and no push to judge from.
+    -------
+    RunVerdict
+        "undecided" also when there are fewer than three windows and no push to judge from.
+
     Raises
-        ValueError: arrays of different length, time that does not increase, a period shorter than four samples, or
-            a push of nothing.
-    Example
-        >>> t = np.arange(0.01, 20, 0.01)
-        >>> judge(t, np.exp(-0.3 * t) * np.cos(9 * t), period=0.7).status
-        'stable'
+    ------
+    ValueError
+        Arrays of different length, time that does not increase, a period shorter than four samples, or a push of
+        nothing.
+
+    Examples
+    --------
+    >>> t = np.arange(0.01, 20, 0.01)
+    >>> judge(t, np.exp(-0.3 * t) * np.cos(9 * t), period=0.7).status
+    'stable'
     """
     t, z = np.asarray(time, dtype=float), np.asarray(deviation, dtype=float)
     if t.ndim != 1 or t.shape != z.shape:

@@ -34,7 +34,7 @@ def test_FAST_is_stable_in_packets_and_self_clocked_and_not_over_an_integrator()
     """Queues follow windows within an RTT; a queue that integrates rates less capacity lags behind them and swings."""
     network = Network.dumbbell("100 Mb/s", [0.1], starts=[0.0])
     scenario = ecc.Scenario(network, FAST(alpha=100.0, gamma=0.8), 20.0)
-    runs = [ecc.fluid.simulate(scenario, clocking=clocking) for clocking in ("self", "integrator")]
+    runs = [ecc.fluid.simulate(scenario, clocking=clocking) for clocking in ("ack", "rate")]
     runs.append(ecc.packet.simulate(scenario))
     late = [run.queue.to_numpy()[100:, 0] for run in runs]
     for queue in (late[0], late[2]):

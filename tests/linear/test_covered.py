@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq
 
 import ecc
-from ecc.linear import DelaySystem, first_loss
+from ecc.linear import DelaySystem, stability_limit
 from ecc.models import PIQIRCP, QIRCP
 from ecc.stability import critical_gain
 
@@ -41,7 +41,7 @@ def test_critical_intervals_of_two_rtts_are_certified(protocol, kind):
 @pytest.mark.parametrize("one, two", [(0.9, 0.4), (0.7, 0.9), (0.7, -0.5)])
 def test_a_delay_that_passes_another(one, two):
     """x' = -0.1 x - one x(t - g) - two x(t - 1): the first g at which some j w is a root, by a fine grid of w."""
-    loss = first_loss(lambda g: DelaySystem([-0.1, -one, -two], [0.0, g, 1.0]), certify=True, maximum=50.0)
+    loss = stability_limit(lambda g: DelaySystem([-0.1, -one, -two], [0.0, g, 1.0]), certify=True, maximum=50.0)
 
     def size(w):
         return np.abs(1j * w + 0.1 + two * np.exp(-1j * w)) - one

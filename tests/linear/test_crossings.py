@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from ecc.errors import ConvergenceError, UndecidedError
-from ecc.linear import DelaySystem, SampledSystem, crossings, first_loss
+from ecc.linear import DelaySystem, SampledSystem, crossings, stability_limit
 
 
 def loop(steps):
@@ -21,7 +21,7 @@ def loop(steps):
 
 @pytest.mark.parametrize("tau", [1e-3, 1.0, 250.0])
 def test_scalar_delay_loop(tau):
-    loss = first_loss(lambda k: DelaySystem([-k], [tau]), certify=True)
+    loss = stability_limit(lambda k: DelaySystem([-k], [tau]), certify=True)
     assert loss.value * tau == pytest.approx(pi / 2, rel=1e-13)
     assert loss.frequency * tau == pytest.approx(pi / 2, rel=1e-13)
     low, high = loss.certified
@@ -35,15 +35,15 @@ def test_scalar_delay_loop(tau):
 
 @pytest.mark.parametrize("steps", [2, 10, 100, 10_000])
 def test_sampled_loop_with_one_delay(steps):
-    loss = first_loss(loop(steps), certify=steps <= 100)
+    loss = stability_limit(loop(steps), certify=steps <= 100)
     assert loss.value == pytest.approx(2.0 * steps * sin(pi / (2.0 * (2.0 * steps - 1.0))), rel=1e-12)
     assert loss.frequency == pytest.approx(pi / (2.0 * steps - 1.0), rel=1e-12)
     assert loss.stable_ranges[0] == (0.0, loss.value)
 
 
 def test_published_values():
-    assert first_loss(loop(10)).value == pytest.approx(1.651587, abs=5e-7)
-    loss = first_loss(lambda a: SampledSystem([1.0, -a / 30, -a / 30], [0, 9, 19]), certify=True)
+    assert stability_limit(loop(10)).value == pytest.approx(1.651587, abs=5e-7)
+    loss = stability_limit(lambda a: SampledSystem([1.0, -a / 30, -a / 30], [0, 9, 19]), certify=True)
     assert loss.value == pytest.approx(1.895494, abs=5e-7)
     assert loss.frequency > 0.0
     assert (loss.certified[1] - loss.certified[0]) / loss.value <= 1e-9
@@ -54,7 +54,7 @@ def test_double_integrator_on_its_curve(w):
     """s^2 + (a s/d + b/d^2) exp(-s d) is on the boundary at a = w sin w, b = w^2 cos w."""
     a, b, d = w * sin(w), w * w * cos(w), 0.3
     family = lambda g: DelaySystem([[[0, 1], [0, 0]], [[0, 0], [-g * b / d**2, -g * a / d]]], [0, d])  # noqa: E731
-    loss = first_loss(family, certify=True)
+    loss = stability_limit(family, certify=True)
     assert loss.value == pytest.approx(1.0, rel=1e-11)
     assert loss.frequency == pytest.approx(w / d, rel=1e-11)
     assert family(0.999).is_stable
@@ -62,34 +62,34 @@ def test_double_integrator_on_its_curve(w):
 
 
 def test_first_crossing_at_pi():
-    loss = first_loss(lambda g: SampledSystem([0.5, -g], [0, 0]), certify=True)
+    loss = stability_limit(lambda g: SampledSystem([0.5, -g], [0, 0]), certify=True)
     assert (loss.value, loss.frequency) == (1.5, pi)
     assert loss.crossings[0].change == 1
     assert loss.certified[0] < 1.5 < loss.certified[1]
 
 
 def test_first_crossing_at_zero():
-    loss = first_loss(lambda g: DelaySystem([-1.0, g], [0.0, 1.0]))
+    loss = stability_limit(lambda g: DelaySystem([-1.0, g], [0.0, 1.0]))
     assert (loss.value, loss.frequency) == (1.0, 0.0)
-    loss = first_loss(lambda g: SampledSystem([0.25, g], [0, 7]))
+    loss = stability_limit(lambda g: SampledSystem([0.25, g], [0, 7]))
     assert (loss.value, loss.frequency) == (0.75, 0.0)
 
 
 def test_unstable_from_the_start_and_never():
-    assert first_loss(lambda g: DelaySystem([g], [1.0])).value == 0.0
-    assert first_loss(lambda g: DelaySystem([[[0, 1], [-g, 0]]], [0])).value == 0.0
-    never = first_loss(lambda g: DelaySystem([-g], [0.0]))
+    assert stability_limit(lambda g: DelaySystem([g], [1.0])).value == 0.0
+    assert stability_limit(lambda g: DelaySystem([[[0, 1], [-g, 0]]], [0])).value == 0.0
+    never = stability_limit(lambda g: DelaySystem([-g], [0.0]))
     assert never.value == inf
     assert isnan(never.frequency)
     assert never.certified is None
     assert never.crossings == ()
-    never = first_loss(lambda g: SampledSystem([0.5, 0.0 * g], [0, 3]))
+    never = stability_limit(lambda g: SampledSystem([0.5, 0.0 * g], [0, 3]))
     assert never.value == inf
 
 
 def test_delay_that_never_matters():
     """|A_1| < A_0: stable for every gain, and searched far."""
-    loss = first_loss(lambda g: DelaySystem([-1.0 - g, -0.5 * g], [0.0, 1.0]))
+    loss = stability_limit(lambda g: DelaySystem([-1.0 - g, -0.5 * g], [0.0, 1.0]))
     assert loss.value == inf
     assert loss.complete_to > 1e3
 
@@ -97,7 +97,7 @@ def test_delay_that_never_matters():
 def test_stability_that_returns():
     """An unstable oscillator which a delayed feedback calms within a window of gains, and loses twice."""
     family = lambda g: DelaySystem([[[0, 1], [-1, 0.1]], [[0, 0], [g, 0]]], [0.0, 1.0])  # noqa: E731
-    loss = first_loss(family)
+    loss = stability_limit(family)
     assert loss.value == 0.0
     assert loss.start == 2
     assert len(loss.stable_ranges) == 1
@@ -109,21 +109,21 @@ def test_stability_that_returns():
 
 def test_maximum_is_kept():
     family = lambda k: DelaySystem([-k], [1.0])  # noqa: E731
-    assert first_loss(family, maximum=1.5).value == inf
-    assert first_loss(family, maximum=1.6).value == pytest.approx(pi / 2)
+    assert stability_limit(family, maximum=1.5).value == inf
+    assert stability_limit(family, maximum=1.6).value == pytest.approx(pi / 2)
     assert [c.gain for c in crossings(family, maximum=9.0)] == pytest.approx([pi / 2, 5 * pi / 2])
 
 
 def test_family_that_is_not_affine_in_the_gain():
-    square = first_loss(lambda g: DelaySystem([-1.0, -g * g], [0.0, 1.0]), certify=True)
-    plain = first_loss(lambda g: DelaySystem([-1.0, -g], [0.0, 1.0]))
+    square = stability_limit(lambda g: DelaySystem([-1.0, -g * g], [0.0, 1.0]), certify=True)
+    plain = stability_limit(lambda g: DelaySystem([-1.0, -g], [0.0, 1.0]))
     assert square.value == pytest.approx(plain.value**0.5, rel=1e-12)
     assert square.frequency == pytest.approx(plain.frequency, rel=1e-12)
-    delay = first_loss(lambda g: DelaySystem([-1.0], [g]))
+    delay = stability_limit(lambda g: DelaySystem([-1.0], [g]))
     assert delay.value == pytest.approx(pi / 2, rel=1e-12)
-    two = first_loss(lambda g: SampledSystem([np.diag([1.0, 1.0]), -g * np.diag([0.1, 0.05])], [0, 9]))
-    assert two.value == pytest.approx(first_loss(loop(10)).value, rel=1e-9)
-    real = first_loss(lambda g: SampledSystem([0.5, -(g**3)], [0, 0]))
+    two = stability_limit(lambda g: SampledSystem([np.diag([1.0, 1.0]), -g * np.diag([0.1, 0.05])], [0, 9]))
+    assert two.value == pytest.approx(stability_limit(loop(10)).value, rel=1e-9)
+    real = stability_limit(lambda g: SampledSystem([0.5, -(g**3)], [0, 0]))
     assert (real.value, real.frequency) == (pytest.approx(0.5 ** (1 / 3) * 3 ** (1 / 3), rel=1e-12), pi)
 
 
@@ -133,7 +133,7 @@ def test_family_that_ends_before_stability_is_lost():
             raise ValueError(f"tau must be <= 1, got {tau}")
         return DelaySystem([-1.0], [tau])
 
-    loss = first_loss(family)
+    loss = stability_limit(family)
     assert loss.value == inf
     assert 0.7 < loss.complete_to <= 1.0
 
@@ -141,7 +141,7 @@ def test_family_that_ends_before_stability_is_lost():
 def test_island_of_instability_between_grid_points_is_found():
     center, width = 0.3337, 0.2
     family = lambda g: DelaySystem([-1.0 + 1.01 * np.exp(-((np.log(g / center) / width) ** 2))], [0.0])  # noqa: E731
-    loss = first_loss(family)
+    loss = stability_limit(family)
     edge = center * np.exp(-width * np.sqrt(np.log(1.01)))
     assert loss.value == pytest.approx(edge, rel=1e-9)
     assert loss.frequency == 0.0
@@ -151,7 +151,7 @@ def test_two_coupled_loops_affine_in_entries_but_not_in_the_determinant():
     coupling = np.array([[1.0, 0.4], [0.3, 1.0]])
     family = lambda g: DelaySystem([-g * coupling], [1.0])  # noqa: E731
     largest = np.abs(np.linalg.eigvals(coupling)).max()
-    assert first_loss(family).value == pytest.approx(pi / 2 / largest, rel=1e-10)
+    assert stability_limit(family).value == pytest.approx(pi / 2 / largest, rel=1e-10)
 
 
 @pytest.mark.property
@@ -163,7 +163,7 @@ def test_count_changes_exactly_at_the_crossings(seed):
     weights = rng.uniform(0.2, 1.0, len(tau)) * rng.choice([1.0, 1.0, 1.0, -0.5], len(tau))
     base = rng.uniform(0.0, 1.0)
     family = lambda g: DelaySystem(np.r_[-base, -g * weights], np.r_[0.0, tau])  # noqa: E731
-    loss = first_loss(family)
+    loss = stability_limit(family)
     end = min(loss.complete_to, 3.0 * loss.value if 0.0 < loss.value < inf else loss.complete_to)
     gains = [0.0, *(c.gain for c in loss.crossings if c.gain < end), end]
     changes = np.cumsum([loss.start, *(c.change for c in loss.crossings if c.gain < end)])
@@ -181,7 +181,7 @@ def test_counts_follow_the_crossings_of_several_states(seed):
     feedback = rng.normal(size=(size, 1)) @ rng.normal(size=(4, 1, size)) / 4.0
     base = np.eye(size) * rng.uniform(0.3, 1.0) + 0.1 * rng.normal(size=(size, size))
     family = lambda g: SampledSystem([base, *(g * feedback)], [0, *steps])  # noqa: E731
-    loss = first_loss(family)
+    loss = stability_limit(family)
     gains = [c.gain for c in loss.crossings]
     assert len(gains) >= 2
     for gain in np.geomspace(1e-3 * gains[0], 2.0 * gains[-1], 40):
@@ -198,7 +198,7 @@ def test_two_state_loops_agree_with_bisection_on_the_radius(seed):
         first = np.array([[1.0, -a / steps.mean()], [0.0, 0.2]])
         return SampledSystem([first, *np.tile([[0.0, 0.0], [0.2, 0.0]], (4, 1, 1))], [0, *steps])
 
-    loss = first_loss(family, certify=True)
+    loss = stability_limit(family, certify=True)
     low, high = 0.5 * loss.value, 1.5 * loss.value
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
@@ -208,7 +208,7 @@ def test_two_state_loops_agree_with_bisection_on_the_radius(seed):
 
 def test_thousand_distinct_delays():
     tau = np.random.default_rng(7).uniform(0.01, 3.0, 1000)
-    loss = first_loss(lambda a: DelaySystem(np.full(1000, -a / 1000.0), tau))
+    loss = stability_limit(lambda a: DelaySystem(np.full(1000, -a / 1000.0), tau))
     s = 1j * loss.frequency
     assert abs(s + loss.value * np.exp(-s * tau).mean()) < 1e-11 * loss.frequency
     assert DelaySystem(np.full(1000, -loss.value * 0.999 / 1000.0), tau).is_stable
@@ -216,18 +216,18 @@ def test_thousand_distinct_delays():
 
 def test_bad_families_are_refused():
     with pytest.raises(ValueError, match="maximum must be > 0, got 0"):
-        first_loss(lambda g: DelaySystem([-g], [1.0]), maximum=0.0)
+        stability_limit(lambda g: DelaySystem([-g], [1.0]), maximum=0.0)
     with pytest.raises(ValueError, match="maximum must be a number, got nan"):
         crossings(lambda g: DelaySystem([-g], [1.0]), maximum=float("nan"))
     with pytest.raises(TypeError, match="must return a DelaySystem or SampledSystem, got float"):
-        first_loss(lambda g: g)
+        stability_limit(lambda g: g)
 
 
 def test_unprovable_boundary_raises(monkeypatch):
     module = importlib.import_module("ecc.linear.crossings")
     monkeypatch.setattr(module, "prove", lambda system: DelaySystem([[[0, 1], [-1, 0]]], [0]).certify())
     with pytest.raises(ConvergenceError, match="no proof around gain"):
-        first_loss(lambda g: DelaySystem([-g], [1.0]), certify=True)
+        stability_limit(lambda g: DelaySystem([-g], [1.0]), certify=True)
 
 
 @pytest.mark.parametrize("steps", [[1, 2], [3, 3, 3], [1, 2, 4]])
@@ -243,7 +243,7 @@ def test_many_roots_cross_at_once(steps):
             matrices.append(matrix)
         return SampledSystem(matrices, [delay - 1 for delay in sorted(set(steps))])
 
-    loss = first_loss(family, certify=True)
+    loss = stability_limit(family, certify=True)
     assert loss.value == pytest.approx(2.0, rel=1e-12)
     assert loss.certified[0] < 2.0 < loss.certified[1]
     assert sum(c.change for c in loss.crossings) == sum(steps)
@@ -260,7 +260,7 @@ def test_equal_flows_that_act_on_each_other_cross_at_once():
         np.fill_diagonal(coupling, -0.4 * b * b)
         return SampledSystem([0.5 * np.eye(3) + coupling], [0])
 
-    loss = first_loss(family, maximum=10.0, certify=True)
+    loss = stability_limit(family, maximum=10.0, certify=True)
     assert loss.value == pytest.approx(3.0**0.5, rel=1e-11)
     assert loss.certified[0] < 3.0**0.5 < loss.certified[1]
     assert loss.certified[1] - loss.certified[0] <= 1e-9 * loss.value
@@ -273,7 +273,7 @@ def test_states_that_couple_at_some_gains_only():
         both, other = 0.5 - 0.01 * g * g, max(0.0, g - 1.0)
         return SampledSystem([[[both, -other], [other, both]]], [0])
 
-    value = first_loss(family, maximum=10.0).value
+    value = stability_limit(family, maximum=10.0).value
     assert (0.5 - 0.01 * value**2) ** 2 + (value - 1.0) ** 2 == pytest.approx(1.0, rel=1e-9)
 
 
@@ -284,7 +284,7 @@ def test_pairs_that_cross_at_once_inside_a_block():
     def family(g):
         return DelaySystem([-g * g * (np.eye(4) - 0.3 * ring)], [1.0])
 
-    loss = first_loss(family, certify=True, maximum=10.0)
+    loss = stability_limit(family, certify=True, maximum=10.0)
     assert loss.value == pytest.approx((pi / 2 / 1.6) ** 0.5, rel=1e-12)
     both = loss.crossings[1]
     assert both.gain == pytest.approx((pi / 2) ** 0.5, rel=1e-11)
@@ -295,7 +295,7 @@ def test_crossings_closer_than_a_millionth_are_told_apart():
     """Two loops whose boundaries lie 1e-8 apart, in one block by a coupling that leaves the roots as they are."""
     turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / 2.0**0.5
     base = turn @ np.diag([1.0, 1.0 + 1e-8]) @ turn
-    loss = first_loss(lambda g: DelaySystem([-g * g * base], [1.0]), certify=True, maximum=2.5)
+    loss = stability_limit(lambda g: DelaySystem([-g * g * base], [1.0]), certify=True, maximum=2.5)
     gains = [c.gain for c in loss.crossings]
     expected = [(pi / 2 / (1.0 + 1e-8)) ** 0.5, (pi / 2) ** 0.5]
     np.testing.assert_allclose(gains, expected, rtol=1e-12)
@@ -310,7 +310,7 @@ def saturating(knee, after):
 
 @pytest.mark.parametrize("knee", [0.1, 0.9, 1.3, 1.9])
 def test_gain_that_saturates_is_never_lost(knee):
-    loss = first_loss(saturating(knee, lambda g: knee))
+    loss = stability_limit(saturating(knee, lambda g: knee))
     assert loss.value == inf
     assert loss.crossings == ()
     assert loss.complete_to >= 1e5
@@ -320,17 +320,17 @@ def test_gain_that_saturates_is_never_lost(knee):
 def test_form_that_changes_far_beyond_one_loses_stability_there(knee):
     """Stable for all gains by the form near 1; beyond the knee the loop turns over."""
     family = lambda g: SampledSystem([0.9 / (1.0 + max(0.0, g - knee)) - max(0.0, g - knee)], [0])  # noqa: E731
-    loss = first_loss(family, certify=True)
+    loss = stability_limit(family, certify=True)
     excess = brentq(lambda x: x - 0.9 / (1.0 + x) - 1.0, 0.0, 3.0)
     assert loss.value == pytest.approx(knee + excess, rel=1e-9)
     assert loss.certified[0] < knee + excess < loss.certified[1]
-    assert first_loss(lambda g: DelaySystem([-1.0, -0.5 - max(0.0, g - knee)], [0.0, 1.0])).value > knee
+    assert stability_limit(lambda g: DelaySystem([-1.0, -0.5 - max(0.0, g - knee)], [0.0, 1.0])).value > knee
 
 
 @pytest.mark.parametrize("low, high", [(2e-4, 4e-4), (0.03, 0.06), (0.3, 0.42), (0.6, 0.8), (1.2, 1.4)])
 def test_island_of_another_form_inside_the_stable_range(low, high):
     """z = 1 - g, stable to 2 but for an island on which the loop is cut and drifts."""
-    loss = first_loss(lambda g: SampledSystem([1.001 if low < g < high else 1.0 - g], [0]))
+    loss = stability_limit(lambda g: SampledSystem([1.001 if low < g < high else 1.0 - g], [0]))
     assert loss.value == pytest.approx(low, rel=1e-9)
     ranges = loss.stable_ranges
     assert ranges[0] == (0.0, pytest.approx(low, rel=1e-9))
@@ -339,14 +339,14 @@ def test_island_of_another_form_inside_the_stable_range(low, high):
 
 @pytest.mark.parametrize("edge", [1e-9, 1e-5, 1e4, 1e9])
 def test_boundary_far_from_one_is_exact(edge):
-    loss = first_loss(lambda g: SampledSystem([0.25, -g / edge], [0, 1]), certify=True)
+    loss = stability_limit(lambda g: SampledSystem([0.25, -g / edge], [0, 1]), certify=True)
     assert loss.value == pytest.approx(edge, rel=1e-13)
     assert loss.complete_to >= 4.0 * edge * (1.0 - 1e-12)
 
 
 def test_small_gains_of_another_form():
     """Below 0.01 the sign is turned: unstable as the gain tends to 0, whatever the form at 1 says."""
-    loss = first_loss(lambda g: DelaySystem([-g if g > 0.01 else g], [1.0]))
+    loss = stability_limit(lambda g: DelaySystem([-g if g > 0.01 else g], [1.0]))
     assert (loss.value, loss.start) == (0.0, 1)
     assert loss.stable_ranges == ()
     assert loss.complete_to <= 0.01
@@ -358,7 +358,7 @@ def test_states_that_join_beyond_one():
     def family(g):
         return DelaySystem([-g], [0.1]) if g < 2.0 else DelaySystem([[[0.0, 1.0], [0.0, 0.0]]], [0.0])
 
-    assert first_loss(family).value == pytest.approx(2.0, rel=1e-9)
+    assert stability_limit(family).value == pytest.approx(2.0, rel=1e-9)
 
 
 def stays_stable(family, value, top, points=400):
@@ -375,17 +375,17 @@ def test_a_range_of_instability_that_counts_jump_over():
     def family(g):
         return DelaySystem([[[0, 1, 0, c], [-1, -(1 - e) + 2 * g, -g, 0], [0, k * g, -k, 0], [c, 0, 0, -c]]], [0.0])
 
-    loss = first_loss(family, certify=True)
+    loss = stability_limit(family, certify=True)
     stays_stable(family, loss.value, loss.value)
     assert loss.value == pytest.approx(0.8585132699, rel=1e-9)
     assert loss.certified[0] < loss.value < loss.certified[1] < loss.value * (1 + 1e-9)
-    assert first_loss(family).value == loss.value
+    assert stability_limit(family).value == loss.value
 
 
 @pytest.mark.parametrize("tau", [1e4, pytest.param(1e6, marks=pytest.mark.slow)])
 def test_first_loss_with_a_long_delay(tau):
     """x' = -x - g x(t - tau) is lost where w = sqrt(g^2 - 1), w tau = pi - atan w: just above 1."""
-    loss = first_loss(lambda g: DelaySystem([-1.0, -g], [0.0, tau]), maximum=4.0)
+    loss = stability_limit(lambda g: DelaySystem([-1.0, -g], [0.0, tau]), maximum=4.0)
     w = brentq(lambda w: w * tau - pi + np.arctan(w), 0.0, pi / tau)
     assert loss.value == pytest.approx(np.hypot(1.0, w), rel=1e-12)
     assert loss.frequency == pytest.approx(w, rel=1e-6)
@@ -395,7 +395,7 @@ def test_undecided_members_end_what_is_known():
     """What cannot be decided is not called lost: the range ends, or nothing is said at all."""
     swing = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]], [[0.0, 0.0], [1e-300, 0.0]]], [0.0, 1.0])
     two = lambda g: DelaySystem(np.stack([[[-1.0, 0.0], [0.0, -1.0 - g * g]]] * 2), [0.0, 1.0])  # noqa: E731
-    loss = first_loss(lambda g: two(g) if g < 0.5 else swing)
+    loss = stability_limit(lambda g: two(g) if g < 0.5 else swing)
     assert loss.value == inf and 0.3 < loss.complete_to < 0.5
 
 
@@ -407,7 +407,7 @@ def test_nothing_decided_raises(monkeypatch):
 
     monkeypatch.setattr(module, "unstable_of", unknown)
     with pytest.raises(UndecidedError, match="stability is undecided at every gain from 1e-06 to 1e"):
-        first_loss(lambda g: DelaySystem([-1.0, -g * g], [0.0, 1.0]))
+        stability_limit(lambda g: DelaySystem([-1.0, -g * g], [0.0, 1.0]))
 
 
 def test_range_that_the_family_takes():
@@ -416,7 +416,7 @@ def test_range_that_the_family_takes():
             raise ValueError(f"g must be in [0.01, 0.2], got {g}")
         return DelaySystem([-10.0 * g], [1.0])
 
-    assert first_loss(family).value == pytest.approx(pi / 20, rel=1e-12)
-    assert first_loss(family).complete_to == pytest.approx(0.2, rel=1e-6)
+    assert stability_limit(family).value == pytest.approx(pi / 20, rel=1e-12)
+    assert stability_limit(family).complete_to == pytest.approx(0.2, rel=1e-6)
     with pytest.raises(ValueError, match="must be in"):
-        first_loss(lambda g: family(0.0))
+        stability_limit(lambda g: family(0.0))

@@ -7,7 +7,7 @@ from math import asin, pi
 import pytest
 
 from ecc.display import quantity_text, value_text
-from ecc.linear import DelaySystem, SampledSystem, certify, characteristic_loci, first_loss
+from ecc.linear import DelaySystem, SampledSystem, certify, characteristic_loci, stability_limit
 
 LOOP = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
 
@@ -38,16 +38,16 @@ def test_margins_have_units():
 
 
 def test_a_stability_limit_says_what_it_is_in_a_few_lines():
-    limit = first_loss(lambda k: DelaySystem([-k], [1.0]), maximum=60.0, certify=True)
+    limit = stability_limit(lambda k: DelaySystem([-k], [1.0]), maximum=60.0, certify=True)
     rows = rows_of(limit)
     assert rows["value"] == f"{pi / 2:.12g}" and rows["frequency"] == "1.571 rad/s (period 4 s)"
     assert rows["certified"].startswith("stable at 1.5707963") and ", unstable at 1.5707963" in rows["certified"]
     assert rows["crossings"] == f"{len(limit.crossings)} up to {limit.complete_to:.4g}"
     assert repr(limit).startswith("Stability limit\n") and repr(limit).count("\n") < 8
     assert ">Stability limit</caption>" in limit._repr_html_()
-    never = first_loss(lambda k: DelaySystem([-k], [0.0]), maximum=9.0)
+    never = stability_limit(lambda k: DelaySystem([-k], [0.0]), maximum=9.0)
     assert rows_of(never)["value"] == "none up to 9"
-    sampled = first_loss(lambda k: SampledSystem([1.0, -k], [0, 9], dt=0.01))
+    sampled = stability_limit(lambda k: SampledSystem([1.0, -k], [0, 9], dt=0.01))
     assert rows_of(sampled)["frequency"] == "16.53 rad/s (0.1653 rad/step)"
 
 

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 
 import ecc
 from ecc.errors import UndecidedError
-from ecc.linear import DelaySystem, SampledSystem, first_loss
+from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.models import all_protocols
 from ecc.stability.gains import gain_names
 
@@ -142,7 +142,7 @@ def worst_below(family, low, high):
 def contradiction(family):
     """What brute force has against the first loss of a family ("" if nothing), and whether it was undecided."""
     try:
-        loss = first_loss(family, maximum=_MOST, certify=True)
+        loss = stability_limit(family, maximum=_MOST, certify=True)
     except UndecidedError:
         return "", True
     scale = max(1.0, float(np.abs(family(1.0).matrices).sum()))

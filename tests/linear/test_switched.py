@@ -13,7 +13,7 @@ from ecc.cli import main
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, Switched, SwitchedLoop, empty_queue
 from ecc.models import QIRCP, RCP, XCP
-from ecc.stability import critical_gain, links_alone, mean_rtts
+from ecc.stability import critical_gain, isolated_links, mean_rtts
 
 ONE = ecc.Network.dumbbell("100 Mb/s", [0.1])
 SIGNED = "the queue is unconstrained (signed) in this model: its verdict is not that on RCP"
@@ -48,7 +48,7 @@ def test_bottlenecks_of_a_network_switch_each_alone():
     net = ecc.Network.T_u()
     d = mean_rtts(RCP(), net)
     found = linearize(RCP(), net, mean_rtt=np.nan_to_num(d, nan=1.0)).switched
-    alone = links_alone(RCP(), net)
+    alone = isolated_links(RCP(), net)
     assert [loop.link for loop in found.loops] == [link.link for link in alone]
     for loop, link in zip(found.loops, alone, strict=True):
         assert {"alpha": loop.alpha, "beta": loop.beta} == pytest.approx(link.gains, rel=1e-9)

@@ -29,7 +29,7 @@ PROTOCOLS = [
 
 def models(protocol, name, value):
     """The linear models that a protocol has at a value of a parameter: (network, time) -> system."""
-    options = {"clocking": "integrator"} if "w" in law_arguments(protocol.source_law) else {}
+    options = {"clocking": "rate"} if "w" in law_arguments(protocol.source_law) else {}
     out = {}
     for title, network in NETWORKS.items():
         for time in protocol.times:

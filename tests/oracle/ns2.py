@@ -82,12 +82,25 @@ def run(
     """Return ns-2's run of a protocol.
 
     Parameters
-        network : Network; ACKs on pure delays, buffers of whole packets.
-        duration, period : float, s. look : float, s, between looks at queues.
-        workload : mice beside its flows. seed : of mice and of all that ns-2 draws.
-        tick : float, s, the senders' clock (ns-2's default: 10 ms).
-        rto : float, s, least timeout (ns-2's default, 0.2 s, lets timers expire where an RTT is longer and varies).
-        window : packets that a receiver allows. agents : Agents. loss : share lost at random on each link's wire.
+    ----------
+    network : Network
+        Network; ACKs on pure delays, buffers of whole packets.
+    duration, period : float, s
+    look : float, s, optional
+        Between looks at queues.
+    workload : Workload, optional
+        Mice beside its flows.
+    seed : int, optional
+        Of mice and of all that ns-2 draws.
+    tick : float, s, optional
+        The senders' clock (ns-2's default: 10 ms).
+    rto : float, s, optional
+        Least timeout (ns-2's default, 0.2 s, lets timers expire where an RTT is longer and varies).
+    window : int, optional
+        Packets that a receiver allows.
+    agents : Agents, optional
+    loss : float, optional
+        Share lost at random on each link's wire.
     """
     transfers = [*network.flows, *(workload.draw(seed, duration) if workload else ())]
     packet_size = transfers[0].packet_size
@@ -148,7 +161,10 @@ def first_ticks(seed: int, n_links: int) -> FloatArray:
     """Return when XCP's routers first look at their queues and first close their books [s], (n_links, 2).
 
     Parameters
-        seed : int, that of the run. n_links : int.
+    ----------
+    seed : int
+        That of the run.
+    n_links : int
     """
     script = f"""
         ns-random {seed}

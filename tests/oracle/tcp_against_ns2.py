@@ -63,7 +63,8 @@ class Case:
         """Return the link with flows that start at random.
 
         Parameters
-            seed : int.
+        ----------
+        seed : int
         """
         starts = np.random.default_rng(seed).random(self.flows)
         packets = int(self.buffer * self.capacity * self.rtt / 8.0) // PACKET
@@ -99,7 +100,9 @@ def here(case: Case, seed: int) -> Outcome:
     """Return the outcome of the packet engine.
 
     Parameters
-        case : Case. seed : int.
+    ----------
+    case : Case
+    seed : int
     """
     impairments = [RandomLoss(case.loss, link=0)] if case.loss > 0.0 else []
     protocol = PEERS[case.protocol][0]()
@@ -117,7 +120,9 @@ def in_ns2(case: Case, seed: int) -> Outcome:
     """Return the outcome of ns-2.
 
     Parameters
-        case : Case. seed : int.
+    ----------
+    case : Case
+    seed : int
     """
     agents = PEERS[case.protocol][1]
     seen = ns2.run(
@@ -143,7 +148,9 @@ def mean(outcomes: list[Outcome]) -> Outcome:
     """Return the mean over seeds.
 
     Parameters
-        outcomes : of the same case.
+    ----------
+    outcomes : list of Outcome
+        Of the same case.
     """
     return Outcome(*np.mean([astuple(one) for one in outcomes], axis=0).tolist())
 
@@ -152,7 +159,11 @@ def compared(name: str, seeds: int) -> tuple[Outcome, Outcome]:
     """Return the mean outcome in ns-2 and here; one flow alone without random loss is the same from any start.
 
     Parameters
-        name : a key of CASES. seeds : int, number of runs.
+    ----------
+    name : str
+        A key of CASES.
+    seeds : int
+        Number of runs.
     """
     case = CASES[name]
     alone = case.flows == 1 and case.loss == 0.0

@@ -124,7 +124,11 @@ def here(case: Case, seed: int, **options: float) -> Outcome:
     """Return the outcome of the packet engine.
 
     Parameters
-        case : Case. seed : int. options : of XCP.
+    ----------
+    case : Case
+    seed : int
+    **options : float
+        Of XCP.
     """
     looks, ticks = ns2.first_ticks(seed, case.network.n_links).T
     routers = [Ticking(first_look=look, **options) for look in looks]
@@ -141,7 +145,11 @@ def in_ns2(case: Case, seed: int, **options: float) -> Outcome:
     """Return the outcome of ns-2.
 
     Parameters
-        case : Case. seed : int. options : of ns2.run.
+    ----------
+    case : Case
+    seed : int
+    **options : float
+        Of ns2.run.
     """
     seen = ns2.run(case.drawn(seed), case.duration, case.period, case.look, case.workload, seed, **options)
     return _outcome(case, seen.rate, seen.arrival, seen.queue[round(case.settled / case.period) :], seen.peak)
@@ -171,7 +179,9 @@ def mean(outcomes: list[Outcome]) -> Outcome:
     """Return the mean over seeds.
 
     Parameters
-        outcomes : of the same case.
+    ----------
+    outcomes : list of Outcome
+        Of the same case.
     """
     return Outcome(
         {name: float(np.mean([one.rates[name] for one in outcomes])) for name in outcomes[0].rates},
@@ -185,7 +195,11 @@ def compared(name: str, seeds: int) -> tuple[Outcome, Outcome]:
     """Return the mean outcome in ns-2 and here.
 
     Parameters
-        name : a key of CASES. seeds : int, number of runs.
+    ----------
+    name : str
+        A key of CASES.
+    seeds : int
+        Number of runs.
     """
     case = CASES[name]
     first, second = (

@@ -13,7 +13,7 @@ from ecc.errors import ConvergenceError
 from ecc.fluid import solve_dde
 from ecc.models import RCP
 from ecc.network import Network
-from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_cycle, empty_queue_growth, pushed_run
+from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_cycle, empty_queue_growth, perturbed_run
 from ecc.stability.busy_cycle import _StepResponse
 
 
@@ -85,7 +85,7 @@ def test_neither_region_holds_the_other():
     assert not linearize(RCP(alpha=1.0, beta=0.7), net).is_stable and empty_queue_bound(1.0) > 0.7
     assert linearize(RCP(alpha=1.5, beta=0.15), net).certify().stable is True
     assert empty_queue_growth(1.5, 0.15)[0] == pytest.approx(0.00175, abs=1e-5)
-    calm = pushed_run(RCP(alpha=1.0, beta=0.7), net, 5.0, 60.0, "fluid", push=3e-4, floor=1e-6, rtol=1e-8).verdict
+    calm = perturbed_run(RCP(alpha=1.0, beta=0.7), net, 5.0, 60.0, "fluid", push=3e-4, floor=1e-6, rtol=1e-8).verdict
     assert calm.growth_rate == pytest.approx(empty_queue_growth(1.0, 0.7)[0], rel=0.02)
 
 
@@ -93,7 +93,7 @@ def test_neither_region_holds_the_other():
 def test_runs_grow_where_only_the_switched_loop_does():
     net = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
     loud, calm = (
-        pushed_run(RCP(alpha=1.5, beta=b), net, 4.2, 100.0, "fluid", push=1e-4, floor=1e-6, rtol=1e-8).verdict
+        perturbed_run(RCP(alpha=1.5, beta=b), net, 4.2, 100.0, "fluid", push=1e-4, floor=1e-6, rtol=1e-8).verdict
         for b in (0.15, 0.135)
     )
     assert loud.status == "unstable" and calm.status == "stable"

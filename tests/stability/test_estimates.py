@@ -75,10 +75,10 @@ def test_rtts_below_the_interval_have_a_closed_form(share):
 @pytest.mark.slow
 def test_hosts_that_misjudge():
     from ecc.claims.rtt_estimates import SMALL, MisjudgingQIRCP
-    from ecc.stability import pushed_run
+    from ecc.stability import perturbed_run
 
     edge = rtt_margin(QIRCP(), net(0.12), "hybrid")
     period = 2.0 * pi / edge.frequency * 0.01
     for factor, expected in ((0.9, "unstable"), (1.1, "stable")):
         protocol = MisjudgingQIRCP(scale=edge.ratio * factor, gamma=0.8)
-        assert pushed_run(protocol, net(0.12), period, 40.0, **SMALL).verdict.status == expected
+        assert perturbed_run(protocol, net(0.12), period, 40.0, **SMALL).verdict.status == expected

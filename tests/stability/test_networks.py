@@ -13,7 +13,7 @@ from ecc.fluid import simulate
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
-from ecc.stability import critical_gain, links_alone, mean_rtts
+from ecc.stability import critical_gain, isolated_links, mean_rtts
 
 
 def random_network(seed, links=4, flows=7):
@@ -34,7 +34,7 @@ def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
     network = random_network(seed)
     d = np.nan_to_num(mean_rtts(protocol, network), nan=1.0)
     whole = linearize(protocol, network, "discrete", mean_rtt=d).spectral_radius
-    parts = [alone.linearize("discrete").spectral_radius for alone in links_alone(protocol, network)]
+    parts = [alone.linearize("discrete").spectral_radius for alone in isolated_links(protocol, network)]
     assert whole == pytest.approx(max(parts), abs=1e-7)
 
 
@@ -42,10 +42,10 @@ def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
 @given(st.integers(0, 10**6))
 def test_qi_rcp_bears_every_network_if_rtts_are_averaged_over_packets(seed):
     network = random_network(seed)
-    for alone in links_alone(QIRCP(alpha=pi / 2 * (1 - 1e-6)), network):
+    for alone in isolated_links(QIRCP(alpha=pi / 2 * (1 - 1e-6)), network):
         assert alone.gains["alpha"] <= pi / 2 and alone.linearize().is_stable
     for by_flow in (False, True):
-        for alone in links_alone(RCP(beta=0.2), network, by_flow=by_flow):
+        for alone in isolated_links(RCP(beta=0.2), network, by_flow=by_flow):
             longer = alone.network.rtts.mean() / alone.mean_rtt
             assert alone.gains == pytest.approx(
                 {"alpha": 0.4 * alone.share * longer, "beta": 0.2 * alone.share * longer**2}
@@ -77,23 +77,23 @@ def test_xcp_beside_flows_that_are_held_back_in_the_fluid(flows):
 
 
 def test_t_u_by_hand():
-    first, last = links_alone(RCP(alpha=0.5), Network.T_u())
+    first, last = isolated_links(RCP(alpha=0.5), Network.T_u())
     d = (55 * 0.202 + 100 * 0.004) / 155
     assert (first.link, last.link) == (0, 2) and first.share == pytest.approx(55 / 155)
     assert first.mean_rtt == pytest.approx(d) and last.mean_rtt == pytest.approx(0.004)
     assert first.gains == pytest.approx({"alpha": 0.5 * 55 / 155 * 0.202 / d, "beta": 55 / 155 * (0.202 / d) ** 2})
     assert last.gains == pytest.approx({"alpha": 0.5, "beta": 1.0})
-    longest = links_alone(RCP(alpha=0.5, rtt="max"), Network.T_u())[0]
+    longest = isolated_links(RCP(alpha=0.5, rtt="max"), Network.T_u())[0]
     assert longest.gains == pytest.approx({"alpha": 0.5 * 55 / 155, "beta": 55 / 155})
-    assert links_alone(PIQIRCP(alpha1=0.3, alpha2=0.2), Network.T_u())[1].gains == pytest.approx(
+    assert isolated_links(PIQIRCP(alpha1=0.3, alpha2=0.2), Network.T_u())[1].gains == pytest.approx(
         {"alpha": 0.5, "alpha1": 0.3, "alpha2": 0.2}
     )
 
 
 def test_an_assignment_may_be_given():
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s"])
-    assert [alone.link for alone in links_alone(QIRCP(), network)] == [
-        alone.link for alone in links_alone(QIRCP(), network, QIRCP().equilibrium(network).bottleneck.tolist())
+    assert [alone.link for alone in isolated_links(QIRCP(), network)] == [
+        alone.link for alone in isolated_links(QIRCP(), network, QIRCP().equilibrium(network).bottleneck.tolist())
     ]
 
 
@@ -109,7 +109,7 @@ def test_a_queue_in_order_acts_on_the_link_behind():
 def test_refusals():
     for protocol in (JetMax(), Kelly()):
         with pytest.raises(ValueError, match=f"routers that integrate one rate, got {type(protocol).__name__}"):
-            links_alone(protocol, Network.T_u())
+            isolated_links(protocol, Network.T_u())
 
 
 # ---- margins over several bottlenecks ------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_margins_in_t_u_are_those_of_its_worst_bottleneck():
     m = linearize(protocol, net).margins()
     assert m.gain_margin == pytest.approx(critical_gain(protocol, net, "alpha").value / 0.5, rel=1e-9)
     assert (m.gain_margin, np.degrees(m.phase_margin)) == pytest.approx((1.043, 3.72), abs=1e-2)
-    alone = [link.linearize().margins() for link in links_alone(protocol, net, by_flow=True)]
+    alone = [link.linearize().margins() for link in isolated_links(protocol, net, by_flow=True)]
     for field in ("gain_margin", "phase_margin", "delay_margin", "modulus_margin"):
         worst = min(getattr(one, field) for one in alone)
         assert getattr(m, field) == pytest.approx(worst, rel=1e-9)

@@ -104,7 +104,7 @@ def growth(rtts, perturb=1e-4, duration=25.0, **gains):
     protocol = XCP(**gains)
     run = simulate(
         Scenario(network, protocol, duration), sample=0.02, start="equilibrium", perturb=perturb, rtol=1e-9,
-        clocking="integrator",
+        clocking="rate",
     )  # fmt: skip
     rate, time = run.rate.to_numpy()[:, -1] * len(rtts) / 1e8 - 1.0, run.data["time"].to_numpy()
     late = np.flatnonzero((rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:]) & (time[1:-1] > duration / 3.0)) + 1

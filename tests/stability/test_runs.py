@@ -9,7 +9,7 @@ from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.models import PIQIRCP, QIRCP
 from ecc.network import Network
-from ecc.stability import critical_gain, measured_boundary, pushed_run
+from ecc.stability import critical_gain, measured_boundary, perturbed_run
 
 ROOMY = QIRCP(gamma=0.8)
 FAST = Network.dumbbell("1 Gb/s", rtts=[0.04, 0.04])
@@ -30,7 +30,7 @@ def test_packets_grow_and_decay_as_fast_as_the_hybrid_model(protocol, rtts, fact
     network = Network.dumbbell("500 Mb/s", rtts=rtts)
     hybrid = critical_gain(protocol, network, "alpha", "hybrid")
     moved = replace(protocol, alpha=factor * hybrid.value)
-    run = pushed_run(moved, network, 2 * pi / hybrid.frequency * protocol.interval, periods=60.0)
+    run = perturbed_run(moved, network, 2 * pi / hybrid.frequency * protocol.interval, periods=60.0)
     expected = log(linearize(moved, network, "hybrid").spectral_radius) / protocol.interval
     assert run.verdict.status == ("stable" if factor < 1 else "unstable")
     assert run.verdict.growth_rate == pytest.approx(expected, rel=0.15)
@@ -39,14 +39,14 @@ def test_packets_grow_and_decay_as_fast_as_the_hybrid_model(protocol, rtts, fact
 @pytest.mark.parametrize("factor", [0.97, 1.03])
 def test_fluid_grows_and_decays_as_fast_as_the_continuous_model(factor):
     protocol, network = QIRCP(alpha=factor * pi / 2, gamma=0.8), Network.dumbbell("1 Gb/s", rtts=[0.12, 0.12])
-    run = pushed_run(protocol, network, 0.48, engine="fluid", floor=2e-4)
+    run = perturbed_run(protocol, network, 0.48, engine="fluid", floor=2e-4)
     expected = linearize(protocol, network).spectral_abscissa
     assert run.verdict.growth_rate == pytest.approx(expected, rel=0.05)
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match="engine must be one of packet, fluid, got 'ns-2'"):
-        pushed_run(ROOMY, FAST, 0.2, engine="ns-2")
+        perturbed_run(ROOMY, FAST, 0.2, engine="ns-2")
     with pytest.raises(ConvergenceError, match="no loss of stability found for gamma"):
         measured_boundary(QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, periods=20.0)
     with pytest.raises(

@@ -13,10 +13,10 @@ from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network import Network
 from ecc.stability import (
     absolute_radius,
-    bears_delays,
     bottleneck_assignment,
     growth_of_rates,
     growth_under_delays,
+    is_stable_under_varying_delays,
     water_filled,
     worst_sequence,
 )
@@ -85,7 +85,7 @@ class Runaway(QIRCP):
 
 def test_a_loop_with_the_wrong_sign_bears_no_delays():
     assert linearize(Runaway(), Network.dumbbell("1 Gb/s", [0.1]), "discrete").certify().stable is False
-    assert not bears_delays(Runaway(), 0.1, 10, 10)
+    assert not is_stable_under_varying_delays(Runaway(), 0.1, 10, 10)
 
 
 def test_mkc_by_the_steepness_of_its_price():
@@ -121,7 +121,7 @@ def test_constant_delays_are_those_of_the_linear_model():
 
 
 def test_first_order_loops_bear_three_halves():
-    assert bears_delays(QIRCP(alpha=0.5), 0.1, 1, 29)
+    assert is_stable_under_varying_delays(QIRCP(alpha=0.5), 0.1, 1, 29)
     held = growth_under_delays(QIRCP(alpha=0.5), 0.1, held_delays(31), prove=True)
     assert held.proven and 2 * asin(0.025) * (2 * 31 - 1) < pi  # where a constant delay is stable
     for gain, grows in ((1.49, False), (1.53, True)):
@@ -131,8 +131,8 @@ def test_first_order_loops_bear_three_halves():
 
 def test_range_of_piqi_rcp_and_of_xcps_loop_is_that_of_constant_delays():
     for protocol, most in ((PIQIRCP(), 19), (RCP(beta=0.226), 14)):
-        assert bears_delays(protocol, 0.1, 1, most)
-        assert not bears_delays(protocol, 0.1, 1, most + 1)
+        assert is_stable_under_varying_delays(protocol, 0.1, 1, most)
+        assert not is_stable_under_varying_delays(protocol, 0.1, 1, most + 1)
         assert growth_under_delays(protocol, 0.1, [most + 1], prove=True).proven
 
 
@@ -157,11 +157,11 @@ def test_refusals():
         worst_delays(1)
     with pytest.raises(ValueError, match="delays must be >= 1 step, got 0"):
         growth_under_delays(QIRCP(), 0.1, [0, 3])
-    for function in (bears_delays, worst_sequence):
+    for function in (is_stable_under_varying_delays, worst_sequence):
         with pytest.raises(ValueError, match="delays must be >= 1 step and least <= longest, got 3 and 2"):
             function(QIRCP(), 0.1, 3, 2)
     for protocol in (XCP(), JetMax()):
         with pytest.raises(ValueError, match="protocol must have routers that integrate one rate, got "):
-            bears_delays(protocol, 0.1, 1, 2)
+            is_stable_under_varying_delays(protocol, 0.1, 1, 2)
     with pytest.raises(ValueError, match="protocol must have routers without memory, got QIRCP"):
         absolute_radius(replace(QIRCP(), alpha=1.0), link(2))

@@ -13,9 +13,13 @@ from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP
 from ecc.network import Network
-from ecc.stability import bears_all_mixes, critical_gain, local_margin, worst_mix
-from ecc.stability.mix_proofs import averaging_bears_all_mixes, boundary_bears_all_mixes, equal_rtts_threshold
-from ecc.stability.mixes import least_mean, slack_of_mixes
+from ecc.stability import critical_gain, is_stable_for_all_rtts, local_margin, worst_rtt_distribution
+from ecc.stability.rtt_distribution_proofs import (
+    averaging_is_stable_for_all_rtts,
+    boundary_is_stable_for_all_rtts,
+    equal_rtts_threshold,
+)
+from ecc.stability.rtt_distributions import least_mean, slack_of_rtt_distributions
 
 RTTS = st.lists(st.floats(0.002, 2.0), min_size=2, max_size=4)
 
@@ -47,15 +51,15 @@ def test_least_mean_is_that_of_a_linear_program():
 
 
 def test_equal_rtts_are_the_worst_of_an_integral_loop():
-    assert worst_mix(QIRCP(), 0.3).value == pytest.approx(pi / 2, rel=1e-9)
-    assert worst_mix(QIRCP(), 0.1, time="discrete").value == pytest.approx(20 * sin(pi / 38), rel=1e-9)
+    assert worst_rtt_distribution(QIRCP(), 0.3).value == pytest.approx(pi / 2, rel=1e-9)
+    assert worst_rtt_distribution(QIRCP(), 0.1, time="discrete").value == pytest.approx(20 * sin(pi / 38), rel=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("time", ["continuous", "discrete"])
 @pytest.mark.parametrize("mean_rtt", [0.12, 1.0, 2.0])
 def test_equal_rtts_are_the_worst_of_piqi_rcp(mean_rtt, time):
-    assert worst_mix(PIQIRCP(), mean_rtt, time=time).share == 1.0
+    assert worst_rtt_distribution(PIQIRCP(), mean_rtt, time=time).share == 1.0
 
 
 @settings(max_examples=3, deadline=None)
@@ -82,14 +86,14 @@ def test_half_is_the_largest_alpha_that_every_mix_bears():
 
 
 def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
-    found = worst_mix(RCP(alpha=0.2875), 0.1, "beta")
+    found = worst_rtt_distribution(RCP(alpha=0.2875), 0.1, "beta")
     assert found.value / found.equal == pytest.approx(0.99363, abs=1e-5)
     assert found.rtts[0] == 0.0 and found.rtts[1] * found.share == pytest.approx(0.1, rel=1e-3)
     rtts = [0.001, 0.133, 0.133, 0.133]
     for protocol in (RCP(alpha=0.2875, beta=0.2571), XCP(alpha=0.2875, beta=0.2571, gamma=0.0)):
         assert linearize(protocol, net([0.1] * 4)).certify().stable is True
         assert linearize(protocol, net(rtts)).certify().stable is False
-    kept = worst_mix(RCP(alpha=0.2875), 0.1, "beta", least_rtt=0.05)
+    kept = worst_rtt_distribution(RCP(alpha=0.2875), 0.1, "beta", least_rtt=0.05)
     assert found.value < kept.value < kept.equal
 
 
@@ -135,7 +139,7 @@ def test_just_above_0_7229_a_mix_is_lost_before_equal_rtts():
 
         grows = mpmath.findroot(lambda s: loop(s, mpmath.mpf(1)), 1j * v)
         assert abs(grows.imag - v) < 1e-2 and grows.real > 0
-    assert worst_mix(RCP(alpha=0.72365), 1.0, "beta").share == 1.0
+    assert worst_rtt_distribution(RCP(alpha=0.72365), 1.0, "beta").share == 1.0
 
 
 def test_equal_rtts_are_not_the_worst_of_piqi_rcp_with_a_strong_lead():
@@ -145,7 +149,7 @@ def test_equal_rtts_are_not_the_worst_of_piqi_rcp_with_a_strong_lead():
     mixed = critical_gain(protocol, net([0.0, 0.045, 0.045]), "alpha", certify=True)
     assert equal.certified[0] == pytest.approx(0.33547, abs=1e-5)
     assert mixed.certified[1] == pytest.approx(0.30051, abs=1e-5)
-    assert worst_mix(protocol, 0.03).value < mixed.value < equal.value
+    assert worst_rtt_distribution(protocol, 0.03).value < mixed.value < equal.value
     assert local_margin(protocol, 0.03) < 0.0 < local_margin(PIQIRCP(), 0.03)
 
 
@@ -155,38 +159,38 @@ def test_one_stable_mix_is_needed():
     def open_loop(w):
         return -2.0 / (1j * w + 1.0) * np.exp(-0.3j * w)
 
-    assert slack_of_mixes(open_loop, 0.3, top=50.0)[0] > 1.0
+    assert slack_of_rtt_distributions(open_loop, 0.3, top=50.0)[0] > 1.0
     for rtts in ([0.3], [0.0, 0.6], [0.0, 0.15, 0.75]):
         loop = DelaySystem([-1.0, *[2.0 / len(rtts)] * len(rtts)], [0.0, *rtts])
         assert not loop.is_stable and loop.spectral_abscissa > 0.4
     assert DelaySystem([-1.0, 2.0], [0.0, 0.3]).spectral_abscissa == pytest.approx(0.647, abs=1e-3)
-    assert not boundary_bears_all_mixes(1.5, 1.0, 1.1)  # beyond the region of equal RTTs
+    assert not boundary_is_stable_for_all_rtts(1.5, 1.0, 1.1)  # beyond the region of equal RTTs
 
 
 def test_proof_for_every_mix():
-    assert bears_all_mixes(0.4, 0.226)
-    assert not bears_all_mixes(0.4, 1.0)  # RCP: not even equal RTTs
-    assert not bears_all_mixes(0.2875, 0.2571)
-    edge = worst_mix(RCP(alpha=0.2875), 0.1, "beta").value
-    assert bears_all_mixes(0.2875, edge * (1 - 1e-6)) and not bears_all_mixes(0.2875, edge * (1 + 1e-6))
+    assert is_stable_for_all_rtts(0.4, 0.226)
+    assert not is_stable_for_all_rtts(0.4, 1.0)  # RCP: not even equal RTTs
+    assert not is_stable_for_all_rtts(0.2875, 0.2571)
+    edge = worst_rtt_distribution(RCP(alpha=0.2875), 0.1, "beta").value
+    assert is_stable_for_all_rtts(0.2875, edge * (1 - 1e-6)) and not is_stable_for_all_rtts(0.2875, edge * (1 + 1e-6))
 
 
 def test_proofs_over_ranges_stop_at_what_is_lost():
     """Beside the exact loss: of RCP's boundary around alpha = 0.31, of PIQI-RCP at equal RTTs of 0.984 s."""
-    least = worst_mix(RCP(alpha=0.31), 0.1, "beta")
+    least = worst_rtt_distribution(RCP(alpha=0.31), 0.1, "beta")
     v = brentq(lambda v: v * sin(v) - 0.31, 0.1, 1.5)
-    assert boundary_bears_all_mixes(0.98, v - 0.02, v + 0.02)
-    assert not boundary_bears_all_mixes(1.01, v - 0.001, v + 0.001)
-    assert bears_all_mixes(0.98 * 0.31, 0.98**2 * least.equal)
+    assert boundary_is_stable_for_all_rtts(0.98, v - 0.02, v + 0.02)
+    assert not boundary_is_stable_for_all_rtts(1.01, v - 0.001, v + 0.001)
+    assert is_stable_for_all_rtts(0.98 * 0.31, 0.98**2 * least.equal)
     edge = critical_gain(PIQIRCP(), net([0.984]), "alpha").value
-    assert averaging_bears_all_mixes(PIQIRCP(alpha=0.618), 0.02)
-    assert not averaging_bears_all_mixes(PIQIRCP(alpha=edge * (1 + 1e-3)), 0.9)
+    assert averaging_is_stable_for_all_rtts(PIQIRCP(alpha=0.618), 0.02)
+    assert not averaging_is_stable_for_all_rtts(PIQIRCP(alpha=edge * (1 + 1e-3)), 0.9)
 
 
 @pytest.mark.slow
 def test_the_whole_drawn_in_region_and_its_end():
-    assert boundary_bears_all_mixes(0.994, 0.02, 1.57)
-    assert boundary_bears_all_mixes(0.9999, 0.95, 1.57)
+    assert boundary_is_stable_for_all_rtts(0.994, 0.02, 1.57)
+    assert boundary_is_stable_for_all_rtts(0.9999, 0.95, 1.57)
 
 
 @settings(max_examples=40, deadline=None)
@@ -204,25 +208,25 @@ def test_no_mix_breaks_what_is_proven_for_all(rtts, alpha):
 )
 def test_refusals(options, message):
     with pytest.raises(ValueError, match=message):
-        worst_mix(QIRCP(), 0.1, **options)
+        worst_rtt_distribution(QIRCP(), 0.1, **options)
 
 
 def test_other_refusals():
     with pytest.raises(ValueError, match="rtt must be 'mean' for a worst mix, got 'max'"):
-        worst_mix(RCP(rtt="max"), 0.1, "beta")
+        worst_rtt_distribution(RCP(rtt="max"), 0.1, "beta")
     with pytest.raises(ValueError, match="alpha must have a critical value > 0 at equal RTTs, got 0"):
-        worst_mix(RCP(beta=1.0), 0.1)
+        worst_rtt_distribution(RCP(beta=1.0), 0.1)
     with pytest.raises(ValueError, match="beta must be > 0, got 0.0"):
-        bears_all_mixes(0.4, 0.0)
+        is_stable_for_all_rtts(0.4, 0.0)
     with pytest.raises(ValueError, match="RTTs must count in full for a worst mix, got a limit of 1 s"):
-        worst_mix(XCP(gamma=0.0, rtt_limit=1.0), 0.1, "beta")
+        worst_rtt_distribution(XCP(gamma=0.0, rtt_limit=1.0), 0.1, "beta")
     with pytest.raises(ValueError, match="gamma must be 0 for a worst mix of XCP: see critical_rtt_ratio"):
-        worst_mix(XCP(), 0.1, "beta")
+        worst_rtt_distribution(XCP(), 0.1, "beta")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
-        boundary_bears_all_mixes(0.0, 0.1, 0.2)
+        boundary_is_stable_for_all_rtts(0.0, 0.1, 0.2)
     with pytest.raises(ValueError, match="low and high must be increasing, > 0 and < pi/2, got 0.3 and 0.2"):
-        boundary_bears_all_mixes(1.0, 0.3, 0.2)
+        boundary_is_stable_for_all_rtts(1.0, 0.3, 0.2)
     with pytest.raises(ValueError, match="least_mean_rtt must be > 0 s, got 0.0"):
-        averaging_bears_all_mixes(PIQIRCP(), 0.0)
+        averaging_is_stable_for_all_rtts(PIQIRCP(), 0.0)
     with pytest.raises(ValueError, match="alpha1 and alpha2 must be equal, got 0.5 and 0.3"):
-        averaging_bears_all_mixes(PIQIRCP(alpha2=0.3), 0.02)
+        averaging_is_stable_for_all_rtts(PIQIRCP(alpha2=0.3), 0.02)

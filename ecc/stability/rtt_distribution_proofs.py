@@ -1,7 +1,8 @@
-"""Proofs by ball arithmetic that ranges of gains are stable for every RTT mix, whatever its mean.
+"""Proofs by ball arithmetic that ranges of gains are stable for every RTT distribution, for any mean.
 
-A mix of mean d has a root at s = j w exactly if E exp(-j w D_i) = C - j S, the moment that the loop asks for, and the
-least mean of w D_i with that moment is at most w d (`ecc.stability.mixes`). With r = (1 - C)/S that least mean is
+A distribution of mean d has a root at s = j w exactly if E exp(-j w D_i) = C - j S, the moment that the loop asks for,
+and the least mean of w D_i with that moment is at most w d (`ecc.stability.rtt_distributions`). With r = (1 - C)/S that
+least mean is
 
     S g(r),   g(r) = (r + 1/r) atan r,   g' = (r + (r^2 - 1) atan r)/r^2 > 0,
 
@@ -21,12 +22,12 @@ from ecc.errors import ConvergenceError
 from ecc.models.piqi_rcp import PIQIRCP
 from ecc.network import Network
 
-__all__ = ["averaging_bears_all_mixes", "boundary_bears_all_mixes", "equal_rtts_threshold"]
+__all__ = ["averaging_is_stable_for_all_rtts", "boundary_is_stable_for_all_rtts", "equal_rtts_threshold"]
 
 _SMALLEST, _MOST = 1e-7, 3_000_000  # relative side of a box, and boxes, after which a proof is given up
 
 
-def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
+def boundary_is_stable_for_all_rtts(scale: float, low: float, high: float) -> bool:
     """Return whether a part of the equal-RTT boundary of RCP, drawn in, is proven stable for every mix.
 
     The boundary of the loop with a free queue is alpha = v sin v, beta = v^2 cos v. At (scale alpha, scale^2 beta) and
@@ -39,15 +40,31 @@ def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
     along the parabolas beta = k alpha^2.
 
     Parameters
-        scale : float, > 0. low, high : floats, 0 < low < high < pi/2.
+    ----------
+    scale : float, > 0
+    low, high : floats
+        0 < low < high < pi/2.
+
     Returns
-        bool : False where it is not so, or could not be settled.
+    -------
+    bool
+        False where it is not so, or could not be settled.
+
     Raises
-        ValueError: limits or scale out of range. ImportError: python-flint is not installed.
-    Notes: 0.994 over 0.02 to 1.57 takes 1.1 million boxes, 7 s.
-    Example
-        >>> boundary_bears_all_mixes(0.98, 0.2, 1.5)
-        True
+    ------
+    ValueError
+        Limits or scale out of range.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    0.994 over 0.02 to 1.57 takes 1.1 million boxes, 7 s.
+
+    Examples
+    --------
+    >>> boundary_is_stable_for_all_rtts(0.98, 0.2, 1.5)
+    True
     """
     from flint import arb
 
@@ -78,10 +95,11 @@ def boundary_bears_all_mixes(scale: float, low: float, high: float) -> bool:
 
 
 def equal_rtts_threshold() -> tuple[float, float]:
-    """Return two numbers around the alpha from which on equal RTTs are the worst mix for RCP with a queue: proven.
+    """Return two numbers around the alpha from which on equal RTTs are the worst for RCP with a queue: proven.
 
-    On the boundary of equal RTTs (alpha = v sin v, beta = v^2 cos v; see boundary_bears_all_mixes, scale 1) the least
-    mean of what the loop asks for exceeds w by F(v, x), w = v x, with F(v, 1) = 0 and (`ecc.stability.mixes`)
+    On the boundary of equal RTTs (alpha = v sin v, beta = v^2 cos v; see boundary_is_stable_for_all_rtts, scale 1) the
+    least mean of what the loop asks for exceeds w by F(v, x), w = v x, with F(v, 1) = 0 and
+    (`ecc.stability.rtt_distributions`)
 
         -dF/dx(v, 1) (1 - cos v) = A(v) = (1 - cos v)(v - sin v cos v) - (v - sin v)(1 + cos^2 v).
 
@@ -94,13 +112,22 @@ def equal_rtts_threshold() -> tuple[float, float]:
     below it F < 0 for some x near 1.
 
     Returns
-        low, high : the threshold alpha lies between.
+    -------
+    low, high : float
+        The threshold alpha lies between.
+
     Raises
-        ConvergenceError: an inequality could not be settled. ImportError: python-flint is not installed.
-    Example
-        >>> low, high = equal_rtts_threshold()
-        >>> round(low, 6), high - low < 1e-12
-        (0.723598, True)
+    ------
+    ConvergenceError
+        An inequality could not be settled.
+    ImportError
+        python-flint is not installed.
+
+    Examples
+    --------
+    >>> low, high = equal_rtts_threshold()
+    >>> round(low, 6), high - low < 1e-12
+    (0.723598, True)
     """
     from flint import arb, arb_series, ctx
 
@@ -159,7 +186,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
     return float(first.lower()), float(last.upper())
 
 
-def averaging_bears_all_mixes(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
+def averaging_is_stable_for_all_rtts(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
     """Return whether continuous PIQI-RCP is proven stable for every RTT mix whose mean is not below a value.
 
     With e = exp(-j w T) the loop asks for C - j S = u K(w), where u = w d and
@@ -170,15 +197,31 @@ def averaging_bears_all_mixes(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
     1/alpha, a smaller alpha asks for the same moment at a smaller u: it is proven too.
 
     Parameters
-        protocol : PIQIRCP with alpha1 = alpha2. least_mean_rtt : float, s, > 0.
+    ----------
+    protocol : PIQIRCP
+        PIQIRCP with alpha1 = alpha2.
+    least_mean_rtt : float, s, > 0
+
     Returns
-        bool : False where it is not so, or could not be settled.
+    -------
+    bool
+        False where it is not so, or could not be settled.
+
     Raises
-        ValueError: least_mean_rtt <= 0, or two different gains. ImportError: python-flint is not installed.
-    Notes: PIQIRCP(alpha=0.618) from 20 ms takes 0.3 million boxes, 3 s; the boundary is at 0.61873.
-    Example
-        >>> averaging_bears_all_mixes(PIQIRCP(alpha=0.5), 0.02)
-        True
+    ------
+    ValueError
+        least_mean_rtt <= 0, or two different gains.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    PIQIRCP(alpha=0.618) from 20 ms takes 0.3 million boxes, 3 s; the boundary is at 0.61873.
+
+    Examples
+    --------
+    >>> averaging_is_stable_for_all_rtts(PIQIRCP(alpha=0.5), 0.02)
+    True
     """
     from flint import acb, arb
 

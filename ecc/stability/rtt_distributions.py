@@ -47,13 +47,20 @@ from scipy.optimize import minimize_scalar
 from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
-from ecc.linear import Loss
+from ecc.linear import StabilityLimit
 from ecc.models.base import Protocol, interval_of
 from ecc.models.rcp import RCP
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
 
-__all__ = ["WorstMix", "bears_all_mixes", "least_mean", "local_margin", "slack_of_mixes", "worst_mix"]
+__all__ = [
+    "WorstRttDistribution",
+    "is_stable_for_all_rtts",
+    "least_mean",
+    "local_margin",
+    "slack_of_rtt_distributions",
+    "worst_rtt_distribution",
+]
 
 _FREQUENCIES = 600  # on which the slack is first looked at
 _GAINS = 30  # below that of equal RTTs, looked at for the first that some mix cannot bear
@@ -61,16 +68,22 @@ _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 
 
 @dataclass(frozen=True, repr=False)
-class WorstMix(Displayed):
+class WorstRttDistribution(Displayed):
     """The least critical gain over all RTT mixes of one mean, and the mix that has it.
 
-    Fields
-        value : gain below which no mix was found that is not stable (`worst_mix` searches, and proves nothing).
-        equal : critical gain where all RTTs are equal.
-        frequency : of the root that crosses [rad/s, or rad/step].
-        rtts : the two RTTs of the worst mix [s]. share : of flows that have the longer one; 1: all are equal. Where
-            their mean is below that asked for, a vanishing share of flows with RTTs beyond all bounds makes it up:
-            `value` is then a greatest lower bound that no mix reaches.
+    Attributes
+    ----------
+    value : float
+        Gain below which no mix was found that is not stable (`worst_rtt_distribution` searches, and proves nothing).
+    equal : float
+        Critical gain where all RTTs are equal.
+    frequency : float
+        Of the root that crosses [rad/s, or rad/step].
+    rtts : tuple of two float
+        The two RTTs of the worst mix [s].
+    share : float
+        Of flows that have the longer one; 1: all are equal. Where their mean is below that asked for, a vanishing share
+        of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound that no mix reaches.
     """
 
     value: float
@@ -85,9 +98,20 @@ def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any],
     """Return the least mean of x >= least with a given E exp(-j x), and the two values that reach it.
 
     Parameters
-        moment : complex, any shape. least : same shape, rad.
+    ----------
+    moment : complex
+        Any shape.
+    least : array_like, optional
+        Same shape, rad.
+
     Returns
-        mean : rad; inf where |moment| > 1. second : the value other than `least`, rad. share : its probability.
+    -------
+    mean : ndarray
+        Rad; inf where |moment| > 1.
+    second : ndarray
+        The value other than `least`, rad.
+    share : ndarray
+        Its probability.
     """
     lowest = np.asarray(least, dtype=float)
     turned = np.asarray(moment) * np.exp(1j * lowest)
@@ -99,19 +123,26 @@ def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any],
     return np.where(np.abs(turned) <= 1.0 + 1e-12, mean, inf), second, share
 
 
-def slack_of_mixes(
+def slack_of_rtt_distributions(
     loop: Callable[[NDArray[Any]], NDArray[Any]], mean_rtt: float, least_rtt: float = 0.0, top: float = nan
 ) -> tuple[float, float]:
     """Return by which factor mean RTTs may grow, at least, before some mix has a root on the axis.
 
     Parameters
-        loop : frequencies -> open loop L where all RTTs are `mean_rtt`.
-        mean_rtt, least_rtt : floats, s or steps. top : frequency up to which mixes are looked at.
+    ----------
+    loop : callable
+        Frequencies -> open loop L where all RTTs are `mean_rtt`.
+    mean_rtt, least_rtt : floats, s or steps
+    top : float, optional
+        Frequency up to which mixes are looked at.
+
     Returns
-        slack : least mean/(w mean_rtt) over frequencies w on a grid, polished at its least point; <= 1 where some mix
-            of this mean is not stable; > 1 where all are stable or none is (see the module's text), if the grid missed
-            nothing.
-        frequency : where.
+    -------
+    slack : float
+        Least mean/(w mean_rtt) over frequencies w on a grid, polished at its least point; <= 1 where some mix of this
+        mean is not stable; > 1 where all are stable or none is (see the module's text), if the grid missed nothing.
+    frequency : float
+        Where.
     """
 
     def ratio(omega: Any) -> NDArray[Any]:
@@ -136,40 +167,58 @@ def slack_of_mixes(
 
 
 @check_arguments
-def worst_mix(
+def worst_rtt_distribution(
     protocol: Protocol,
     mean_rtt: float,
     parameter: str = "alpha",
     time: str = "continuous",
     least_rtt: float = 0.0,
-) -> WorstMix:
+) -> WorstRttDistribution:
     """Return the least critical gain over all RTT mixes with this mean on one link, and the mix that has it.
 
     Implements the moment problem of the module's text; beyond the published bounds, which are sufficient.
 
     Parameters
-        protocol : Protocol whose router knows of RTTs only their mean. mean_rtt : float, s.
-        parameter : name of the gain. time : "continuous" or "discrete" (whole steps: see Notes).
-        least_rtt : float, s, >= 0. Least RTT that a mix may have; one interval at least in discrete time.
+    ----------
+    protocol : Protocol
+        Protocol whose router knows of RTTs only their mean.
+    mean_rtt : float, s
+    parameter : str, optional
+        Name of the gain.
+    time : str, optional
+        "continuous" or "discrete" (whole steps: see Notes).
+    least_rtt : float, s, >= 0, optional
+        Least RTT that a mix may have; one interval at least in discrete time.
+
     Returns
-        WorstMix.
+    -------
+    WorstRttDistribution
+
     Raises
-        ValueError: another time; least_rtt not below mean_rtt; a router that scales by the largest RTT.
-    Notes: G is read off the open loop at equal RTTs. In discrete time the delays of the moment problem may be any
-        numbers >= 1 step: `value` is safe for the mixes of whole steps, which need not reach it. The gain is searched
-        on a grid of 30, its frequencies on one of 600, then bisected to 1e-9: what lies between points is not seen, and
-        `bears_all_mixes` and `ecc.stability.mix_proofs` prove what is proven. Cost: about 60 linear models.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> round(worst_mix(QIRCP(), 0.1).value, 6)
-        1.570796
+    ------
+    ValueError
+        Another time; least_rtt not below mean_rtt; a router that scales by the largest RTT.
+
+    Notes
+    -----
+    G is read off the open loop at equal RTTs. In discrete time the delays of the moment problem may be any numbers >= 1
+    step: `value` is safe for the mixes of whole steps, which need not reach it. The gain is searched on a grid of 30,
+    its frequencies on one of 600, then bisected to 1e-9: what lies between points is not seen, and
+    `is_stable_for_all_rtts` and `ecc.stability.rtt_distribution_proofs` prove what is proven. Cost: about 60 linear
+    models.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> round(worst_rtt_distribution(QIRCP(), 0.1).value, 6)
+    1.570796
     """
     network, equal, mean, least, step = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     top = np.pi if time == "discrete" else 8.0 * equal.frequency
 
     def slack(gain: float) -> tuple[float, float]:
         system = linearize(replace(protocol, **{parameter: gain}), network, time)
-        return slack_of_mixes(
+        return slack_of_rtt_distributions(
             lambda w: system.open_loop(np.exp(1j * w) if time == "discrete" else 1j * w), mean, least, top
         )
 
@@ -187,13 +236,13 @@ def worst_mix(
     _, second, share = least_mean(moment, omega * least)
     longer = float(second) / omega * step
     if abs(high / equal.value - 1.0) < 1e-8:
-        return WorstMix(equal.value, equal.value, equal.frequency, (mean_rtt, mean_rtt), 1.0)
-    return WorstMix(float(high), equal.value, omega, (least * step, longer), float(share))
+        return WorstRttDistribution(equal.value, equal.value, equal.frequency, (mean_rtt, mean_rtt), 1.0)
+    return WorstRttDistribution(float(high), equal.value, omega, (least * step, longer), float(share))
 
 
 def _at_equal(
     protocol: Protocol, mean_rtt: float, parameter: str, time: str, least_rtt: float
-) -> tuple[Network, Loss, float, float, float]:
+) -> tuple[Network, StabilityLimit, float, float, float]:
     """Equal RTTs, where they are lost, the mean and the least delay in the loop's unit of time, and that unit [s]."""
     if time not in ("continuous", "discrete"):
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
@@ -228,16 +277,29 @@ def local_margin(
     Implements the local test of the module's text, at the critical gain of equal RTTs.
 
     Parameters
-        protocol, mean_rtt, parameter, time, least_rtt : as in worst_mix.
+    ----------
+    protocol, mean_rtt, parameter, time, least_rtt
+        As in worst_rtt_distribution.
+
     Returns
-        float: v - k n; > 0: no mix beside equal RTTs is lost before them; < 0: some are.
+    -------
+    float
+        v - k n; > 0: no mix beside equal RTTs is lost before them; < 0: some are.
+
     Raises
-        ValueError: as worst_mix.
-    Notes: slopes by central differences of the open loop, right to about 1e-8.
-    Example
-        >>> from ecc.models import QIRCP
-        >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
-        1.0
+    ------
+    ValueError
+        As worst_rtt_distribution.
+
+    Notes
+    -----
+    Slopes by central differences of the open loop, right to about 1e-8.
+
+    Examples
+    --------
+    >>> from ecc.models import QIRCP
+    >>> round(local_margin(QIRCP(), 0.1), 6)  # 1 + (pi/2 - 1) - (pi/2 - 1)
+    1.0
     """
     network, equal, mean, least, _ = _at_equal(protocol, mean_rtt, parameter, time, least_rtt)
     system = linearize(replace(protocol, **{parameter: equal.value}), network, time)
@@ -254,7 +316,7 @@ def local_margin(
 
 
 @check_arguments
-def bears_all_mixes(alpha: float, beta: float) -> bool:
+def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
     """Return whether RCP with an unconstrained queue is proven stable for every RTT mix, whatever its mean.
 
     The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
@@ -267,14 +329,26 @@ def bears_all_mixes(alpha: float, beta: float) -> bool:
     XCP is this loop with gamma = 0 alone (`ecc.stability.rtt_ratio`).
 
     Parameters
-        alpha, beta : floats, > 0. Gains, taken as the exact binary numbers that they are.
+    ----------
+    alpha, beta : floats, > 0
+        Gains, taken as the exact binary numbers that they are.
+
     Returns
-        bool : False where it is not so, or too close to be settled on pieces of 2^-40.
+    -------
+    bool
+        False where it is not so, or too close to be settled on pieces of 2^-40.
+
     Raises
-        ValueError: a gain that is not > 0. ImportError: python-flint is not installed.
-    Example
-        >>> bears_all_mixes(0.4, 0.226)
-        True
+    ------
+    ValueError
+        A gain that is not > 0.
+    ImportError
+        python-flint is not installed.
+
+    Examples
+    --------
+    >>> is_stable_for_all_rtts(0.4, 0.226)
+    True
     """
     from flint import arb
 

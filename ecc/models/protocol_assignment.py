@@ -11,27 +11,38 @@ from ecc.arguments import shown
 from ecc.models.base import Protocol
 from ecc.network import Flow, Network
 
-__all__ = ["Mix"]
+__all__ = ["ProtocolAssignment"]
 
 OTHERS = "default"
 
 
 @dataclass(frozen=True)
-class Mix:
+class ProtocolAssignment:
     """Protocols by flow and by link; `Scenario(protocol={"flows": ..., "links": ...})` makes one of a mapping.
 
     Parameters
-        flows : which flows -> Protocol.
-        links : which links -> Protocol, or sequence of Protocols whose routers all stand there. A link that is not
-            named runs the routers of the protocols of all flows that cross it.
+    ----------
+    flows : mapping
+        Which flows -> Protocol.
+    links : mapping
+        Which links -> Protocol, or sequence of Protocols whose routers all stand there. A link that is not named runs
+        the routers of the protocols of all flows that cross it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is no Protocol, or no flow or link; one named twice.
+
+    Notes
+    -----
     Which flows or links: an index, a `range`, a tuple of indices, "2-5" (both ends count), or "default": all that are
     not named otherwise, the transfers of a workload among them.
-    Raises
-        TypeError, ValueError: what is no Protocol, or no flow or link; one named twice.
-    Example
-        >>> from ecc.models import RCP, XCP
-        >>> Mix({0: XCP(), "default": RCP()}).of_flows(2)
-        [XCP(...), RCP(...)]
+
+    Examples
+    --------
+    >>> from ecc.models import RCP, XCP
+    >>> ProtocolAssignment({0: XCP(), "default": RCP()}).of_flows(2)
+    [XCP(...), RCP(...)]
     """
 
     flows: Mapping[Any, Protocol]
@@ -58,9 +69,9 @@ class Mix:
             raise ValueError("protocol flows must name at least one protocol, got none")
 
     @classmethod
-    def of(cls, protocol: Protocol | Mix) -> Mix:
+    def of(cls, protocol: Protocol | ProtocolAssignment) -> ProtocolAssignment:
         """Return a mix as it is, and one protocol as the mix in which all flows and links run it."""
-        return protocol if isinstance(protocol, Mix) else cls({OTHERS: protocol}, {OTHERS: protocol})
+        return protocol if isinstance(protocol, ProtocolAssignment) else cls({OTHERS: protocol}, {OTHERS: protocol})
 
     @property
     def protocols(self) -> list[Protocol]:
@@ -71,9 +82,13 @@ class Mix:
         """Return the protocol of each flow of a network, then of each transfer of a workload.
 
         Parameters
-            n_flows, n_transfers : int.
+        ----------
+        n_flows, n_transfers : int
+
         Raises
-            ValueError: a flow that does not exist, or one without a protocol.
+        ------
+        ValueError
+            A flow that does not exist, or one without a protocol.
         """
         found = _spread(self.flows, n_flows, "flow")
         if n_transfers:
@@ -88,10 +103,16 @@ class Mix:
         """Return the protocols whose routers stand at each link.
 
         Parameters
-            network : Network. flows : everything that crosses it, and its protocol.
+        ----------
+        network : Network
+        flows : Sequence[tuple[Flow, Protocol]]
+            Everything that crosses it, and its protocol.
+
         Raises
-            ValueError: a link that does not exist; one whose flows run a protocol with different parameters, so that
-                it must be named.
+        ------
+        ValueError
+            A link that does not exist; one whose flows run a protocol with different parameters, so that it must be
+            named.
         """
         named = _spread(self.links, network.n_links, "link")
         crossing: list[list[Protocol]] = [[] for _ in range(network.n_links)]

@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, ConstantRate, JetMax
-from ecc.models.mix import Mix
+from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.prepare import prepare
@@ -95,7 +95,7 @@ def test_transfers_run_the_default():
     ],
 )
 def test_flows_are_named_by_index_range_or_default(flows, expected):
-    assert Mix(flows).of_flows(4) == expected
+    assert ProtocolAssignment(flows).of_flows(4) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_only_packets_run_several_protocols():
         ValueError, match="protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got RCP, QIRCP"
     ):
         ecc.fluid.simulate(scenario)
-    with pytest.raises(TypeError, match="protocol must be a Protocol, got Mix"):
+    with pytest.raises(TypeError, match="protocol must be a Protocol, got ProtocolAssignment"):
         ecc.linearize(scenario.protocol, TWO)
     with pytest.raises(
         ValueError, match="start must be 'empty' for several protocols, got 'equilibrium' for RCP, QIRCP"

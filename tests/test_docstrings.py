@@ -1,0 +1,68 @@
+"""Docstrings of the public interface are numpydoc, and name every parameter."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+MODULES = (
+    "ecc", "ecc.models", "ecc.stability", "ecc.linear", "ecc.fluid", "ecc.packet", "ecc.measures", "ecc.allocation",
+    "ecc.impairments", "ecc.tmix", "ecc.headers", "ecc.plot",
+)  # fmt: skip
+ORDER = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples")
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Each public function and class, and the methods that a class has of its own."""
+    for module in map(importlib.import_module, MODULES):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                yield f"{module.__name__}.{name}", thing
+            if inspect.isclass(thing):
+                for key, value in vars(thing).items():
+                    method = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+                    if inspect.isfunction(method) and not key.startswith("_"):
+                        yield f"{module.__name__}.{name}.{key}", method
+
+
+PUBLIC = dict(public())
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The lines of each section of a docstring."""
+    found: dict[str, list[str]] = {}
+    lines = text.splitlines()
+    for k, line in enumerate(lines):
+        if k + 1 < len(lines) and re.fullmatch("-{3,}", lines[k + 1]) and len(lines[k + 1]) == len(line):
+            found[line] = []
+        elif found and not re.fullmatch("-{3,}", line):
+            found[list(found)[-1]].append(line)
+    return found
+
+
+def named(lines: list[str]) -> list[str]:
+    """The names that a section describes."""
+    heads = [line.partition(" : ")[0] for line in lines if line and not line.startswith(" ")]
+    return [name.lstrip("*") for head in heads for name in head.split(", ")]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_sections_are_known_in_order_and_not_empty(name: str) -> None:
+    text = inspect.getdoc(PUBLIC[name])
+    found = sections(text or "")
+    assert list(found) == sorted(found, key=ORDER.index), name
+    assert all(any(lines) for lines in found.values())
+    assert not re.search(rf"^({'|'.join(ORDER)}|Example|Fields):?( .*)?$(?!\n-)", text or "", re.M)
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
+def test_parameters_are_those_of_the_signature(name: str) -> None:
+    """A law or a hook takes what the contract of a protocol lists; its docstring need not repeat that."""
+    found = sections(inspect.getdoc(PUBLIC[name]) or "")
+    takes = [key for key in inspect.signature(PUBLIC[name]).parameters if key not in ("self", "cls")]
+    if "Parameters" in found or (takes and name.count(".") <= 2 and not name.startswith("ecc.models.")):
+        assert named(found.get("Parameters", [])) == takes
