@@ -14,7 +14,9 @@ __all__ = ["side_by_side"]
 
 
 def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
-    """Return three or more pictures of like figures as one of small multiples, and fewer as they are.
+    """Return three or more pictures of like figures as one of small multiples, and others as they are.
+
+    Like are those in which a name has one color: in another network "x1" may have another, and a legend would say two.
 
     Parameters
     ----------
@@ -23,7 +25,10 @@ def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
     title : str
         Of the one.
     """
-    if len(pictures) < 3:
+    drawn = {
+        (trace.get("name"), trace.get("line", {}).get("color")) for one in pictures for trace in one.figure["data"]
+    }
+    if len(pictures) < 3 or len(drawn) > len({name for name, _ in drawn}):
         return list(pictures)
     titles: dict[str, Picture] = {}
     for picture in pictures:

@@ -409,3 +409,9 @@ def test_pictures_of_one_title_all_stand_side_by_side():
     assert [note["text"] for note in made.figure["layout"]["annotations"]] == ["RCP, varied", "RCP, varied #2", "α"]
     assert made.caption == "RCP, varied: With a. RCP, varied #2: With b. alpha: With c."
     assert side_by_side([one, other], "Runs") == [one, other]
+    curve = {"name": "x1", "x": [0.0, 1.0], "y": [1.0, 2.0]}
+    blue, red = (
+        replace(one, figure={"data": [{**curve, "line": {"color": color}}], "layout": {}}) for color in ("blue", "red")
+    )
+    assert side_by_side([blue, blue, red], "Runs") == [blue, blue, red]  # one legend cannot say both
+    assert len(side_by_side([blue, blue, blue], "Runs")) == 1
