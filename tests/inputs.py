@@ -144,7 +144,8 @@ def good() -> dict[str, Any]:
         ecc.stability.bottleneck_assignment(network, [0, 0]), "jacobian.protocol": ecc.models.JetMax(),
         "spectral_radius.protocol": ecc.models.JetMax(), "stability_map.grid": {"alpha": [0.1, 0.5]}, "ensemble.over":
         {"alpha": [0.1, 0.5]}, "critical.protocol": protocol, "stability_map_figure.values": np.ones((3, 5)),
-        "bode_figure.curves": {"a": (x, x + 1j)}, "nyquist_figure.curves": {"a": (x, x + 1j)}, "slider_figure.figures":
+        "bode_figure.curves": {"a": (x, x + 1j)}, "nyquist_figure.curves": {"a": (x, x + 1j)},
+        "slider_figure.figures": {"a": ecc.plot.root_figure({"a": [1j]})}, "small_multiples_figure.figures":
         {"a": ecc.plot.root_figure({"a": [1j]})}, "perturbed_run.time": None, "flow_count": 2, "Unit.size": 500,
         "SampledSystem.delays": [1], "SampledSystem.matrices": [0.5], "growth_under_delays.delays": [1, 2],
         "growth_of_rates.forward": [[1], [1]], "growth_of_rates.backward": [[1], [1]],

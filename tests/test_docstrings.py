@@ -15,21 +15,18 @@ MODULES = (
 ORDER = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples")
 
 
-def public() -> Iterator[tuple[str, Any]]:
-    """Each public function and class, and the methods that a class has of its own."""
-    for module in map(importlib.import_module, MODULES):
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if inspect.isfunction(thing) or inspect.isclass(thing):
-                yield f"{module.__name__}.{name}", thing
-            if inspect.isclass(thing):
-                for key, value in vars(thing).items():
-                    method = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-                    if inspect.isfunction(method) and not key.startswith("_"):
-                        yield f"{module.__name__}.{name}.{key}", method
-
-
-PUBLIC = dict(public())
+def public(module: str) -> Iterator[tuple[str, Any]]:
+    """Each public function and class of a module, and the methods that a class has of its own."""
+    room = importlib.import_module(module)
+    for name in room.__all__:
+        thing = getattr(room, name)
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            yield f"{module}.{name}", thing
+        if inspect.isclass(thing):
+            for key, value in vars(thing).items():
+                method = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+                if inspect.isfunction(method) and not key.startswith("_"):
+                    yield f"{module}.{name}.{key}", method
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -50,19 +47,26 @@ def named(lines: list[str]) -> list[str]:
     return [name.lstrip("*") for head in heads for name in head.split(", ")]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_sections_are_known_in_order_and_not_empty(name: str) -> None:
-    text = inspect.getdoc(PUBLIC[name])
-    found = sections(text or "")
-    assert list(found) == sorted(found, key=ORDER.index), name
-    assert all(any(lines) for lines in found.values())
-    assert not re.search(rf"^({'|'.join(ORDER)}|Example|Fields):?( .*)?$(?!\n-)", text or "", re.M)
+@pytest.mark.parametrize("module", MODULES)
+def test_sections_are_known_in_order_and_not_empty(module: str) -> None:
+    for name, thing in public(module):
+        text = inspect.getdoc(thing) or ""
+        found = sections(text)
+        assert list(found) == sorted(found, key=ORDER.index), name
+        assert all(any(lines) for lines in found.values()), name
+        assert not re.search(rf"^({'|'.join(ORDER)}|Example|Fields):?( .*)?$(?!\n-)", text, re.M), name
 
 
-@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if inspect.isfunction(thing)])
-def test_parameters_are_those_of_the_signature(name: str) -> None:
+@pytest.mark.parametrize("module", MODULES)
+def test_parameters_are_those_of_the_signature(module: str) -> None:
     """A law or a hook takes what the contract of a protocol lists; its docstring need not repeat that."""
-    found = sections(inspect.getdoc(PUBLIC[name]) or "")
-    takes = [key for key in inspect.signature(PUBLIC[name]).parameters if key not in ("self", "cls")]
-    if "Parameters" in found or (takes and name.count(".") <= 2 and not name.startswith("ecc.models.")):
-        assert named(found.get("Parameters", [])) == takes
+    looked_at = 0
+    for name, thing in public(module):
+        if inspect.isclass(thing):
+            continue
+        found = sections(inspect.getdoc(thing) or "")
+        takes = [key for key in inspect.signature(thing).parameters if key not in ("self", "cls")]
+        if "Parameters" in found or (takes and name.count(".") <= 2 and module != "ecc.models"):
+            assert named(found.get("Parameters", [])) == takes, name
+            looked_at += 1
+    assert looked_at > 0

@@ -100,7 +100,7 @@ def test_the_command_line_prints_both_verdicts(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "at alpha = 0.4    unstable *\n" in out and SIGNED in out
     assert (
-        "* the queue may be negative in these models; where it cannot (interval -> 0): stable\n"
+        "* its queue may be negative; with the queue kept >= 0 (control interval -> 0): stable\n"
         "  link 0: alpha 0.4, beta 1: stable, proven below beta = 225.2\n"
     ) in out
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous", "--json"]) == 0

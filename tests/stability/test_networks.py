@@ -143,4 +143,4 @@ def test_margins_of_jetmax_are_of_its_step(tau):
     for net in (Network.dumbbell("100 Mb/s", [0.1, 0.25]), Network.T_u()):
         m = linearize(JetMax(tau=tau), net, "discrete").margins()
         assert m.gain_margin == pytest.approx(2.0 / tau, rel=1e-9)
-        assert "margins are those of the sources' steps" in m.notes[0]
+        assert "the margins are those of the sources' own updates" in m.notes[0]
