@@ -299,7 +299,7 @@ def impairment_from_table(table: Any, where: str) -> Impairment:
 def _place(impairment: RandomLoss | DelaySpikes | Jitter) -> None:
     """Check link and acks_of."""
     if (impairment.link is None) == (impairment.acks_of is None):
-        given = f"link={impairment.link!r} and acks_of={impairment.acks_of!r}"
+        given = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"
         raise ValueError(f"one of link and acks_of must say where, got {given}")
     if impairment.link is not None:
         object.__setattr__(impairment, "link", as_count(impairment.link, "link"))

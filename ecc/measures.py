@@ -217,6 +217,8 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
     weights = np.linalg.lstsq(powers / scale, z.astype(complex), rcond=None)[0]
     parts = np.sqrt(np.mean(np.abs(powers / scale * weights) ** 2, axis=0))
     left = z - (powers / scale @ weights).real
+    if not 0.0 < least < 1.0:
+        raise ValueError(f"least must be > 0 and < 1, got {shown(least)}")
     seen = parts > least * np.sqrt(np.mean(z * z))
     exponents = np.log(roots[seen].astype(complex)) / step
     slow = exponents[exponents.real >= exponents.real.max() - 1e-6 * np.abs(exponents.real).max()]

@@ -117,9 +117,10 @@ class Arrivals:
             put("duration", _range(self.duration, "duration"))
             if self.duration[0] <= 0.0:
                 raise ValueError(f"duration must be > 0 s, got {shown(self.duration[0])} s")
-            if (self.distribution, self.shape) != (None, None):
+            if self.distribution is not None or self.shape is not None:
                 raise ValueError("distribution and shape must be None for duration=(lowest, highest): it is uniform")
-        _check_distribution(self, self.distribution or ("fixed" if self.shape is None else "pareto"))
+        usual = "fixed" if self.shape is None else "pareto"
+        _check_distribution(self, usual if self.distribution is None else self.distribution)
         if self.spacing not in SPACINGS:
             raise ValueError(f"spacing must be one of {', '.join(map(repr, SPACINGS))}, got {shown(self.spacing)}")
         put("batch", as_count(self.batch, "batch", minimum=1))
@@ -617,7 +618,7 @@ def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
 
 def _check_distribution(item: Any, distribution: str) -> None:
     """Check a distribution and its shape."""
-    if distribution not in DISTRIBUTIONS:
+    if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
         raise ValueError(
             f"distribution must be one of {', '.join(map(repr, DISTRIBUTIONS))}, got {shown(distribution)}"
         )

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -288,7 +288,7 @@ class Engine:
         *,
         n_additional: Count = 0,
         header_size: int = 0,
-        seed: int = 0,
+        seed: Annotated[int, 0, 64] = 0,
         sample: float = 0.0,
         n_samples: Count = 0,
         n_sampled: Count | None = None,

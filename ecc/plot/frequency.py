@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from ecc.arguments import check_arguments
+from ecc.arguments import check_arguments, shown
 from ecc.plot.look import GREY, INK, axis, buckets_for, colors, figure, lean, marker, thinned
 
 __all__ = ["bode_figure", "nyquist_figure", "root_figure"]
@@ -180,6 +180,9 @@ def _shown(
 
 def _in_one_unit(curves: Curves, given: str) -> tuple[str, dict[str, tuple[ArrayLike, ArrayLike]]]:
     """The unit of all frequencies, and curves as pairs."""
+    for name, one in curves.items():
+        if not (isinstance(one, tuple | list) and len(one) == 2 or hasattr(one, "response")):
+            raise TypeError(f"curves must be pairs or frequency responses, got {shown(one)} ({name!r})")
     pairs = {
         name: one if isinstance(one, tuple | list) else (one.frequency, one.response) for name, one in curves.items()
     }
