@@ -610,6 +610,8 @@ def _putter(item: Any) -> Any:
 def _range(given: Any, name: str, read: Any = as_time) -> tuple[float, float]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{name} must be (lowest, highest), got {shown(given)}")
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        raise TypeError(f"{name} must be (lowest, highest), got {shown(given)}")
     times = tuple(read(time, name) for time in given)
     if len(times) != 2 or times[0] > times[1]:
         raise ValueError(f"{name} must be (lowest, highest), got {shown(given)}")

@@ -333,6 +333,7 @@ def _joined(found: list[Crossing]) -> list[Crossing]:
 
 
 @check_arguments
+@np.errstate(over="ignore")  # gains and frequencies of 1e-300 have reciprocals, too
 def stability_limit(
     family: Family, *, maximum: float = inf, certify: bool = False, also: Sequence[float] = ()
 ) -> StabilityLimit:

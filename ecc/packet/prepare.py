@@ -20,6 +20,7 @@ from ecc.scenario import Scenario
 
 __all__ = ["Part", "Setup", "prepare", "record_dtype"]
 
+_MOST_PERTURBED = 1e6
 STARTS = ("empty", "equilibrium")
 
 
@@ -143,6 +144,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {shown(start)}")
     if not np.isfinite(perturb) or perturb <= -1.0 or (perturb != 0.0 and start != "equilibrium"):
         raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {shown(perturb)}")
+    if perturb > _MOST_PERTURBED:
+        raise ValueError(f"perturb must be <= {_MOST_PERTURBED:g}, got {shown(perturb)}")
     network, mix = scenario.network, ProtocolAssignment.of(scenario.protocol)
     if start == "equilibrium" and len(mix.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")
