@@ -202,7 +202,7 @@ def disagreements(
         Name -> run.
     found : sequence of Phase
         Its phases.
-    models : Sequence[mapping]
+    models : sequence of mapping
         Of each phase, as of `linear_models`.
     tolerance : float, > 0
         Relative.

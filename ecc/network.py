@@ -88,7 +88,7 @@ class Flow:
         Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
     reverse : sequence of int or None
         Sequence of link indices that the ACKs cross, or None: a pure delay equal to the forward one.
-    delayed_acks : tuple[int, Quantity] or None
+    delayed_acks : (int, Quantity) or None
         (packets, time): the receiver sends one ACK for so many packets (>= 2), or for what it has so long (s, >= 0)
         after the first of them; it is the last packet's ACK. None: one for each packet.
 

@@ -231,7 +231,7 @@ def sweep_picture(found: Sweep, title: str, measured: Sequence[tuple[float, Meas
     ----------
     found : Sweep
     title : str
-    measured : Sequence[tuple[float, MeasuredBoundary]], optional
+    measured : sequence of tuple, optional
         (RTT [s], boundary) of packet runs.
     """
     points = None
@@ -324,7 +324,7 @@ def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], b
     protocol : Protocol
     time : str
         Model.
-    mixes : Sequence[sequence of float]
+    mixes : sequence of sequences of float
         RTTs of each network.
     bound_of : callable
         The bound on a network.

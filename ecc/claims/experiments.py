@@ -343,7 +343,7 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     ----------
     claim : Claim
         With an experiment.
-    jobs, results : sequence of Job, Sequence[mapping]
+    jobs, results : sequence of Job, sequence of mapping
         Of `plan`, in its order.
     quick : bool, optional
         As in `plan`; the finding says so.

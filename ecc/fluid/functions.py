@@ -40,7 +40,7 @@ def callback(
     ----------
     function : callable
         (t, y[, ylag[, dylag]], *args) -> `size` numbers, or one number where `scalar`.
-    shapes : tuple[tuple of int, ...]
+    shapes : tuple of tuples of int
         Shapes of its arrays, of the first len(shapes) of (y, ylag, dylag).
     size : int
     scalar : bool

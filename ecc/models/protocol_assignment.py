@@ -105,7 +105,7 @@ class ProtocolAssignment:
         Parameters
         ----------
         network : Network
-        flows : Sequence[tuple[Flow, Protocol]]
+        flows : sequence of tuple
             Everything that crosses it, and its protocol.
 
         Raises

@@ -141,7 +141,7 @@ def integral_bounds(
     interval : float, s
     integral_gain : float
         1 or 2.
-    theorems : tuple[str, str, str, str]
+    theorems : tuple of four str
         Their numbers.
     """
     if network.n_links != 1:

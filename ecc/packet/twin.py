@@ -84,7 +84,7 @@ class Twin:
         As ecc.native.Engine; addresses in them are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
-    headers : Mapping[int, dtype[void]]
+    headers : mapping
         Offset of a region of the header -> dtype of what is there.
     template_ends : sequence of Agent, optional
         One `Agent` for each template.

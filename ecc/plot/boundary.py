@@ -40,7 +40,7 @@ def boundary_figure(
         Name -> shape (n,), computed boundaries; infinite and NaN values leave gaps, few values get markers.
     published : mapping, optional
         Name -> shape (n,) or one number, bounds of the papers.
-    points : Mapping[str, tuple[array_like, array_like, object]], optional
+    points : mapping, optional
         Name -> (x, y, error), each of shape (m,); error: half-width, a pair (below, above), or None.
     x_title, y_title : str, optional
         With units.
@@ -117,9 +117,9 @@ def envelope_figure(
 
     Parameters
     ----------
-    runs : Mapping[str, tuple of two array_like]
+    runs : mapping
         Name -> (time [s], deviation), each of shape (n,): one run on either side of a boundary, say.
-    fits : Mapping[str, tuple of two array_like], optional
+    fits : mapping, optional
         Name in `runs` -> (time [s], amplitude), each of shape (m,): the fitted envelope, dashed, in the legend in place
         of the run.
     y_title : str, optional

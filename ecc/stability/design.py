@@ -150,7 +150,7 @@ def design(
         Protocol; what is not in `parameters` stays as it is.
     networks : Network or sequence of Network
         One, or several that all have to do: the least of their decays is made largest.
-    parameters : Mapping[str, tuple of two float]
+    parameters : mapping
         Names -> (lowest, highest), > 0: where each is searched.
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
