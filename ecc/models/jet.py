@@ -17,11 +17,10 @@ from ecc.errors import LinearizationError
 
 __all__ = ["Jet", "derivatives", "gradient", "rebind", "taylor"]
 
-_ORDER = 3
 _ROUNDING = 1e-12  # relative, of slopes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: a model makes hundreds of them, and that takes three times as long
 class Jet:
     """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h.
 
@@ -53,16 +52,20 @@ class Jet:
 
     def __mul__(self, other: Jet | float) -> Jet:
         other = Jet.lift(other)
-        a, b = self.c, other.c
-        return _jet((sum(a[i] * b[k - i] for i in range(k + 1)) for k in range(_ORDER + 1)), self.side or other.side)
+        (a0, a1, a2, a3), (b0, b1, b2, b3) = self.c, other.c
+        return Jet(
+            (a0 * b0, a0 * b1 + a1 * b0, a0 * b2 + a1 * b1 + a2 * b0, a0 * b3 + a1 * b2 + a2 * b1 + a3 * b0),
+            self.side or other.side,
+        )
 
     def __truediv__(self, other: Jet | float) -> Jet:
         other = Jet.lift(other)
-        a, b = self.c, other.c
-        q: list[float] = []
-        for k in range(_ORDER + 1):
-            q.append((a[k] - sum(q[i] * b[k - i] for i in range(k))) / b[0])
-        return _jet(q, self.side or other.side)
+        (a0, a1, a2, a3), (b0, b1, b2, b3) = self.c, other.c
+        q0 = a0 / b0
+        q1 = (a1 - q0 * b1) / b0
+        q2 = (a2 - (q0 * b2 + q1 * b1)) / b0
+        q3 = (a3 - (q0 * b3 + q1 * b2 + q2 * b1)) / b0
+        return Jet((q0, q1, q2, q3), self.side or other.side)
 
     def __rtruediv__(self, other: float) -> Jet:
         return Jet.lift(other) / self
@@ -88,11 +91,6 @@ class Jet:
 
     def __abs__(self) -> Jet:
         return -self if self < 0.0 else self
-
-
-def _jet(coefficients: Any, side: int) -> Jet:
-    c0, c1, c2, c3 = coefficients
-    return Jet((c0, c1, c2, c3), side)
 
 
 def _compose(x: Jet | float, taylor: Callable[[float], tuple[float, float, float, float]]) -> Jet:
@@ -145,7 +143,7 @@ def rebind(law: Callable[..., Any], names: Mapping[str, Callable[..., Any]]) -> 
     ----------
     law : callable
         Plain Python function.
-    names : Mapping[str, callable
+    names : mapping
         Name -> replacement (for jets, or SymPy's Min, Max, ...).
     """
     if not isinstance(law, FunctionType):
