@@ -50,16 +50,23 @@ save(ecc_engine_t *engine)
     return saved;
 }
 
-/* Alters as many bytes as a number has, or fewer. */
+/* Alters as many bytes as a number has, or fewer; of a state that was cut to less than one number, none. */
 static void
 alter(reader_t *self, saved_t *saved)
 {
-    size_t at = (size_t) read_bytes(self, 2) % (size_t) saved->size;
-    uint64_t how = read_bytes(self, 1);
-    size_t width = how & 1 ? 8 : how & 2 ? 4 : 1;
-    int64_t value = whole(self);
+    size_t at;
+    uint64_t how;
+    size_t width;
+    int64_t value;
     uint64_t was = 0;
 
+    if (saved->size < 8) {
+        return;
+    }
+    at = (size_t) read_bytes(self, 2) % (size_t) saved->size;
+    how = read_bytes(self, 1);
+    width = how & 1 ? 8 : how & 2 ? 4 : 1;
+    value = whole(self);
     width = width < (size_t) saved->size - at ? width : (size_t) saved->size - at;
     memcpy(&was, saved->bytes + at, width);
     if ((how & 12) == 4) {
