@@ -101,6 +101,7 @@ def test_the_bar_moves_within_a_job_and_waits_for_its_end():
     assert nothing.share(2.0) == 1.0
 
 
+@pytest.mark.slow
 def test_a_failing_check_is_named_and_the_others_are_kept(use):
     use(qi_3="confirm", qi_5="fail", qi_7="refute")
     error = "ZeroDivisionError: no capacity at all (some_checks.py, line 21)"

@@ -223,6 +223,7 @@ def test_a_ratio_to_another_value_of_the_sweep():
     assert found.measures[0].value == 1.5 and found.measures[0].name.endswith("over that at 5.0")
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice(tmp_path, monkeypatch):
     about = claim(seeds=1, runs={"QI-RCP": {"protocol": "QIRCP"}}, expect=ENTRY["expect"][:1])
     first = crosscheck.examine([about], jobs=1, store=Store(tmp_path))

@@ -104,6 +104,7 @@ def test_bad_input(options, message):
         periodic_orbit(wright(1.7), **given)
 
 
+@pytest.mark.slow
 def test_no_cycle_to_begin_with():
     sol = solve_dde(wright(1.0), (0.0, 50.0), [0.5], [1.0], dense_output=True).sol
     with pytest.raises(ValueError, match="guess must end on a cycle, or period be given"):

@@ -418,6 +418,7 @@ def test_ev_f7_mice_take_most_of_the_link_and_leave_it_unused(interval, mean, lo
     assert run.queue_max.sel(time=slice(35.0, None)).max() <= 10 * 1500
 
 
+@pytest.mark.slow
 @claim
 def test_remedies_for_mice_give_the_link_back():
     """At 100 ms: 98 % of the link and done in a seventh of the time, but queues; 93 %, no queue, and done no sooner."""

@@ -53,6 +53,7 @@ def test_transfers_beyond_the_clock_never_stop_and_are_not_cut():
     assert run.is_complete and run.flows["finish"].isna().all() and (run.flows["size"].dropna() > 0).all()
 
 
+@pytest.mark.slow
 def test_a_run_with_transfers_is_that_of_the_twin():
     run = simulate(SCENARIO, trace=10_000_000)
     setup = prepare(SCENARIO)

@@ -69,6 +69,7 @@ def test_jacobian_of_jetmax_by_hand():
     assert circle == pytest.approx(np.array([[1 - tau, -tau], [-tau, 1 - tau]]))
 
 
+@pytest.mark.slow
 @pytest.mark.claim
 def test_jm_th2_spectral_radius_of_random_assignments():
     """JETMAX fig. 9: tau = 0.6, 10 routers, 50 flows; every consistent assignment 0.4, others may pass 1."""

@@ -15,6 +15,7 @@ ROOMY = QIRCP(gamma=0.8)
 FAST = Network.dumbbell("1 Gb/s", rtts=[0.04, 0.04])
 
 
+@pytest.mark.slow
 def test_packets_lose_stability_where_the_hybrid_model_does():
     hybrid = critical_gain(ROOMY, FAST, "alpha", "hybrid")
     period = 2 * pi / hybrid.frequency * ROOMY.interval
