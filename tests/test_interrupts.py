@@ -20,6 +20,7 @@ from ecc.cli import main
 from ecc.files import replacing
 from ecc.packet import resume
 from ecc.store import Store
+from ecc.trajectory import Trajectory
 
 SCENARIO = """
 duration = "{duration}"
@@ -277,7 +278,8 @@ class Case:
         for path in (path for path in place.rglob("*") if path.is_file() and not path.name.startswith(".")):
             if path.suffix == ".nc":
                 data = xr.load_dataset(path)
-                if "error" not in data and data.attrs.get("stopped", "completed") == "completed":
+                whole = "ecc_trajectory" not in data.attrs or Trajectory.load(path).stopped == "completed"
+                if whole and "error" not in data:
                     found = {name: repr(data[name].values.tolist()) for name in data if data[name].dtype.kind == "f"}
             elif path.suffix == ".ckpt":
                 assert resume(path).now >= 0.0
