@@ -86,8 +86,8 @@ def phases(
     scenario : Scenario
     runs : mapping
         Name -> run of it.
-    window : float
-        s, that rates are averaged over.
+    window : float, s
+        That rates are averaged over.
     at_equilibrium : bool, optional
         Whether runs begin at an equilibrium, with all flows active whatever their start.
     """

@@ -193,9 +193,9 @@ def compare(
         Scenario that both engines can run.
     sample : float, s, optional
         > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
-    window : float, s, optional
-        >= sample; None: 1 s, at most a fifth of the duration. Packets come one by one: values are averaged over this
-        before they are compared.
+    window : float, s, >= sample, optional
+        None: 1 s, at most a fifth of the duration. Packets come one by one: values are averaged over this before they
+        are compared.
     tolerance : float, > 0, optional
         Difference beyond which they part, of the scale of each series (see `Comparison`).
     progress : callable, optional

@@ -65,9 +65,9 @@ def settle_time(
 
     Returns
     -------
-    settle_time : float
-        s; 0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal
-        is taken for straight.
+    settle_time : float, s
+        0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal is
+        taken for straight.
 
     Raises
     ------
@@ -104,8 +104,8 @@ def overshoot(signal: ArrayLike, final: float) -> float:
 
     Parameters
     ----------
-    signal : array_like
-        Shape (n,); beyond means on the side of `final` away from signal[0].
+    signal : array_like, shape (n,)
+        Beyond: on the side of `final` away from signal[0].
     final : float
         Not 0.
 

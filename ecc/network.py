@@ -430,8 +430,8 @@ class Network(Displayed):
         delay : float, s, one way, optional
             Of a link.
         buffer : int, bytes, or None
-        starts : sequence of Quantity, shape (n_links + 1,), optional
-            s; default all 0.
+        starts : sequence of Quantity, shape (n_links + 1,), s, optional
+            Default all 0.
         access_delay : float, s, optional
             Of every flow.
         packet_size : int, bytes, optional
@@ -501,8 +501,8 @@ class Network(Displayed):
         Parameters
         ----------
         capacity : float, bit/s, optional
-        starts : sequence of Quantity, shape (100,), optional
-            s; default: x100 starts 5 s later, as in T1.
+        starts : sequence of Quantity, shape (100,), s, optional
+            Default: x100 starts 5 s later, as in T1.
         """
         return cls.dumbbell(capacity, rtts=[0.22] * 99 + [2.02], starts=starts or [0.0] * 99 + [5.0])
 

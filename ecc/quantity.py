@@ -150,8 +150,7 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
         Name for the message.
     positive : bool, optional
         Zero is refused.
-    limit : float, optional
-        s.
+    limit : float, s, optional
     """
     time = as_number(value, field, "s", _TIME, positive=positive, minimum=0.0)
     if time >= limit:

@@ -184,8 +184,8 @@ class Scenario(Displayed):
 
         Parameters
         ----------
-        sample : Quantity, optional
-            s, > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
+        sample : Quantity, s, optional
+            > 0 and <= duration; None: 0.1 s, or a tenth of the duration where that is shorter.
         """
         if sample is None:
             return min(_SAMPLE, float(self.duration) / 10.0)
@@ -199,8 +199,7 @@ class Scenario(Displayed):
 
         Parameters
         ----------
-        period : float
-            s, > 0.
+        period : float, s, > 0
 
         Raises
         ------

@@ -14,8 +14,7 @@ def narrowed(low: float, high: float, tolerance: float, holds: Callable[[float],
     ----------
     low, high : float
         Where it holds, and where not, which is not looked at.
-    tolerance : float
-        > 0.
+    tolerance : float, > 0
     holds : callable
         Of a value between.
     """

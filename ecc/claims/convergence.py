@@ -268,8 +268,7 @@ def pace_of(capacities: Sequence[float], counts: Sequence[int]) -> dict[tuple[fl
 
     Parameters
     ----------
-    capacities : sequence of float
-        bit/s.
+    capacities : sequence of float, bit/s
     counts : sequence of int
         Numbers of flows.
     """

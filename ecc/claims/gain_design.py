@@ -54,7 +54,7 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
     engine : object
         Ecc.fluid or ecc.packet.
     seed : int
-        Int; it also moves the joins within an RTT.
+        It also moves the joins within an RTT.
     """
     late = np.random.default_rng(seed).uniform(0.0, RTT, 2)
     starts = [0.0, 10.0 + late[0], 20.0 + late[1]]

@@ -72,8 +72,7 @@ def free_queue_growth(system: DelaySystem, periods: float = 120.0) -> float:
 
     Returns
     -------
-    growth : float
-        1/s.
+    growth : float, 1/s
     """
     matrices, delays = system.matrices, [float(tau) for tau in system.delays if tau > 0.0]
     now = sum((a for a, tau in zip(matrices, system.delays, strict=True) if tau == 0.0), np.zeros((system.size,) * 2))

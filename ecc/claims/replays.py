@@ -59,8 +59,7 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
     Parameters
     ----------
     protocol : PIQIRCP
-    rtts : tuple of float
-        s.
+    rtts : tuple of float, s
     time : str
         "continuous" or "discrete".
     period : float

@@ -26,7 +26,7 @@ def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
     report : Report
         Report: all three say so if it is partial or quick, and which checks failed.
     directory : str or Path
-        Str or Path; made if it is missing, files of the same names replaced.
+        Made if it is missing, files of the same names replaced.
 
     Returns
     -------

@@ -148,10 +148,9 @@ def solve_dde(
     rtol, atol
         Relative and absolute tolerance (atol: one for all, or shape (n,)). An rtol below 100 machine precisions is
         refused.
-    max_step, first_step : float, optional
-        > 0.
-    y0 : array_like, optional
-        Shape (n,): value at the start where it differs from the history's.
+    max_step, first_step : float, > 0, optional
+    y0 : array_like, shape (n,), optional
+        Value at the start where it differs from the history's.
     breaks : array_like, optional
         Times at which f, or before the start the history, or a derivative of it jumps in t.
     jit : bool, optional

@@ -268,8 +268,8 @@ def run_granted(
     protocol : Protocol
         Protocol with an `interval_law`.
     fluid : FluidNetwork
-    samples : ndarray
-        s, equally far apart.
+    samples : ndarray, s
+        Equally far apart.
     point : Equilibrium or None
         Equilibrium that has held for ever, or None: an empty network.
     factor : float

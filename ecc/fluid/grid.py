@@ -128,8 +128,8 @@ class Grid:
             Bits.
         sent, received : ndarray, shape (n_groups, rows)
             Bits since some time.
-        into, out, gone : ndarray
-            Shape (n_links, rows): bits that a queue took, let out and refused.
+        into, out, gone : ndarray, shape (n_links, rows)
+            Bits that a queue took, let out and refused.
         follows : ndarray of int, shape (n_groups, rows)
         lost : ndarray, shape (n_groups,)
             Bits.

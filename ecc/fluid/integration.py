@@ -122,8 +122,8 @@ class Integration:
         Order of the derivative that jumps at the start.
     largest : bool, optional
         Control the largest error of a component, not the mean square.
-    slide : float, optional
-        s, of steps where the derivative switches to and fro; 0: give up there.
+    slide : float, s, optional
+        Of steps where the derivative switches to and fro; 0: give up there.
     neutral : bool, optional
         The lags are followed by the derivatives there, before the start those of `history_slope` (an address, 0: zero).
     slope : ndarray, shape (n,), optional

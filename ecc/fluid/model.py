@@ -158,8 +158,8 @@ class FluidNetwork:
 
         Parameters
         ----------
-        times : array_like, shape (n_times,)
-            s; before 0 s capacities are those of the links.
+        times : array_like, shape (n_times,), s
+            Before 0 s capacities are those of the links.
         """
         when = np.asarray(times, dtype=float)
         served, told = np.empty((2, self.n_links, len(when)))

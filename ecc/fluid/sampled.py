@@ -240,8 +240,8 @@ def run_sampled(
     protocol : Protocol
         Protocol that is `sampled`.
     fluid : FluidNetwork
-    samples : ndarray
-        s, equally far apart.
+    samples : ndarray, s
+        Equally far apart.
     point : Equilibrium or None
         Equilibrium that has held for ever, or None: an empty network.
     factor : float

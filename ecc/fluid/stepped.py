@@ -242,8 +242,8 @@ def run_stepped(
     protocol : Protocol
         Protocol with `stepping`.
     fluid : FluidNetwork
-    samples : ndarray
-        s, equally far apart.
+    samples : ndarray, s
+        Equally far apart.
     point : Equilibrium or None
         Equilibrium that has held for ever, or None: an empty network.
     factor : float

@@ -313,8 +313,8 @@ def run_windows(
     protocol : Protocol
         Protocol whose source law asks for `w`.
     fluid : FluidNetwork
-    samples : ndarray
-        s, equally far apart.
+    samples : ndarray, s
+        Equally far apart.
     point : Equilibrium or None
         Equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
     factor : float

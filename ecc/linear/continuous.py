@@ -237,8 +237,8 @@ class DelaySystem(LinearSystem):
 
         Parameters
         ----------
-        k : int
-            Int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+        k : int, >= 1
+            A pair may be cut by k: its root in the upper half plane is then the last.
 
         Returns
         -------

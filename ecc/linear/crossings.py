@@ -343,8 +343,8 @@ def stability_limit(
     ----------
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
-    maximum : float, optional
-        Float > 0. Gains above it are not asked for and not reported.
+    maximum : float, > 0, optional
+        Gains above it are not asked for and not reported.
     certify : bool, optional
         Prove stability up to just below and instability just above the value.
     also : sequence of float, optional
@@ -423,8 +423,8 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     ----------
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
-    maximum : float, optional
-        Float > 0. Gains above it are not asked for and not reported.
+    maximum : float, > 0, optional
+        Gains above it are not asked for and not reported.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     Returns
     -------
     float
-        Inf where no beta is too large; 0 where the loop without queue is not proven stable.
+        inf where no beta is too large; 0 where the loop without queue is not proven stable.
 
     Raises
     ------
@@ -296,8 +296,8 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
 
     Returns
     -------
-    ndarray
-        Shape (m,) : inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
+    ndarray, shape (m,)
+        inf where no beta is too large (alpha <= 1/e), 0 for alpha >= pi/2.
 
     Raises
     ------

@@ -144,8 +144,8 @@ class SampledSystem(LinearSystem):
 
         Parameters
         ----------
-        k : int
-            Int >= 1. A pair may be cut by k: its root in the upper half plane is then the last.
+        k : int, >= 1
+            A pair may be cut by k: its root in the upper half plane is then the last.
 
         Returns
         -------

@@ -85,8 +85,7 @@ class NewReno(books.WindowProtocol):
 
         Returns
         -------
-        float
-            bit/s.
+        float, bit/s
 
         Raises
         ------

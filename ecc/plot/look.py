@@ -129,8 +129,8 @@ def line_mode(values: ArrayLike) -> str:
 
     Parameters
     ----------
-    values : array_like
-        Shape (n,); NaN where the line has gaps.
+    values : array_like, shape (n,)
+        NaN where the line has gaps.
     """
     there = np.isfinite(np.asarray(values, dtype=float))
     drawn = np.asarray(values, dtype=float)[there]

@@ -37,8 +37,8 @@ def trajectory_figure(
     Parameters
     ----------
     time : Vector, shape (n_times,), s
-    rates : Matrix, shape (n_times, n_flows)
-        bit/s; drawn in the unit that fits, many flows thin.
+    rates : Matrix, shape (n_times, n_flows), bit/s
+        Drawn in the unit that fits, many flows thin.
     queues : Matrix, shape (n_times, n_links), bytes, optional
         Or None: no lower panel.
     title : str, optional

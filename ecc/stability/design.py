@@ -158,8 +158,8 @@ def design(
         Factor, >= 1.
     phase_margin : float, optional
         Rad, >= 0.
-    delay_margin : float, optional
-        s, >= 0. Least ones, of every bottleneck of every network.
+    delay_margin : float, s, >= 0, optional
+        Least ones, of every bottleneck of every network.
     seed : int, optional
         Of the search.
 

@@ -52,8 +52,7 @@ class Hopf(Displayed):
     ----------
     value : float
         Critical gain.
-    frequency : float
-        rad/s, or rad/step.
+    frequency : float, rad/s or rad/step
     speed : float
         By which the growth rate rises with the gain there [1/s, or 1/step, per unit of the gain].
     lyapunov : float
