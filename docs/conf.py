@@ -19,9 +19,9 @@ from latex2mathml.converter import convert
 
 import ecc
 from ecc.claims.ledger import PAPERS, SECTIONS, claims
-from ecc.claims.measures import MEASURES
-from ecc.claims.wording import MEANING, number, typeset
+from ecc.claims.report.text import MEANING, number, typeset
 from ecc.cli import _MEASURED
+from ecc.metrics import MEASURES
 from ecc.models import base
 
 HERE = Path(__file__).parent

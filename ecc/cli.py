@@ -272,7 +272,7 @@ def _examine(
     from time import monotonic
 
     from ecc.claims.crosscheck import Costs, Pace, describe, examine
-    from ecc.claims.report import Report, as_json, report_folder, write_report
+    from ecc.claims.report.output import Report, as_json, report_folder, write_report
 
     making(out)  # refused now rather than after the work
     workers = jobs or os.cpu_count() or 1
@@ -439,7 +439,7 @@ def sweep(
     from itertools import product
     from math import prod
 
-    from ecc.claims.measures import get
+    from ecc.metrics import get
     from ecc.scenario import Scenario
     from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted
     from ecc.sweeps import sweep as over
@@ -747,7 +747,7 @@ def _print(*items: Any) -> None:
 
 
 def _print_json(value: Any) -> None:
-    from ecc.claims.report import json_text  # with all that makes pages: not for those who print tables
+    from ecc.claims.report.output import json_text  # with all that makes pages: not for those who print tables
 
     print(json_text(value))
 
@@ -809,8 +809,8 @@ _STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not
 def _verdicts(findings: Sequence[Finding]) -> Table:
     from rich.text import Text
 
-    from ecc.claims.report import number
-    from ecc.claims.wording import beside
+    from ecc.claims.report.output import number
+    from ecc.claims.report.text import beside
 
     rows = []
     for finding in findings:

@@ -189,7 +189,7 @@ class ScenarioRuns:
     scenario : mapping
         What `Scenario.to_dict` returns, or the tables of its TOML.
     measures : sequence of str
-        Names in `ecc.claims.measures`, such as "utilization" or "peak_queue".
+        Names in `ecc.metrics`, such as "utilization" or "peak_queue".
     engine : str
         "packet" or "fluid".
     sample : float or str or None
@@ -260,7 +260,7 @@ class ScenarioRuns:
         KeyboardInterrupt
             Ctrl-C ended it.
         """
-        from ecc.claims.measures import get, taken
+        from ecc.metrics import get, taken
 
         chosen = {name: get(name) for name in self.measures}
         scenario = self.at(**settings)
@@ -277,7 +277,7 @@ class ScenarioRuns:
         **settings : object
             As of `at`.
         """
-        from ecc.claims.measures import get
+        from ecc.metrics import get
         from ecc.models.base import Protocol
         from ecc.models.protocol_assignment import ProtocolAssignment
 

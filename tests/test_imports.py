@@ -9,7 +9,7 @@ from pathlib import Path
 import ecc
 
 ORDER = """lazy errors arguments display quantity cache digests files store workers plot network tmix workload
-allocation linear trajectory measures models headers impairments scenario window_loop closed_loop native fluid
+allocation linear trajectory measures models headers impairments scenario metrics window_loop closed_loop native fluid
 packet agreement comparison stability claims sweeps cli __main__""".split()
 ALONE = {
     "plot": {"arguments"},

@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 
 from ecc.claims import ledger
-from ecc.claims.report import Report, write_report
+from ecc.claims.report.output import Report, write_report
 from ecc.cli import main
 from ecc.files import replacing
 from ecc.packet import resume

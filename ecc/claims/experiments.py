@@ -1,7 +1,7 @@
 """Claims on runs, as data: what to run, what to measure on it, and what the paper says of that.
 
 An entry of the ledger names a `setup` (a function of `ecc.claims.setups`) and its `options`, the `runs` (a label ->
-protocol and parameters), and a list of `expect`: a measure (a function of `ecc.claims.measures`) and what it should be.
+protocol and parameters), and a list of `expect`: a measure (a function of `ecc.metrics`) and what it should be.
 
     [ev-f4]
     setup = "three_joins"
@@ -48,11 +48,11 @@ from typing import Any
 
 import numpy as np
 
-from ecc import fluid, packet, plot
-from ecc.claims import measures, setups
+from ecc import fluid, metrics, packet, plot
+from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
-from ecc.claims.pictures import side_by_side
-from ecc.claims.wording import count
+from ecc.claims.report.pictures import side_by_side
+from ecc.claims.report.text import count
 from ecc.digests import code_digest, digest, function_digest
 from ecc.errors import EccError
 from ecc.models import all_protocols
@@ -242,7 +242,7 @@ def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) 
             *(classes[name].__module__ for name in protocols),
         ),
         function_digest(setups.get(spec["setup"])),
-        *(function_digest(measures.get(item["measure"]).function) for item in spec["measures"]),
+        *(function_digest(metrics.get(item["measure"]).function) for item in spec["measures"]),
     )
     return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), float(entry.get("cost", 3.0)), role)
 
@@ -288,7 +288,7 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
     elif not run.is_complete:
         return {"refused": run.stopped, "seconds": perf_counter() - begin}
     values = [_measured(item, run, scenario) for item in spec["measures"]]
-    series = measures.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
+    series = metrics.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
     return {"values": values, "series": series, "seconds": perf_counter() - begin}
 
 
@@ -309,8 +309,8 @@ def protocol_of(table: Mapping[str, Any]) -> Any:
 
 
 def _measured(item: Mapping[str, Any], run: Any, scenario: Scenario) -> float:
-    measure = measures.get(item["measure"])
-    return float(measure.function(run, scenario, **item["arguments"])) / measures.scale(measure, item["unit"], scenario)
+    measure = metrics.get(item["measure"])
+    return float(measure.function(run, scenario, **item["arguments"])) / metrics.scale(measure, item["unit"], scenario)
 
 
 # ---- the verdict -----------------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
     if "name" in expectation:
         said = str(expectation["name"])
     else:
-        said = measures.get(expectation["measure"]).title
+        said = metrics.get(expectation["measure"]).title
         if "flow" in expectation:
             said += f" of flow {expectation['flow']}"
         if "link" in expectation:
@@ -624,8 +624,8 @@ def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -
         argument, letter, names = shown[item["measure"]]
         name = f"{letter}{item.get(argument, 0) + 1}"
         if name in names and "against" not in item:
-            kind = measures.get(item["measure"]).kind
-            unit = (measures.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.get("unit", "")]
+            kind = metrics.get(item["measure"]).kind
+            unit = (metrics.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.get("unit", "")]
             span = tuple(item.get("between", (series["time"][0], series["time"][-1])))
             found[item["measure"]].append((f"{name}, reported", float(item["reported"]) * unit, span))
     return found["rate"], found["peak_queue"]
@@ -656,7 +656,7 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -
     shown = {
         f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
     }
-    title, unit = str(curve.get("name", measures.get(curve["measure"]).title)), curve.get("unit", "")
+    title, unit = str(curve.get("name", metrics.get(curve["measure"]).title)), curve.get("unit", "")
     figure = plot.boundary_figure(
         values, lines[False], lines[True], shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
         y_title=f"{title} [{unit}]" if unit else title, log_x=bool(curve.get("log_x", False)),

@@ -139,7 +139,7 @@ class Finding:
 SECTIONS: Mapping[str, str] = {
     "theorems": "Theorems and closed forms",
     "simulations": "Simulations and measurements",
-    "slips": "Slips of the papers",
+    "errata": "Errata of the papers",
     "open": "What the papers leave open",
 }
 """Sections of the ledger, in the order of the page: name of the file -> title."""

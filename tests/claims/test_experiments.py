@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from ecc.claims import crosscheck, experiments, measures
+from ecc import metrics
+from ecc.claims import crosscheck, experiments
 from ecc.claims.ledger import Claim, Picture, Verdict, claims
-from ecc.claims.pictures import side_by_side
+from ecc.claims.report.pictures import side_by_side
 from ecc.claims.setups import SETUPS, build
 from ecc.digests import code_digest, function_digest
 from ecc.models import RCP, JetMax
@@ -260,9 +261,9 @@ def test_entries_name_what_there_is(about):
         parts = build(spec["setup"], spec["options"], 1)
         scenario = Scenario(protocol=experiments.protocol_of(spec["protocol"]), **parts)
         for item in spec["measures"]:
-            measure = measures.get(item["measure"])
+            measure = metrics.get(item["measure"])
             inspect.signature(measure.function).bind(None, None, **item["arguments"])
-            measures.scale(measure, item["unit"], scenario)
+            metrics.scale(measure, item["unit"], scenario)
             assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
     for item in about.experiment["expect"]:
         assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
@@ -276,7 +277,7 @@ def test_joining_is_the_mean_time_of_those_who_join():
     rates[(time > 2.0) & (time <= 3.5), 1] = 1.0
     rates[(time > 6.0) & (time <= 6.5), 2] = 1.0
     run = made_run(time, rate=rates)
-    assert measures.get("joining").function(run, scenario, until=10.0) == pytest.approx(1.0)
+    assert metrics.get("joining").function(run, scenario, until=10.0) == pytest.approx(1.0)
 
 
 def test_the_highest_fair_share_is_that_of_the_fewest_flows():
@@ -284,11 +285,11 @@ def test_the_highest_fair_share_is_that_of_the_fewest_flows():
     time = np.arange(1.0, 7.0)
     flows = pd.DataFrame({"start": [0.0, 0.0, 2.5], "finish": [np.nan, 4.0, 5.5]})  # 2, 2, 3, 3, 2, 1 of them
     run = made_run(time, rate=np.full((6, 1), 5e6), flows=flows)
-    highest = measures.get("highest_fair_share").function
+    highest = metrics.get("highest_fair_share").function
     assert highest(run, scenario) == 12e6
     assert highest(run, scenario, between=[1.0, 5.0]) == 6e6
     assert highest(run, scenario, over=2) == 9e6
-    share = measures.get("share_of_active").function(run, scenario, flow=0)
+    share = metrics.get("share_of_active").function(run, scenario, flow=0)
     assert share == pytest.approx(5.0 / np.mean([6, 6, 4, 4, 6, 12]))
 
 

@@ -8,8 +8,8 @@ import pytest
 from drawing import drawn
 from hypothesis import strategies as st
 
-from ecc.claims.delays_and_bottlenecks import _in_order, _loop, grows_in_the_laws
-from ecc.claims.stationary_rates import UNFAIR_DELAY, late_means, packet_run
+from ecc.claims.checks.theorems.delays_and_bottlenecks import _in_order, _loop, grows_in_the_laws
+from ecc.claims.checks.theorems.stationary_rates import UNFAIR_DELAY, late_means, packet_run
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, JetMax
 from ecc.network import Network

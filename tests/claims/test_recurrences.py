@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ecc.allocation import max_min
-from ecc.claims import convergence, delays_and_bottlenecks, stationary_rates
-from ecc.claims.recurrences import law_run, random_network, settled
+from ecc.claims.checks.common.recurrences import law_run, random_network, settled
+from ecc.claims.checks.theorems import convergence, delays_and_bottlenecks, stationary_rates
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, EMKCAVQ, JetMax
 from ecc.network import Flow, Link, Network

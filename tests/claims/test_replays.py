@@ -5,8 +5,8 @@ from math import pi
 import pytest
 
 from ecc.claims.catalog import checks
+from ecc.claims.checks.open.replays import CAPACITY, LOOPS, replay
 from ecc.claims.ledger import Verdict, claims
-from ecc.claims.replays import CAPACITY, LOOPS, replay
 from ecc.models import PIQIRCP
 from ecc.network import Network
 from ecc.stability import THEOREMS

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from ecc.claims import page as page_module
 from ecc.claims.ledger import Finding, Measure, Picture, Verdict, claims
-from ecc.claims.report import Report, as_json, as_markdown, number, write_report
+from ecc.claims.report import page as page_module
+from ecc.claims.report.output import Report, as_json, as_markdown, number, write_report
 from ecc.plot import boundary_figure, trajectory_figure
 
 

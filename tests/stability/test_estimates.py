@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.claims.rtt_estimates import critical_ratio
+from ecc.claims.checks.open.rtt_estimates import critical_ratio
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.network import Network
@@ -74,7 +74,7 @@ def test_rtts_below_the_interval_have_a_closed_form(share):
 
 @pytest.mark.slow
 def test_hosts_that_misjudge():
-    from ecc.claims.rtt_estimates import SMALL, MisjudgingQIRCP
+    from ecc.claims.checks.open.rtt_estimates import SMALL, MisjudgingQIRCP
     from ecc.stability import perturbed_run
 
     edge = rtt_margin(QIRCP(), net(0.12), "hybrid")

@@ -6,7 +6,7 @@ from math import pi, sqrt
 import numpy as np
 import pytest
 
-from ecc.claims.oscillations import MIX, fundamental, integral_orbit, proportional_orbit, swing
+from ecc.claims.checks.open.hopf import MIX, fundamental, integral_orbit, proportional_orbit, swing
 from ecc.closed_loop import law_arguments
 from ecc.errors import LinearizationError
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly

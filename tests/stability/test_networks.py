@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.claims.networks import held_back, in_t_u, onset_alone, onset_in_fluid
+from ecc.claims.checks.open.networks import held_back, in_t_u, onset_alone, onset_in_fluid
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import log, pi
 
 from ecc import plot
-from ecc.claims.heterogeneous import COUNTEREXAMPLE, UNSAFE, free_queue_growth
+from ecc.claims.checks.open.heterogeneous_regions import COUNTEREXAMPLE, UNSAFE, free_queue_growth
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem

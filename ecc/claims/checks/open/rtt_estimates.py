@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ecc import plot
-from ecc.claims.evidence import ROOM
+from ecc.claims.checks.common.evidence import ROOM
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, books

@@ -2,10 +2,11 @@
 
 import pytest
 
-from ecc.claims import catalog, slips
+from ecc.claims import catalog
+from ecc.claims.checks import errata
 from ecc.claims.ledger import CHECKS, Claim, Verdict, claims
 
-LEDGER = [claim for claim in claims().values() if claim.section == "slips"]
+LEDGER = [claim for claim in claims().values() if claim.section == "errata"]
 
 
 @pytest.mark.claim
@@ -21,7 +22,7 @@ def test_what_is_printed_is_refuted(claim):
     [([3.0, 4.0], Verdict.CONFIRMED), ([3.0, 5.0], Verdict.CONDITIONAL), ([2.0, 5.0], Verdict.REFUTED)],
 )
 def test_verdicts_come_from_the_numbers(printed, verdict, monkeypatch):
-    claim = Claim(LEDGER[0].id, "a paper", ("RCP",), "a number", "it", "slips")
+    claim = Claim(LEDGER[0].id, "a paper", ("RCP",), "a number", "it", "errata")
     monkeypatch.setitem(CHECKS, claim.id, CHECKS[claim.id])
-    check = slips.slip(claim.id)(lambda: [slips.Slip("three", 3.0, printed[0]), slips.Slip("four", 4.0, printed[1])])
+    check = errata.slip(claim.id)(lambda: [errata.Slip("three", 3.0, printed[0]), errata.Slip("four", 4.0, printed[1])])
     assert check(claim).verdict is verdict

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import packet, plot
-from ecc.claims.bisection import narrowed
-from ecc.claims.evidence import CAPACITY
+from ecc.claims.checks.common.bisection import narrowed
+from ecc.claims.checks.common.evidence import CAPACITY
+from ecc.claims.checks.common.recurrences import law_run, random_network, settled
+from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.queues_and_rates import OSCILLATES
-from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.closed_loop import law_arguments, linearize, linearize_laws
 from ecc.errors import ConvergenceError
 from ecc.models import EMKC, MKC, XCP, JetMax

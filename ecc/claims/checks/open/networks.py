@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
-from ecc.claims.bisection import narrowed
-from ecc.claims.delays_and_bottlenecks import with_delays
+from ecc.claims.checks.common.bisection import narrowed
+from ecc.claims.checks.common.recurrences import random_network
+from ecc.claims.checks.theorems.delays_and_bottlenecks import with_delays
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.recurrences import random_network
 from ecc.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.models.base import Protocol

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ecc import plot
-from ecc.claims.bisection import narrowed
+from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import RCP, XCP

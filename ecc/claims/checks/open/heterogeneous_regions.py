@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ecc import plot
-from ecc.claims.bisection import narrowed
-from ecc.claims.evidence import ROOM, random_mixes, run_network
+from ecc.claims.checks.common.bisection import narrowed
+from ecc.claims.checks.common.evidence import ROOM, random_mixes, run_network
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.fluid import solve_dde

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ecc import packet, plot
-from ecc.claims.bisection import narrowed
-from ecc.claims.delays_and_bottlenecks import BETAS, grows_in_the_laws
+from ecc.claims.checks.common.bisection import narrowed
+from ecc.claims.checks.common.recurrences import random_network
+from ecc.claims.checks.theorems.delays_and_bottlenecks import BETAS, grows_in_the_laws
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.recurrences import random_network
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.impairments import DelaySpikes

@@ -10,7 +10,7 @@ import numpy as np
 
 from ecc import packet, plot
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.pictures import side_by_side
+from ecc.claims.report.pictures import side_by_side
 from ecc.closed_loop import linearize
 from ecc.linear import SampledSystem
 from ecc.models import PIQIRCP, QIRCP, RCP

@@ -16,7 +16,7 @@ from typing import Any
 
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture, Verdict
-from ecc.claims.wording import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, number, tally, typeset
+from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, number, tally, typeset
 from ecc.plot.look import decoded, thinned
 
 __all__ = ["Report", "page"]
@@ -59,7 +59,7 @@ def page(report: Report) -> str:
     from plotly.offline import get_plotlyjs
 
     findings = report.findings
-    template = Template(resources.files("ecc.claims").joinpath("page.html").read_text(encoding="utf-8"))
+    template = Template(resources.files("ecc.claims.report").joinpath("page.html").read_text(encoding="utf-8"))
     pictures = sum(len(finding.pictures) for finding in findings)
     numbers, room = iter(range(1, 1 + pictures)), FIGURES // max(1, pictures)
     articles = []

@@ -11,8 +11,8 @@ from typing import Any
 
 from ecc import __version__
 from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measure
-from ecc.claims.page import Report, page
-from ecc.claims.wording import INTRODUCTION, TITLE, again, beside, count, evidence, number, tally
+from ecc.claims.report.page import Report, page
+from ecc.claims.report.text import INTRODUCTION, TITLE, again, beside, count, evidence, number, tally
 from ecc.files import WriteError, making, replacing
 
 __all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "report_folder", "write_report"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ecc import packet, plot
-from ecc.claims.evidence import (
+from ecc.claims.checks.common.evidence import (
     CAPACITY,
     ROOM,
     RUN_ASSUMPTIONS,
@@ -28,7 +28,7 @@ from ecc.claims.evidence import (
     tightness,
 )
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.pictures import side_by_side
+from ecc.claims.report.pictures import side_by_side
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.linear import StabilityLimit
 from ecc.models import PIQIRCP, QIRCP

@@ -10,9 +10,9 @@ from math import acos, cos, pi, sin
 
 import numpy as np
 
-from ecc import packet
+from ecc import metrics, packet
 from ecc.allocation import max_min
-from ecc.claims import measures, setups
+from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measure, Verdict, check
 from ecc.headers import MaxNetOption
 from ecc.models import BIC, RCP, MaxNet
@@ -172,7 +172,7 @@ def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:
 def small_buffer() -> Sequence[Slip]:
     """RTTs over 70, 200 and 250 ms in front of one buffer of 30 kB at 10 Mb/s."""
     run, scenario = _run(BIC(form="linux"), 20.0)
-    longest = 1e3 * measures.peak_round_trip(run, scenario)
+    longest = 1e3 * metrics.peak_round_trip(run, scenario)
     return [
         Slip(f"longest RTT of BIC, {said}", longest, reported, "ms", 0.05, "28 ms of propagation and 24 ms of buffer")
         for said, reported in (("one flow", 70.0), ("as of FAST with four", 200.0), ("of four", 250.0))
@@ -185,7 +185,7 @@ def frequency() -> Sequence[Slip]:
     found = {}
     for interval in (0.01, 10.0):
         run, scenario = _run(MaxNet(interval=interval), 30.0)
-        found[interval] = 1e3 * measures.round_trip(run, scenario)
+        found[interval] = 1e3 * metrics.round_trip(run, scenario)
     return [Slip("mean RTT with prices every 10 ms, and every 10,000 ms", found[0.01], found[10.0], "ms", 0.1)]
 
 

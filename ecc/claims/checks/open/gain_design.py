@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ecc import fluid, measures, packet, plot
-from ecc.claims.evidence import random_mixes
+from ecc.claims.checks.common.evidence import random_mixes
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ecc import fluid, packet, plot
 from ecc.allocation import max_min
+from ecc.claims.checks.common.recurrences import law_run, random_network, settled
+from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.claims.queues_and_rates import OSCILLATES
-from ecc.claims.recurrences import law_run, random_network, settled
 from ecc.errors import LinearizationError
 from ecc.impairments import RandomLoss
 from ecc.models import EMKC, EMKCAVQ, PIQIRCP, RCP, XCP, JetMax, MaxNet

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from ecc import plot
 from ecc.claims.ledger import Picture
-from ecc.claims.wording import typeset
+from ecc.claims.report.text import typeset
 
 __all__ = ["side_by_side"]
 

@@ -1,0 +1,1 @@
+"""What checks share: evidence from runs, recurrences of the laws, bisection."""
