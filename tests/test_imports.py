@@ -9,11 +9,12 @@ from pathlib import Path
 import ecc
 
 ORDER = """lazy errors arguments display quantity cache digests files store workers plot network tmix workload
-allocation linear trajectory measures models headers impairments scenario metrics window_loop closed_loop native fluid
-packet agreement comparison stability claims sweeps cli __main__""".split()
+allocation linear trajectory measures models headers impairments scenario metrics window_loop closed_loop jit native
+fluid packet agreement comparison stability claims sweeps cli __main__""".split()
 ALONE = {
     "plot": {"arguments"},
-    "native": {"errors", "arguments", "cache"},
+    "jit": {"cache"},
+    "native": {"errors", "arguments"},
     "linear": {"errors", "arguments", "display"},
 }
 """Packages that may be taken elsewhere: what of ours they may import."""

@@ -27,7 +27,7 @@ from llvmlite import ir
 from numba.core import caching, codegen, compiler, compiler_machinery, registry, serialize, typed_passes
 
 from ecc.cache import keep, kept
-from ecc.native.compile import digest_of, say_compiling
+from ecc.jit import digest_of, say_compiling
 
 __all__ = [
     "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",

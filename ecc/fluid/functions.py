@@ -68,7 +68,7 @@ def _jitted(
     from numba.np.unsafe import ndarray
 
     from ecc.fluid.compiled import SIGNATURE, shifted
-    from ecc.native.compile import jitable
+    from ecc.jit import jitable
 
     try:
         inner = jitable(function)

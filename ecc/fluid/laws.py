@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ecc.native.compile import CompiledHooks, compile_hooks
+from ecc.jit import CompiledHooks, compile_hooks
 
 if TYPE_CHECKING:
     from ecc.models.base import Protocol

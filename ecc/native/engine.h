@@ -2,7 +2,7 @@
  * The packet engine: links, routers and flows on an integer clock. This is its whole interface.
  *
  * What it does, exactly, is written in docs/engine_specification.md, in numbered clauses; "S-42" in the code is a
- * clause of it. ecc/packet/twin.py is a second engine written from that text, and both agree event by event.
+ * clause of it. ecc/packet/twin/ is a second engine written from that text, and both agree event by event.
  *
  * The engine knows no protocol: protocols are hooks, C functions that routers and flows call. It reads no clock, file
  * or environment, and takes no memory but through one allocator. Its use, in this order:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.jit import compile_hooks
 from ecc.models.base import Protocol
 from ecc.native import LINK_ENV
-from ecc.native.compile import compile_hooks
 from ecc.network import Network
 from ecc.packet.prepare import prepare
 from ecc.packet.twin import build_twin

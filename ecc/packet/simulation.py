@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ecc import __version__
 from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError
+from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models.base import Hook
 from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.native import (
@@ -29,14 +30,13 @@ from ecc.native import (
     bin_edges,
     picoseconds,
 )
-from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.native.guard import advancing, guarded
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.prepare import Part, Setup, prepare
-from ecc.packet.python_engine import PythonEngine
 from ecc.packet.recorded import Word, recorded, series, table
 from ecc.packet.rows import FlowsFile, columns, flow_rows, label_columns, next_name
+from ecc.packet.twin.engine import PythonEngine
 from ecc.quantity import Quantity, as_count, as_size, as_time
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import EVENTS, Trajectory

@@ -11,7 +11,7 @@ from ecc.models import EDN, FAST, PEDN, UTIL, VCP, NewReno, Vegas, edn, pedn, ut
 from ecc.network import Flow, Link, Network
 from ecc.packet.prepare import prepare, record_dtype
 from ecc.packet.twin import build_twin
-from ecc.packet.twin_state import Record
+from ecc.packet.twin.state import Record
 from ecc.scenario import Scenario
 
 S = 1500

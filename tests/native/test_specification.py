@@ -10,7 +10,7 @@ import pytest
 from ecc.native import FLOW_ENV, LINK_ENV
 from ecc.native._engine import lib
 from ecc.packet.twin import Kind
-from ecc.packet.twin_transport import NEWRENO, SACK
+from ecc.packet.twin.transport import NEWRENO, SACK
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "engine_specification.md"

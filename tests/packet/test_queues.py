@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ecc.impairments import DelaySpikes
+from ecc.jit import compile_hooks
 from ecc.models import RCP
 from ecc.native import CHANGE, FLOW_ENV, IMPAIRMENT, Engine, addresses, new_flows, new_links
-from ecc.native.compile import compile_hooks
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.prepare import prepare

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import ecc
 from ecc.errors import NativeError
 from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
+from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
 from ecc.native import (
     CHANGE,
@@ -34,12 +35,11 @@ from ecc.native import (
     new_transfers,
     picoseconds,
 )
-from ecc.native.compile import CompiledHooks, compile_hooks
 from ecc.network import Flow, Link, Network
 from ecc.packet.prepare import prepare, record_dtype
 from ecc.packet.simulation import build_engine
 from ecc.packet.twin import Kind, Twin, build_twin
-from ecc.packet.twin_state import NEVER, Agent, Record, to_ps, transmission
+from ecc.packet.twin.state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario
 
 CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))

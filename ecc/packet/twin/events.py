@@ -1,7 +1,7 @@
 """The packet engine in plain Python: the same events, numbers and order as the C engine, written to be read.
 
 Read `Twin.advance` first, then the methods in the order of a packet's path: `try_send`, `emit`, `arrive`, `leave`,
-`hop`, `receive`, `ack`. What it holds is in `ecc.packet.twin_state`.
+`hop`, `receive`, `ack`. What it holds is in `ecc.packet.twin.state`.
 docs/engine_specification.md says the same in numbered clauses (S-1, ...).
 
 - Time is integer picoseconds, sizes are integer bytes, rates are bit/s.
@@ -29,7 +29,7 @@ from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
 from ecc.packet.prepare import Setup
 from ecc.packet.recorded import Word
-from ecc.packet.twin_state import (
+from ecc.packet.twin.state import (
     MAX_BURST,
     MAX_ZERO_WAITS,
     NEVER,
@@ -49,7 +49,7 @@ from ecc.packet.twin_state import (
     to_seconds,
     transmission,
 )
-from ecc.packet.twin_transport import Incoming, Outgoing, Rule, Segment
+from ecc.packet.twin.transport import Incoming, Outgoing, Rule, Segment
 
 __all__ = ["Kind", "Twin", "build_twin"]
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecc.native import compile as hook_compiler
-from ecc.native.compile import compile_hooks, jitable
+from ecc.jit import compile_hooks, jitable
+from ecc.jit import hooks as hook_compiler
 
 STATE = np.dtype([("R", "f8"), ("seen", "i8")])
 HEADER = np.dtype([("rate", "f8"), ("link", "i8")])
@@ -345,12 +345,12 @@ def over_list() -> Any:
 @pytest.mark.parametrize(
     ("hook", "message"),
     [
-        (missing_read, r"hook on_test, missing_read \(test_compile.py:\d+\): no such field p.gain "
-         r"\(test_compile.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: "),
-        (missing_write, r"missing_write .*no such field state.flag \(test_compile.py"),
+        (missing_read, r"hook on_test, missing_read \(test_hooks.py:\d+\): no such field p.gain "
+         r"\(test_hooks.py:\d+\), the fields are state: R, seen; header: rate, link; params: alpha, beta; env: "),
+        (missing_write, r"missing_write .*no such field state.flag \(test_hooks.py"),
         (wrong_count_in_law, r"wrong_count_in_law .*missing a required argument: 'y'"),
         (too_few, r"too_few .*must take \(state, header, params, env\), got \(state, header, env\)"),
-        (prints, r"hook on_test, prints .*print \(test_compile.py:\d+\) needs Python, .*engine='python'"),
+        (prints, r"hook on_test, prints .*print \(test_hooks.py:\d+\) needs Python, .*engine='python'"),
         (makes_a_list, r"makes_a_list .*needs the interpreter or allocates memory"),
         (opens_a_file, r"opens_a_file .*construct is not supported"),
         (unknown_name, r"unknown_name .*name 'undefined' is not defined"),
@@ -461,7 +461,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from ctypes import CFUNCTYPE, c_int32, c_void_p
-from ecc.native.compile import compile_hooks
+from ecc.jit.hooks import compile_hooks
 from protocol import on_drop
 records = [np.ones(1, np.dtype([(name, "f8")])) for name in "Rrpe"]
 hooks = compile_hooks({"on_drop": on_drop}, *[record.dtype for record in records])
@@ -582,5 +582,5 @@ def test_a_directory_that_cannot_be_written_is_replaced_by_a_temporary_one(
 
 
 def test_importing_and_loading_do_not_import_numba() -> None:
-    program = "import sys, ecc.native.compile; sys.exit('numba' in sys.modules or 'llvmlite' in sys.modules)"
+    program = "import sys, ecc.jit; sys.exit('numba' in sys.modules or 'llvmlite' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(hook_compiler.__file__).parents[2])

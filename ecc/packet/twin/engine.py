@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ecc.native import Stats
 from ecc.native.guard import Guard, advancing
 from ecc.packet.prepare import Setup
-from ecc.packet.twin import build_twin
-from ecc.packet.twin_state import to_seconds
+from ecc.packet.twin.events import build_twin
+from ecc.packet.twin.state import to_seconds
 
 __all__ = ["PythonEngine"]
 

@@ -15,228 +15,42 @@ is another file.
 from __future__ import annotations
 
 import dis
-import enum
 import functools
-import hashlib
 import inspect
 import json
 import pickle
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any, TypeGuard
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from ecc.cache import folders, keep, kept
+from ecc.jit.reach import (
+    digest_of_texts,
+    instructions,
+    is_plain,
+    jitable,
+    lock,
+    python_function,
+    reach,
+    surroundings,
+    text_of,
+    where,
+)
 
-__all__ = ["CompiledHooks", "compile_hooks", "digest_of", "jitable", "say_compiling"]
+__all__ = ["CompiledHooks", "compile_hooks", "say_compiling"]
 
 Hook = Callable[[Any, Any, Any, Any], None]
 
 RECORDS = ("state", "header", "params", "env")
-_KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
 _RUNTIME = re.compile(r"NRT_|Py|_Py|numba_")  # symbols that need the interpreter or an allocator
 
-_lock = threading.RLock()
-_dispatchers: dict[str, Any] = {}
 _loaded: dict[str, CompiledHooks] = {}
-
-
-# What a function takes from outside --------------------------------------------------------------------------------
-
-
-def _where(function: FunctionType) -> str:
-    return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
-
-
-@functools.lru_cache(4096)
-def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
-    return tuple(dis.get_instructions(code))
-
-
-def _reach(function: FunctionType) -> dict[tuple[str, ...], object]:
-    """Return what the function takes from its globals and closure: the dotted name as a tuple -> the value."""
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    found: dict[tuple[str, ...], object] = {}
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
-        path: tuple[str, ...] = ()
-        for step in _instructions(code):
-            if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
-                step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in cells
-            ):
-                raise TypeError(f"{_where(function)} writes the outer variable {step.argval!r}: keep it in the state")
-            if step.opname == "LOAD_GLOBAL" and step.argval in function.__globals__:
-                path = (step.argval,)
-                found[path] = function.__globals__[step.argval]
-            elif step.opname == "LOAD_DEREF" and step.argval in cells:
-                path = (step.argval,)
-                try:
-                    found[path] = cells[step.argval].cell_contents
-                except ValueError:
-                    raise TypeError(f"{_where(function)} reads {step.argval!r} before it has a value") from None
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(found.get(path), ModuleType):
-                module = found.pop(path)
-                path = (*path, step.argval)
-                if not hasattr(module, step.argval):
-                    raise TypeError(f"{_where(function)} asks for {'.'.join(path)}, which does not exist")
-                found[path] = getattr(module, step.argval)
-            else:
-                path = ()
-    return found
-
-
-def _is_plain(value: object) -> TypeGuard[FunctionType]:
-    """Tell whether the value is a Python function that Numba has to be given compiled."""
-    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _KNOWN_TO_NUMBA
-
-
-def _python_function(value: object) -> object:
-    """Return the Python function under a Numba dispatcher, or the value itself."""
-    return getattr(value, "py_func", value)
-
-
-def _is_constant(value: object) -> bool:
-    if isinstance(value, tuple):
-        return all(_is_constant(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic)
-
-
-def _code_text(code: CodeType) -> str:
-    """Return all of a code object that decides what it does: not its file, its lines or its name."""
-    consts = []
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            consts.append(_code_text(const))
-        elif isinstance(const, frozenset):
-            consts.append(repr(sorted(map(repr, const))))
-        else:
-            consts.append(repr(const))
-    return repr((
-        code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags,
-        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable,
-    ))  # fmt: skip
-
-
-Known = Callable[[object], "str | FunctionType | None"]
-
-
-def _text(function: FunctionType, seen: dict[int, int], known: Known = lambda value: None) -> str:
-    """Return a text that is equal for two functions only if they, and all they reach, do the same.
-
-    `known` may have a text, or a function, that stands for a value that hooks may not reach.
-    """
-    if id(function) in seen:
-        return f"function {seen[id(function)]}"
-    seen[id(function)] = len(seen)
-    parts = [_code_text(function.__code__), repr(function.__defaults__), repr(function.__kwdefaults__)]
-    for path, value in sorted(_reach(function).items(), key=lambda item: item[0]):
-        stands, name = known(value), ".".join(path)
-        inner = stands or _python_function(value)
-        if isinstance(stands, str):
-            parts.append(f"{name}: {stands}")
-        elif _is_plain(inner):
-            parts.append(f"{name}: {_text(inner, seen, known)}")
-        elif _is_constant(value):
-            parts.append(f"{name}: {type(value)} {value!r}")
-        elif isinstance(value, type) and issubclass(value, enum.Enum):
-            parts.append(f"{name}: {list(value)!r}")
-        elif isinstance(value, type | BuiltinFunctionType | FunctionType | np.ufunc | ModuleType):
-            parts.append(f"{name}: {getattr(value, '__module__', '')} {value.__name__}")
-        else:
-            raise TypeError(
-                f"{_where(function)} reaches {name}, a {type(value).__name__}: only functions, modules and constants "
-                "(numbers, strings, tuples) can be compiled"
-            )
-    return "\n".join(parts)
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
-
-
-def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
-    """Return a digest of all that makes compiled code: what the function reaches, versions, processor, other texts.
-
-    Parameters
-    ----------
-    function : FunctionType
-        Plain function.
-    known : Known
-        A text, or a function, that stands for a value that hooks may not reach.
-    *texts : str
-    """
-    return _digest(_surroundings(), _text(function, {}, known), *texts)
-
-
-def jitable(function: Callable[..., Any]) -> Any:
-    """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
-
-    Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
-    the builtins stay what Numba makes of them. The function itself is left as it is.
-
-    Parameters
-    ----------
-    function : callable
-        Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
-
-    Returns
-    -------
-    dispatcher : object
-        Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
-
-    Raises
-    ------
-    TypeError
-        It is no plain function, writes a variable outside of it, or reaches a value that can change.
-
-    Notes
-    -----
-    Nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
-
-    Examples
-    --------
-    >>> jitable(lambda x: 2.0 * x)(1.5)
-    3.0
-    """
-    if hasattr(function, "py_func"):
-        return function
-    if not isinstance(function, FunctionType):
-        raise TypeError(f"can only compile a plain function, got a {type(function).__name__}: {function!r}")
-    import numba
-
-    with _lock:
-        key = _digest(_text(function, {}))
-        if key in _dispatchers:
-            return _dispatchers[key]
-        scope: dict[str, Any] = {name: function.__globals__.get(name) for name in ("__name__", "__builtins__")}
-        cells = {name: CellType() for name in function.__code__.co_freevars}
-        copy = FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, tuple(cells.values()) or None
-        )
-        copy.__kwdefaults__ = function.__kwdefaults__
-        copy.__qualname__ = function.__qualname__
-        dispatcher = numba.njit(boundscheck=True)(copy)
-        _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
-        for (name, *attributes), value in _reach(function).items():
-            compiled = jitable(value) if _is_plain(value) else value
-            if attributes:  # a stand-in for the module, with the compiled functions in it
-                owner = scope.setdefault(name, ModuleType(name))
-                for part in attributes[:-1]:
-                    owner = owner.__dict__.setdefault(part, ModuleType(part))
-                setattr(owner, attributes[-1], compiled)
-            elif name in cells:
-                cells[name].cell_contents = compiled
-            else:
-                scope[name] = compiled
-        return dispatcher
 
 
 # From hooks to an object file --------------------------------------------------------------------------------------
@@ -259,8 +73,8 @@ def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None
             owner = f"{before}." if isinstance(before, str) else ""
             return f"{owner}{field} ({Path(function.__code__.co_filename).name}:{line})"
         before = step.argval if step.opname.startswith("LOAD_FAST") else before
-    for value in map(_python_function, _reach(function).values()):
-        if _is_plain(value) and id(value) not in seen:
+    for value in map(python_function, reach(function).values()):
+        if is_plain(value) and id(value) not in seen:
             if use := _field_use(value, field, seen):
                 return use
     return None
@@ -276,7 +90,7 @@ def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collect
     from numba.core import ir
 
     seen.add(id(dispatcher))
-    name, writes = _where(dispatcher.py_func), 0
+    name, writes = where(dispatcher.py_func), 0
     for result in dispatcher.overloads.values():
         typed = result.type_annotation
         for statement in (s for block in typed.blocks.values() for s in block.body):
@@ -305,7 +119,7 @@ def _check_writes(dispatcher: Any, records: Mapping[str, Any], writable: Collect
                 allowed = ", ".join(writable) or "no field"
                 raise TypeError(f"{place} writes {field}: of env, this hook may write {allowed}")
             writes += 1
-    for value in _reach(dispatcher.py_func).values():
+    for value in reach(dispatcher.py_func).values():
         if hasattr(value, "overloads") and id(value) not in seen:
             writes += _check_writes(value, records, writable, seen)
     return writes
@@ -335,7 +149,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
             cause = f"no such field {use}, the fields are {fields}"
         place = getattr(error, "loc", None)
         line = f" (line {place.line})" if place else ""
-        raise TypeError(f"hook {name}, {_where(hook)}: {cause}{line}") from error
+        raise TypeError(f"hook {name}, {where(hook)}: {cause}{line}") from error
     return result
 
 
@@ -433,15 +247,15 @@ def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
     """Return where a function, or one it reaches, asks for what only the interpreter has: `print (rcp.py:31)`."""
     seen.add(id(function))
     line = function.__code__.co_firstlineno
-    for step in _instructions(function.__code__):
+    for step in instructions(function.__code__):
         line = step.positions.lineno or line if step.positions else line
         place = f"({Path(function.__code__.co_filename).name}:{line})"
         if step.opname == "LOAD_GLOBAL" and step.argval in _INTERPRETED and step.argval not in function.__globals__:
             return f"{step.argval} {place}"
         if step.opname == "IMPORT_NAME":
             return f"import {step.argval} {place}"
-    for value in map(_python_function, _reach(function).values()):
-        if _is_plain(value) and id(value) not in seen:
+    for value in map(python_function, reach(function).values()):
+        if is_plain(value) and id(value) not in seen:
             if use := _use_of_python(value, seen):
                 return use
     return None
@@ -463,7 +277,7 @@ def _object_code(
             for (name, hook), result in zip(hooks.items(), results, strict=True):
                 if missing := _missing(_linked([result], machine)[0]):
                     raise TypeError(
-                        f"hook {name}, {_where(hook)}: needs the interpreter or allocates memory ({missing[0]}); "
+                        f"hook {name}, {where(hook)}: needs the interpreter or allocates memory ({missing[0]}); "
                         "hooks use numbers and the fields of their records only"
                     )
         code = machine.emit_object(module)
@@ -481,18 +295,6 @@ def say_compiling() -> None:
 
 def _layout_text(layout: np.dtype[Any]) -> str:
     return repr([(name, str(kind), offset) for name, (kind, offset, *_) in (layout.fields or {}).items()])
-
-
-@functools.cache
-def _surroundings() -> str:
-    """Return what decides about the code beside the hooks: this file, versions and processor."""
-    from importlib.metadata import version
-
-    import llvmlite.binding as llvm
-
-    versions = [version(package) for package in ("numba", "llvmlite")]
-    features = llvm.get_host_cpu_features().flatten()
-    return repr((Path(__file__).read_bytes(), sys.version, versions, llvm.get_host_cpu_name(), features))
 
 
 class CompiledHooks(Mapping[str, int]):
@@ -530,11 +332,11 @@ def _checked(name: str, hook: Hook) -> FunctionType:
     if not isinstance(hook, FunctionType):
         raise TypeError(f"hook {name} must be a plain function, got a {type(hook).__name__}")
     if hook.__name__ == "<lambda>":
-        raise TypeError(f"hook {name}, {_where(hook)}: must be a function with a name, got a lambda")
+        raise TypeError(f"hook {name}, {where(hook)}: must be a function with a name, got a lambda")
     code = hook.__code__
     if code.co_argcount != len(RECORDS) or code.co_kwonlyargcount or code.co_flags & inspect.CO_VARARGS:
         taken = ", ".join(inspect.signature(hook).parameters)
-        raise TypeError(f"hook {name}, {_where(hook)}: must take ({', '.join(RECORDS)}), got ({taken})")
+        raise TypeError(f"hook {name}, {where(hook)}: must take ({', '.join(RECORDS)}), got ({taken})")
     return hook
 
 
@@ -590,21 +392,21 @@ def compile_hooks(
     for name, function in functions.items():
         if use := _use_of_python(function, set()):
             raise TypeError(
-                f"hook {name}, {_where(function)}: {use} needs Python, and hooks are compiled; they run as they are in "
+                f"hook {name}, {where(function)}: {use} needs Python, and hooks are compiled; they run as they are in "
                 "ecc.packet.simulate(..., engine='python') and ecc simulate --python"
             )
         try:
-            texts.append(f"{name}: {_text(function, {})}")
+            texts.append(f"{name}: {text_of(function, {})}")
         except TypeError as error:
-            raise TypeError(f"hook {name}, {_where(function)}: {error}") from None
-    with _lock:
+            raise TypeError(f"hook {name}, {where(function)}: {error}") from None
+    with lock:
         allowed = dict(writable or {})
-        key = _digest(_surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(allowed), *texts)
+        key = digest_of_texts(surroundings(), repr(list(map(_layout_text, layouts.values()))), repr(allowed), *texts)
         if key not in _loaded:
             code = kept(key)
             if code is None:
                 say_compiling()
                 code = _object_code(functions, layouts, allowed)
                 keep(key, code)
-            _loaded[key] = CompiledHooks(functions, code, _digest(*texts))
+            _loaded[key] = CompiledHooks(functions, code, digest_of_texts(*texts))
         return _loaded[key]

@@ -1,6 +1,6 @@
 """What the twin of the packet engine holds: its numbers, packets, links, routers, receivers and flows.
 
-docs/engine_specification.md says the same in numbered clauses (S-1, ...); `ecc.packet.twin` is what happens.
+docs/engine_specification.md says the same in numbered clauses (S-1, ...); `ecc.packet.twin.events` is what happens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ecc.arguments import shown
 from ecc.models.base import Hook
-from ecc.packet.twin_transport import Incoming, Outgoing, Ranges, Rule, Segment
+from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
     "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record",

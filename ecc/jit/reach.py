@@ -1,0 +1,235 @@
+"""What a plain function reaches, which decides what its compiled code does: as a text, as a digest, compiled.
+
+A function reaches others, modules and constants through its globals and its closure. Two functions with one text, under
+the same versions and on the same processor, are one piece of code.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import functools
+import hashlib
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, TypeGuard
+
+import numpy as np
+
+__all__ = [
+    "digest_of", "digest_of_texts", "instructions", "is_plain", "jitable", "lock", "python_function", "reach",
+    "surroundings", "text_of", "where",
+]  # fmt: skip
+
+_KNOWN_TO_NUMBA = ("numpy", "numba", "math", "builtins")  # packages whose functions Numba replaces by its own
+
+lock = threading.RLock()
+_dispatchers: dict[str, Any] = {}
+
+
+def where(function: FunctionType) -> str:
+    """Return the name of a function, its file and its line, as messages say them."""
+    return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
+
+
+@functools.lru_cache(4096)
+def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    """Return the instructions of a code object, disassembled once."""
+    return tuple(dis.get_instructions(code))
+
+
+def reach(function: FunctionType) -> dict[tuple[str, ...], object]:
+    """Return what the function takes from its globals and closure: the dotted name as a tuple -> the value."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    found: dict[tuple[str, ...], object] = {}
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        path: tuple[str, ...] = ()
+        for step in instructions(code):
+            if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
+                step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in cells
+            ):
+                raise TypeError(f"{where(function)} writes the outer variable {step.argval!r}: keep it in the state")
+            if step.opname == "LOAD_GLOBAL" and step.argval in function.__globals__:
+                path = (step.argval,)
+                found[path] = function.__globals__[step.argval]
+            elif step.opname == "LOAD_DEREF" and step.argval in cells:
+                path = (step.argval,)
+                try:
+                    found[path] = cells[step.argval].cell_contents
+                except ValueError:
+                    raise TypeError(f"{where(function)} reads {step.argval!r} before it has a value") from None
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(found.get(path), ModuleType):
+                module = found.pop(path)
+                path = (*path, step.argval)
+                if not hasattr(module, step.argval):
+                    raise TypeError(f"{where(function)} asks for {'.'.join(path)}, which does not exist")
+                found[path] = getattr(module, step.argval)
+            else:
+                path = ()
+    return found
+
+
+def is_plain(value: object) -> TypeGuard[FunctionType]:
+    """Tell whether the value is a Python function that Numba has to be given compiled."""
+    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _KNOWN_TO_NUMBA
+
+
+def python_function(value: object) -> object:
+    """Return the Python function under a Numba dispatcher, or the value itself."""
+    return getattr(value, "py_func", value)
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_constant(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic)
+
+
+def _code_text(code: CodeType) -> str:
+    """Return all of a code object that decides what it does: not its file, its lines or its name."""
+    consts = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            consts.append(_code_text(const))
+        elif isinstance(const, frozenset):
+            consts.append(repr(sorted(map(repr, const))))
+        else:
+            consts.append(repr(const))
+    return repr((
+        code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags,
+        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable,
+    ))  # fmt: skip
+
+
+Known = Callable[[object], "str | FunctionType | None"]
+
+
+def text_of(function: FunctionType, seen: dict[int, int], known: Known = lambda value: None) -> str:
+    """Return a text that is equal for two functions only if they, and all they reach, do the same.
+
+    `known` may have a text, or a function, that stands for a value that hooks may not reach.
+    """
+    if id(function) in seen:
+        return f"function {seen[id(function)]}"
+    seen[id(function)] = len(seen)
+    parts = [_code_text(function.__code__), repr(function.__defaults__), repr(function.__kwdefaults__)]
+    for path, value in sorted(reach(function).items(), key=lambda item: item[0]):
+        stands, name = known(value), ".".join(path)
+        inner = stands or python_function(value)
+        if isinstance(stands, str):
+            parts.append(f"{name}: {stands}")
+        elif is_plain(inner):
+            parts.append(f"{name}: {text_of(inner, seen, known)}")
+        elif _is_constant(value):
+            parts.append(f"{name}: {type(value)} {value!r}")
+        elif isinstance(value, type) and issubclass(value, enum.Enum):
+            parts.append(f"{name}: {list(value)!r}")
+        elif isinstance(value, type | BuiltinFunctionType | FunctionType | np.ufunc | ModuleType):
+            parts.append(f"{name}: {getattr(value, '__module__', '')} {value.__name__}")
+        else:
+            raise TypeError(
+                f"{where(function)} reaches {name}, a {type(value).__name__}: only functions, modules and constants "
+                "(numbers, strings, tuples) can be compiled"
+            )
+    return "\n".join(parts)
+
+
+@functools.cache
+def surroundings() -> str:
+    """Return what decides about compiled code beside the functions: the compiler here, versions and processor."""
+    from importlib.metadata import version
+
+    import llvmlite.binding as llvm
+
+    ours = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    versions = [version(package) for package in ("numba", "llvmlite")]
+    features = llvm.get_host_cpu_features().flatten()
+    return repr((ours, sys.version, versions, llvm.get_host_cpu_name(), features))
+
+
+def digest_of_texts(*texts: str) -> str:
+    """Return the digest of texts."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
+    """Return a digest of all that makes compiled code: what the function reaches, versions, processor, other texts.
+
+    Parameters
+    ----------
+    function : FunctionType
+        Plain function.
+    known : Known
+        A text, or a function, that stands for a value that hooks may not reach.
+    *texts : str
+    """
+    return digest_of_texts(surroundings(), text_of(function, {}, known), *texts)
+
+
+def jitable(function: Callable[..., Any]) -> Any:
+    """Return a Numba-compiled version of a plain function, with the functions that it reaches compiled too.
+
+    Functions are reached through globals, through the attributes of modules and through closures; `math`, NumPy and
+    the builtins stay what Numba makes of them. The function itself is left as it is.
+
+    Parameters
+    ----------
+    function : callable
+        Plain Python function of the language of laws, or a Numba dispatcher, which is returned.
+
+    Returns
+    -------
+    dispatcher : object
+        Numba dispatcher (`njit`); the same object whenever the function and all it reaches are the same.
+
+    Raises
+    ------
+    TypeError
+        It is no plain function, writes a variable outside of it, or reaches a value that can change.
+
+    Notes
+    -----
+    Nothing is compiled before the first call. Exceptions behave as in Python (`error_model="python"`).
+
+    Examples
+    --------
+    >>> jitable(lambda x: 2.0 * x)(1.5)
+    3.0
+    """
+    if hasattr(function, "py_func"):
+        return function
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"can only compile a plain function, got a {type(function).__name__}: {function!r}")
+    import numba
+
+    with lock:
+        key = digest_of_texts(text_of(function, {}))
+        if key in _dispatchers:
+            return _dispatchers[key]
+        scope: dict[str, Any] = {name: function.__globals__.get(name) for name in ("__name__", "__builtins__")}
+        cells = {name: CellType() for name in function.__code__.co_freevars}
+        copy = FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, tuple(cells.values()) or None
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__qualname__ = function.__qualname__
+        dispatcher = numba.njit(boundscheck=True)(copy)
+        _dispatchers[key] = dispatcher  # before what it reaches: it may reach itself
+        for (name, *attributes), value in reach(function).items():
+            compiled = jitable(value) if is_plain(value) else value
+            if attributes:  # a stand-in for the module, with the compiled functions in it
+                owner = scope.setdefault(name, ModuleType(name))
+                for part in attributes[:-1]:
+                    owner = owner.__dict__.setdefault(part, ModuleType(part))
+                setattr(owner, attributes[-1], compiled)
+            elif name in cells:
+                cells[name].cell_contents = compiled
+            else:
+                scope[name] = compiled
+        return dispatcher
