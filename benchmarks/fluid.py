@@ -21,7 +21,7 @@ import numpy as np
 
 from ecc.fluid import solve_dde
 from ecc.linear import DelaySystem
-from ecc.linear.crossings import stability_limit
+from ecc.linear.stability_limits import stability_limit
 
 TAU = 17.0
 DELAYS = np.linspace(0.02, 0.22, 50)

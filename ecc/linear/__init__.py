@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ecc.linear.certificate import Certificate, certify
 from ecc.linear.continuous import DelaySystem
-from ecc.linear.crossings import Crossing, StabilityLimit, crossings, stability_limit
+from ecc.linear.describing_function import Oscillation, relay_oscillation
 from ecc.linear.interop import from_control, to_control
 from ecc.linear.loci import Loci, characteristic_loci, return_ratio
 from ecc.linear.margins import FrequencyResponse, Margins
-from ecc.linear.relay import Oscillation, relay_oscillation
 from ecc.linear.sampled import SampledSystem
+from ecc.linear.stability_limits import Crossing, StabilityLimit, crossings, stability_limit
 from ecc.linear.switched import Switched, SwitchedLoop
 from ecc.linear.systems import LinearSystem
 

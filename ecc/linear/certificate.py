@@ -11,8 +11,8 @@ import numpy as np
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import UndecidedError
+from ecc.linear.argument_principle import Count, Evaluation, count_right, first_pieces
 from ecc.linear.characteristic import Characteristic, Real
-from ecc.linear.counting import Count, Evaluation, count_right, first_pieces
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
     """Return a proof of the number of unstable roots of a system, or of those right of another line.
 
     The mesh comes from floating point; on it P and P' are enclosed in balls, and the argument of det P is followed over
-    pieces whose enclosure excludes zero (`ecc.linear.counting`). A root on the contour, or closer than 1e-13 of the
-    system's scale, leaves the count open: then a line on either side gives bounds instead.
+    pieces whose enclosure excludes zero (`ecc.linear.argument_principle`). A root on the contour, or closer than 1e-13
+    of the system's scale, leaves the count open: then a line on either side gives bounds instead.
 
     Parameters
     ----------

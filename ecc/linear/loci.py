@@ -20,8 +20,8 @@ from scipy.optimize import linear_sum_assignment
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
+from ecc.linear.argument_principle import count_right
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
-from ecc.linear.counting import count_right
 from ecc.linear.margins import nyquist
 from ecc.linear.systems import LinearSystem
 

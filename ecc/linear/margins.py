@@ -18,8 +18,8 @@ from scipy.optimize import minimize_scalar
 
 from ecc.display import Displayed, Rows, frequency_text, quantity_text
 from ecc.errors import ConvergenceError
-from ecc.linear.axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.characteristic import Complex, Real
+from ecc.linear.imaginary_axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
@@ -233,7 +233,7 @@ def margins(system: LinearSystem) -> Margins:
 
 def _of_loop(system: LinearSystem) -> Margins | None:
     """Margins of states that act on each other; None where nothing is cut."""
-    from ecc.linear.coupled import along_loci, loops_cut
+    from ecc.linear.coupled_loops import along_loci, loops_cut
 
     coupled = loops_cut(system)
     if coupled == 0:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
+from ecc.linear.argument_principle import Count, count_right
 from ecc.linear.characteristic import Characteristic, Complex, fraction, inverse, longest_sum
-from ecc.linear.counting import Count, count_right
 
 if TYPE_CHECKING:
     from ecc.linear.quasipolynomial import QuasiPolynomial

@@ -25,24 +25,25 @@ By question:
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
 from ecc.stability.analysis import Analysis, ModelAnalysis, StableInterval, analyze, stable_interval
 from ecc.stability.assignment import BottleneckAssignment, bottleneck_assignment, water_filled
-from ecc.stability.busy_cycle import EmptyQueueCycle, empty_queue_cycle
-from ecc.stability.cycles import RelayCycle, relay_cycle
-from ecc.stability.design import Design, LeastDecay, decay_rate, design, least_decay
-from ecc.stability.estimates import RttMargin, rtt_margin
+from ecc.stability.empty_queue import EmptyQueueCycle, empty_queue_cycle
+from ecc.stability.gain_design import Design, LeastDecay, decay_rate, design, least_decay
 from ecc.stability.gains import critical_gain
-from ecc.stability.hopf import Hopf, hopf
+from ecc.stability.hopf_bifurcation import Hopf, hopf
 from ecc.stability.maps import stability_map
 from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
+from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 from ecc.stability.rtt_distributions import (
     WorstRttDistribution,
     is_stable_for_all_rtts,
     local_margin,
     worst_rtt_distribution,
 )
+from ecc.stability.rtt_estimates import RttMargin, rtt_margin
 from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
+from ecc.stability.run_classification import RunVerdict, judge
 from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
-from ecc.stability.theorems import THEOREMS, Theorem, search
-from ecc.stability.varying import (
+from ecc.stability.theorem_registry import THEOREMS, Theorem, search
+from ecc.stability.varying_delays import (
     Growth,
     absolute_radius,
     batched_delays,
@@ -53,7 +54,6 @@ from ecc.stability.varying import (
     worst_delays,
     worst_sequence,
 )
-from ecc.stability.verdict import RunVerdict, judge
 
 __all__ = [
     "THEOREMS",

@@ -16,8 +16,8 @@ from ecc.errors import ConvergenceError, EccError, LinearizationError, Undecided
 from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
 from ecc.models.base import Bound, Protocol, label
 from ecc.network import Network
-from ecc.stability.cycles import RelayCycle, relay_cycle
 from ecc.stability.gains import critical_gain, gain_names
+from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 
 __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
 

@@ -16,7 +16,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.linear.fields import Expansion, Field, dominant, expand
+from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.models.base import Protocol, settings
 from ecc.network import Network
 from ecc.stability.gains import gain_names
@@ -71,8 +71,8 @@ def stability_map(
     Notes
     -----
     Exact up to rounding where the dominant root is simple (1e-9 relative; a double root has half the digits). That no
-    root is larger is shown over tiles of the grid (`ecc.linear.fields`), in floating point with bounds on rounding, for
-    coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
+    root is larger is shown over tiles of the grid (`ecc.linear.root_grid`), in floating point with bounds on rounding,
+    for coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
     1e-12; tiles where that fails are counted point by point. Cost: one linearization for each value of each parameter
     (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of steps tiles are small,
     about 1 ms a point. Neutral approximations, and networks whose links follow each other in a circle with many delays,

@@ -16,7 +16,7 @@ from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.scenario import Scenario
 from ecc.stability.gains import gain_names
-from ecc.stability.verdict import RunVerdict, judge
+from ecc.stability.run_classification import RunVerdict, judge
 from ecc.trajectory import Trajectory
 
 __all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_run"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.argument_principle import count_right
 from ecc.linear.characteristic import adjugate, determinant, evaluate_grid, inverse
-from ecc.linear.counting import count_right
 
 
 def neutral_system(rng, count):

@@ -14,7 +14,7 @@ from ecc.fluid import solve_dde
 from ecc.models import RCP
 from ecc.network import Network
 from ecc.stability import empty_queue_bound, empty_queue_boundary, empty_queue_cycle, empty_queue_growth, perturbed_run
-from ecc.stability.busy_cycle import _StepResponse
+from ecc.stability.empty_queue import _StepResponse
 
 
 def test_no_beta_is_too_large_where_the_answer_falls():

@@ -9,7 +9,7 @@ import pytest
 
 from ecc import Network
 from ecc.closed_loop import linearize
-from ecc.linear import fields
+from ecc.linear import root_grid
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.stability import critical_gain, maps, stability_map
 
@@ -155,7 +155,7 @@ def test_workers_must_be_some_and_do_not_change_the_result():
 
 def test_a_root_that_overtakes_between_the_seeds_is_not_missed(monkeypatch):
     """With no more than one pair of starts carried, the count must still ask for what is missing."""
-    monkeypatch.setattr(fields, "_CARRIED", 2)
+    monkeypatch.setattr(root_grid, "_CARRIED", 2)
     grid = {"alpha": np.linspace(0.05, 4.0, 7), "tau1": np.linspace(0.005, 1.6, 7)}
     map_ = stability_map(PIQIRCP(), TWO, grid, time="discrete")
     agrees(PIQIRCP(), TWO, map_, "discrete", 10)

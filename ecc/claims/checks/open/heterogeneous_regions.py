@@ -30,7 +30,7 @@ from ecc.stability.rtt_distribution_proofs import (
     boundary_is_stable_for_all_rtts,
     equal_rtts_threshold,
 )
-from ecc.stability.theorems import THEOREMS, search
+from ecc.stability.theorem_registry import THEOREMS, search
 
 MEAN = 0.1
 """Mean RTT of the mixes of the free-queue region [s]; the region does not depend on it."""

@@ -13,7 +13,7 @@ from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, RCP, XCP
 from ecc.network import Network
 from ecc.stability import PerturbedRun, critical_gain, perturbed_run
-from ecc.stability.theorems import THEOREMS
+from ecc.stability.theorem_registry import THEOREMS
 
 SLOW = PIQIRCP(tau1=0.001, tau2=0.0)
 """The corner of the registry's space at which Theorems 9 and 12 are furthest off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecc import plot
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
-from ecc.stability.theorems import EXACT, THEOREMS, Case, Search, search
+from ecc.stability.theorem_registry import EXACT, THEOREMS, Case, Search, search
 
 
 def _loop(case: Case) -> str:

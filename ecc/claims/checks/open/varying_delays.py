@@ -17,7 +17,7 @@ from ecc.models.base import Protocol
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, water_filled
-from ecc.stability.varying import (
+from ecc.stability.varying_delays import (
     absolute_radius,
     batched_delays,
     growth_of_rates,

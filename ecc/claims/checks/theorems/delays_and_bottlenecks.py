@@ -23,7 +23,7 @@ from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 from ecc.stability import bottleneck_assignment, critical_gain, water_filled
 from ecc.stability.assignment import BottleneckAssignment
-from ecc.stability.varying import absolute_radius, growth_of_rates
+from ecc.stability.varying_delays import absolute_radius, growth_of_rates
 
 # ---- XCP -------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ecc.errors import ConvergenceError
+from ecc.linear.black_box_family import unstable_of
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.continuous import DelaySystem
-from ecc.linear.counted import unstable_of
 from ecc.linear.loci import Cut, characteristic_loci
 from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem

@@ -224,7 +224,7 @@ def test_bad_families_are_refused():
 
 
 def test_unprovable_boundary_raises(monkeypatch):
-    module = importlib.import_module("ecc.linear.crossings")
+    module = importlib.import_module("ecc.linear.stability_limits")
     monkeypatch.setattr(module, "prove", lambda system: DelaySystem([[[0, 1], [-1, 0]]], [0]).certify())
     with pytest.raises(ConvergenceError, match="no proof around gain"):
         stability_limit(lambda g: DelaySystem([-g], [1.0]), certify=True)
@@ -400,7 +400,7 @@ def test_undecided_members_end_what_is_known():
 
 
 def test_nothing_decided_raises(monkeypatch):
-    module = importlib.import_module("ecc.linear.counted")
+    module = importlib.import_module("ecc.linear.black_box_family")
 
     def unknown(system):
         raise UndecidedError("unknown")

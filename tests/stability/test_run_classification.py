@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ecc.stability.verdict import judge
+from ecc.stability.run_classification import judge
 
 TIME = np.arange(1, 4001) * 0.01
 

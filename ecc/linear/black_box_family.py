@@ -9,10 +9,10 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from ecc.errors import ConvergenceError, UndecidedError
-from ecc.linear.axis import Crossing
+from ecc.linear.argument_principle import first_pieces
 from ecc.linear.certificate import unstable
-from ecc.linear.counting import first_pieces
-from ecc.linear.covered import REFUSED, Cover
+from ecc.linear.gain_intervals import REFUSED, Cover
+from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.quasipolynomial import QuasiPolynomial
 from ecc.linear.systems import LinearSystem
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ecc.arguments import check_arguments
 from ecc.display import Displayed, Rows
-from ecc.linear.relay import relay_oscillation
+from ecc.linear.describing_function import relay_oscillation
 from ecc.models.base import Protocol
 from ecc.network import Network
 

@@ -5,7 +5,7 @@ only if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g =
 function on (0, w_max], where w_max bounds the roots of all members up to the gain searched, and the ends are therefore
 all gains at which a root can lie on the boundary; between two of them the number of unstable roots is one number, and
 one count of a member settles it for the whole gap. So a proof at one gain below the first crossing is a proof for every
-gain below it. Families without this property are counted over intervals of gains (`ecc.linear.covered`).
+gain below it. Families without this property are counted over intervals of gains (`ecc.linear.gain_intervals`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from math import inf, isfinite, pi
 import numpy as np
 
 from ecc.errors import ConvergenceError
-from ecc.linear.axis import Crossing, Pair, boundary_crossings
+from ecc.linear.argument_principle import count_right
+from ecc.linear.black_box_family import Found
 from ecc.linear.certificate import unstable
 from ecc.linear.characteristic import Real, Terms, align, determinant
-from ecc.linear.counted import Found
-from ecc.linear.counting import count_right
+from ecc.linear.imaginary_axis import Crossing, Pair, boundary_crossings
 
 __all__ = ["SAMPLES", "Affine", "follow", "lost_at"]
 

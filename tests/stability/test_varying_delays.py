@@ -20,7 +20,7 @@ from ecc.stability import (
     water_filled,
     worst_sequence,
 )
-from ecc.stability.varying import batched_delays, held_delays, worst_delays
+from ecc.stability.varying_delays import batched_delays, held_delays, worst_delays
 
 
 def link(flows, capacity="100 Mb/s"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ecc.linear import DelaySystem, SampledSystem, fields
-from ecc.linear.fields import Expansion, Field, dominant, expand
+from ecc.linear import DelaySystem, SampledSystem, root_grid
+from ecc.linear.root_grid import Expansion, Field, dominant, expand
 
 
 def random_systems(seed, sampled, points=5, states=3):
@@ -70,7 +70,7 @@ def family(sampled, gains, delays):
 @pytest.mark.parametrize("carried", [2, 8])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_dominant_roots_of_two_gains(sampled, carried, monkeypatch):
-    monkeypatch.setattr(fields, "_CARRIED", carried)
+    monkeypatch.setattr(root_grid, "_CARRIED", carried)
     rng = np.random.default_rng(4)
     scale = 0.25 if sampled else 1.5
     field, system = family(sampled, scale * np.linspace(-1.0, 1.0, 15), [3.0, 8.0] if sampled else [0.3, 2.1])

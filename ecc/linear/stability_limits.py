@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_text
 from ecc.errors import ConvergenceError, UndecidedError
-from ecc.linear.affine import SAMPLES, Affine, follow, lost_at
-from ecc.linear.axis import Crossing
+from ecc.linear.affine_family import SAMPLES, Affine, follow, lost_at
+from ecc.linear.black_box_family import Family, Found, Scan, checked, last_taken, unstable_of
 from ecc.linear.certificate import certify as prove
 from ecc.linear.characteristic import Terms
-from ecc.linear.counted import Family, Found, Scan, checked, last_taken, unstable_of
-from ecc.linear.covered import REFUSED
+from ecc.linear.gain_intervals import REFUSED
+from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.systems import LinearSystem, components, reachable
 
 __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
@@ -375,9 +375,9 @@ def stability_limit(
     with its own error bounds or in balls. certify proves both sides of the value in balls, and that no root reaches the
     boundary at any gain below: for affine families that is what the search along the axis shows; others are covered by
     intervals of gains from the lowest gain looked at, in floating point with its own error bounds
-    (`ecc.linear.covered`), without certify up to the last gain on the mesh that is stable. A cover knows of a family
-    what five gains of each interval show: in between, no coefficient and no delay is taken to stray from their polygon
-    by more than half of its second differences. What is contradicted is counted over the whole range instead.
+    (`ecc.linear.gain_intervals`), without certify up to the last gain on the mesh that is stable. A cover knows of a
+    family what five gains of each interval show: in between, no coefficient and no delay is taken to stray from their
+    polygon by more than half of its second differences. What is contradicted is counted over the whole range instead.
     Hypothesis: a family keeps its form between the gains looked at; a black box can do anything there, and one that is
     counted can become unstable and stable again unseen, if its dominant root hints at nothing on either side.
 

@@ -415,14 +415,14 @@ _ALL = [
             "An integral loop is stable for every mix of delays if it is where all are equal to their mean: continuous "
             "QI-RCP, and RCP without queue term, if 0 < alpha < pi/2.", SUFFICIENT, "continuous", "alpha", _ANY_RTTS,
             _on_one_link(pi / 2.0), lambda u: (QIRCP(), _mix(u, 0.002, 1.0)), 4),
-    Theorem("mean-2", "derived: docs/heterogeneous_regions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
+    Theorem("mean-2", "derived: docs/rtt_distributions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
             "2 sin(pi/(2(2d - 1))), with the mean delay d on both sides.", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
             _integral_at_mean, lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
-    Theorem("mean-3", "refuted: docs/heterogeneous_regions.md", "RCP (and XCP) with a free queue is stable for every "
+    Theorem("mean-3", "refuted: docs/rtt_distributions.md", "RCP (and XCP) with a free queue is stable for every "
             "mix of RTTs if it is where all are equal to their mean.", SUFFICIENT, "continuous", "beta",
             "one link, any RTTs, a queue that may be negative", _at_mean_rtt, _rcp_on_boundary, 5, None,
             (0.35, 0.0, 1.0, 1.0, 1.0)),
-    Theorem("mean-4", "derived: docs/heterogeneous_regions.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
+    Theorem("mean-4", "derived: docs/rtt_distributions.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
             "0 < alpha < d/(2d - 1), with the mean delay d: so for every mix if alpha <= 1/2.", SUFFICIENT, "discrete",
             "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * float(u[1])),
