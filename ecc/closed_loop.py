@@ -52,12 +52,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Vector, check_arguments, shown
 from ecc.errors import LinearizationError
+from ecc.laws.arguments import law_arguments
+from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.systems import components, reachable
 from ecc.models.base import Equilibrium, Protocol, interval_of
-from ecc.models.declared import Taken, law_arguments
-from ecc.models.equilibria import check_assignment
-from ecc.models.jet import gradient
+from ecc.models.declared import Taken
+from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
 from ecc.window_loop import linearize_windows
 

@@ -20,8 +20,8 @@ from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import ConstantRate, Protocol, all_protocols
 from ecc.models.base import Equilibrium, label, settings
-from ecc.models.equilibria import check_assignment
 from ecc.models.protocol_assignment import ProtocolAssignment
+from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
 from ecc.workload import KINDS, Tmix, Workload

@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
+from ecc.laws.arguments import law_arguments
+from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem
 from ecc.models.base import Protocol
-from ecc.models.declared import Taken, law_arguments
-from ecc.models.jet import gradient
+from ecc.models.declared import Taken
 from ecc.network import Network
 
 __all__ = ["linearize_windows"]

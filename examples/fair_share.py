@@ -3,7 +3,7 @@
 from dataclasses import dataclass, make_dataclass
 
 from ecc.models import Protocol
-from ecc.models.equilibria import shared_fair_rate
+from ecc.models.shared.equilibria import shared_fair_rate
 
 
 def router_law(R, y, C, d, T, p):  # C: capacity, d: mean RTT, T: interval

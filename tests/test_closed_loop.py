@@ -10,7 +10,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid import simulate
 from ecc.linear import DelaySystem
 from ecc.models import MKC, PIQIRCP, QIRCP, RCP, Equilibrium
-from ecc.models.equilibria import shared_fair_rate
+from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
 

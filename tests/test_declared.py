@@ -14,9 +14,10 @@ import ecc
 from ecc import closed_loop, window_loop
 from ecc.errors import LinearizationError
 from ecc.fluid import declared
+from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
 from ecc.models.base import Protocol, Stepping
-from ecc.models.declared import ENTRIES, LAWS, Taken, law_arguments
+from ecc.models.declared import ENTRIES, LAWS, Taken
 
 NETWORK = ecc.Network(
     links=[ecc.Link("2 Mb/s", "5 ms", buffer="10 kB"), ecc.Link("1.5 Mb/s", "10 ms", buffer="10 kB")],

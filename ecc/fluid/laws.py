@@ -55,7 +55,7 @@ class CompiledLaws:
     """
 
     def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
-        from ecc.models.declared import law_arguments
+        from ecc.laws.arguments import law_arguments
 
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,

@@ -139,7 +139,7 @@ def simulate(
     protocol, steady = _responsive(scenario)
     _check_losses(scenario)
     from ecc.fluid import declared
-    from ecc.models.declared import law_arguments
+    from ecc.laws.arguments import law_arguments
 
     windows = "w" in law_arguments(getattr(protocol, "source_law", None))
     grants = protocol.interval_law is not None and time == "continuous" and clocking == "ack"
@@ -222,7 +222,7 @@ def simulate(
 def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
     """The states of laws that a fluid has at the ends of samples."""
     from ecc.fluid import declared
-    from ecc.models.declared import law_arguments
+    from ecc.laws.arguments import law_arguments
 
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     if taken is declared.WINDOWS:

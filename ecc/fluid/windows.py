@@ -48,7 +48,7 @@ from ecc.fluid.laws import CompiledLaws
 from ecc.fluid.model import LEAST, FluidNetwork
 from ecc.fluid.outcome import Outcome
 from ecc.models.base import Equilibrium, Protocol
-from ecc.models.window_books import initial_window
+from ecc.models.shared.windows import initial_window
 
 __all__ = ["WINDOW_ARGUMENTS", "advance", "at", "entered", "run_windows"]
 

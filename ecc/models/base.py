@@ -44,10 +44,10 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    jump, a `loss_law` returns the window behind one, and a `memory_law` what is remembered.
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
-   + - * /, comparisons, min, max, abs and `ecc.models.elementary`; no power with a constant exponent, no arrays.
-2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep a real router's and
-   host's books in them and call the laws (`ecc.models.books` has what rate-feedback protocols share). A hook must
-   return: nothing can end a loop in it from outside, so loops have a bound.
+   + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
+2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep in them the state of
+   a real router and host and call the laws (`ecc.models.shared` has what several protocols share). A hook must return:
+   nothing can end a loop in it from outside, so loops have a bound.
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
    with it: asked for packets, it says so.
 3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` asks about.

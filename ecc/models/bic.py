@@ -30,9 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.models import window_books as books
 from ecc.models.base import Hook, check_choice
 from ecc.models.newreno import NewReno
+from ecc.models.shared import windows
 
 LOW_WINDOW = 14.0  # packets
 SMALL, LARGE, BETA = 0.01, 32.0, 0.125  # packets, packets, share
@@ -40,7 +40,7 @@ LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
     top: float = 0.0  # window at the last loss [bytes]; 0: none
@@ -50,7 +50,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class BIC(books.WindowProtocol):
+class BIC(windows.WindowProtocol):
     """BIC.
 
     Parameters
@@ -108,7 +108,7 @@ class BIC(books.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
 def gained(window: Any, top: Any, s: Any, p: Any) -> Any:
@@ -122,8 +122,8 @@ def below(window: Any, s: Any, p: Any) -> Any:
     """The window behind a loss."""
     if p.linux > 0.0:
         packets = window // s
-        return (LINUX_KEPT * packets if packets > LOW_WINDOW else books.halved(packets)) // 1.0 * s
-    return (1.0 - BETA) * window if window >= LOW_WINDOW * s else books.halved(window)
+        return (LINUX_KEPT * packets if packets > LOW_WINDOW else windows.halved(packets)) // 1.0 * s
+    return (1.0 - BETA) * window if window >= LOW_WINDOW * s else windows.halved(window)
 
 
 def noted(window: Any, top: Any, s: Any, p: Any) -> Any:
@@ -165,9 +165,9 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     s = 1.0 * env.packet_size
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
         rate_halving(flow, s, env)
-    if books.opens(flow, env):
-        if books.in_slow_start(flow, env) or (p.linux > 0.0 and env.window == flow.ssthresh):
-            books.slow_start(flow, env)
+    if windows.opens(flow, env):
+        if windows.in_slow_start(flow, env) or (p.linux > 0.0 and env.window == flow.ssthresh):
+            windows.slow_start(flow, env)
         elif p.linux == 0.0:
             search(flow, s, env)
         elif flow.acks >= linux_acks(env.window // s, flow.top // s):
@@ -199,13 +199,13 @@ def rate_halving(flow: Any, s: Any, env: Any) -> None:
 def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Note where it was lost, and go on below."""
     s = 1.0 * env.packet_size
-    window = books.on_the_way(env)
+    window = windows.on_the_way(env)
     flow.due = 0.0
     if env.kind == 0:
         flow.top = noted(window, flow.top, s, p)
-        books.cut(flow, below(window, s, p), env)
+        windows.cut(flow, below(window, s, p), env)
         if p.linux > 0.0:
             env.window = window
     else:
         flow.top = 0.0
-        books.time_out(flow, below(window, s, p), env)
+        windows.time_out(flow, below(window, s, p), env)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from inspect import signature
-from types import FunctionType
 from typing import Any
 
 from ecc.arguments import shown
+from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, interval_of
 
-__all__ = ["ENTRIES", "LAWS", "Taken", "law_arguments"]
+__all__ = ["ENTRIES", "LAWS", "Taken"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "asks", "opening_size", "header_bytes", "transport", "min_rto",
@@ -41,25 +39,6 @@ ENTRIES = tuple(_public())
 
 LAWS = tuple(name for name in ENTRIES if name.endswith("_law"))
 """Those of them that are laws."""
-
-
-def law_arguments(law: Any) -> tuple[str, ...]:
-    """Return the names of a law's arguments: what the engine has to supply.
-
-    Parameters
-    ----------
-    law : object
-        Router or source law; None has none.
-    """
-    if law is None:
-        return ()
-    return _names(law) if isinstance(law, FunctionType) else tuple(signature(law).parameters)
-
-
-@lru_cache(256)
-def _names(function: FunctionType) -> tuple[str, ...]:
-    """The names of a function's parameters, which every linear model of a map asks for."""
-    return tuple(signature(function).parameters)
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_choice
 from ecc.models.newreno import flow_on_loss
+from ecc.models.shared import windows
 from ecc.network import Network
 from ecc.quantity import as_time
 
@@ -58,7 +58,7 @@ class Header:
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
     count: int = 0  # of ACKs with little delay, less those with much
@@ -66,7 +66,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class EDN(books.WindowProtocol):
+class EDN(windows.WindowProtocol):
     """EDN.
 
     Parameters
@@ -109,7 +109,7 @@ class EDN(books.WindowProtocol):
     @staticmethod
     def slow_start_law(w: Any, R: Any, p: Any) -> Any:
         """Sec. 5: up to a delay of B."""
-        return w if R > p.B else books.doubled(w)
+        return w if R > p.B else windows.doubled(w)
 
     @staticmethod
     def source_law(w: Any, R: Any, s: Any, p: Any) -> Any:
@@ -144,9 +144,9 @@ class EDN(books.WindowProtocol):
 
     @property
     def linear_refusal(self) -> str | None:
-        return books.relay_refusal("EDN")
+        return windows.relay_refusal("EDN")
 
-    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
         """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
 
         Parameters
@@ -220,10 +220,10 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     s = 1.0 * env.packet_size
     flow.heard = header.forward
     R = header.forward + header.reverse
-    if books.opens(flow, env):
-        if books.in_slow_start(flow, env):
+    if windows.opens(flow, env):
+        if windows.in_slow_start(flow, env):
             if slow_start_law(env.window, R, p) > env.window:
-                books.slow_start(flow, env)
+                windows.slow_start(flow, env)
             else:
                 flow.ssthresh = env.window
         else:
@@ -241,7 +241,7 @@ def on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 FLOW_HOOKS: dict[str, Hook] = {
-    "on_start": books.flow_on_start,
+    "on_start": windows.flow_on_start,
     "on_send": on_send,
     "on_receive": on_receive,
     "on_ack": on_ack,

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import price_books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
-from ecc.models.equilibria import shared_rate
 from ecc.models.mkc import MKC, flow_hooks, prices
+from ecc.models.shared import price_feedback
+from ecc.models.shared.equilibria import shared_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
@@ -84,14 +84,14 @@ class EMKC(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     header_bytes = (20, 20)  # THESIS III.C
-    Header = price_books.Header
-    LinkState = price_books.LinkState
-    FlowState = price_books.FlowState
-    link_at = staticmethod(price_books.link_at)
-    flow_at = staticmethod(price_books.flow_at)
+    Header = price_feedback.Header
+    LinkState = price_feedback.LinkState
+    FlowState = price_feedback.FlowState
+    link_at = staticmethod(price_feedback.link_at)
+    flow_at = staticmethod(price_feedback.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return price_books.link_hooks(on_interval)
+        return price_feedback.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
         return flow_hooks()
@@ -129,5 +129,5 @@ router_law = EMKC.router_law
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the loss of its arrivals."""
-    if price_books.close_interval(link, env):
+    if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity)

@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import price_books
 from ecc.models.base import Equilibrium, Hook, Protocol, check_number
-from ecc.models.equilibria import followers, shared_fair_rate
 from ecc.models.mkc import MKC, flow_hooks
+from ecc.models.shared import price_feedback
+from ecc.models.shared.equilibria import followers, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
 
 @dataclass
-class LinkState(price_books.LinkState):
+class LinkState(price_feedback.LinkState):
     """A router's books at one link."""
 
     V: float = inf  # virtual capacity [bit/s]
@@ -122,16 +122,16 @@ class EMKCAVQ(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     header_bytes = (20, 20)  # THESIS III.C
-    Header = price_books.Header
+    Header = price_feedback.Header
     LinkState = LinkState
-    FlowState = price_books.FlowState
-    flow_at = staticmethod(price_books.flow_at)
+    FlowState = price_feedback.FlowState
+    flow_at = staticmethod(price_feedback.flow_at)
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=self.announce_law(R, y), y=y, V=R, max_rtt=max_rtt)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return price_books.link_hooks(on_interval) | {"on_start": on_start, "on_arrival": on_arrival}
+        return price_feedback.link_hooks(on_interval) | {"on_start": on_start, "on_arrival": on_arrival}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return flow_hooks()
@@ -156,14 +156,14 @@ announce_law = EMKCAVQ.announce_law
 def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
     """Begin with all that the virtual capacity may be."""
     link.V = min(link.V, p.gamma * env.capacity)
-    price_books.link_on_start(link, header, p, env)
+    price_feedback.link_on_start(link, header, p, env)
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Note the largest RTT beside the books of all."""
     if env.kind == 0:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
-    price_books.link_on_arrival(link, header, p, env)
+    price_feedback.link_on_arrival(link, header, p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -173,7 +173,7 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
         weight = p.rtt_gain if link.max_rtt > 0.0 else 1.0
         link.max_rtt += weight * (link.rtt_peak - link.max_rtt)
         link.rtt_peak = 0.0
-    if price_books.close_interval(link, env):
+    if price_feedback.close_interval(link, env):
         if link.max_rtt > 0.0:
             link.V = router_law(link.V, link.y, env.capacity, link.max_rtt, T, p)
         link.price = announce_law(link.V, link.y)

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.shared import windows
 from ecc.network import Network
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
     rtt: float = 0.0  # moving average [s]; 0 before any
@@ -37,7 +37,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class FAST(books.WindowProtocol):
+class FAST(windows.WindowProtocol):
     """FAST TCP.
 
     Parameters
@@ -89,7 +89,7 @@ class FAST(books.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class FAST(books.WindowProtocol):
         """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of FAST listen to all links of their route")
-        return books.rest_with_own(network, self.alpha)
+        return windows.rest_with_own(network, self.alpha)
 
 
 def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:
@@ -112,7 +112,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         flow.rtt = env.rtt
     flow.rtt += min(3.0 * s / env.window, 0.25) * (env.rtt - flow.rtt)
     flow.acked += env.acked
-    if books.opens(flow, env):
+    if windows.opens(flow, env):
         if flow.acked >= flow.mark:
             flow.target = stepped(env.window, env.min_rtt, flow.rtt, p.alpha * s, p.gamma)
             flow.mark = flow.acked + env.in_flight
@@ -124,6 +124,6 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Half the window, and a new RTT; one packet after a timeout."""
     flow.mark = 0.0
     if env.kind == 0:
-        books.cut(flow, books.halved(books.on_the_way(env)), env)
+        windows.cut(flow, windows.halved(windows.on_the_way(env)), env)
     else:
-        books.time_out(flow, books.halved(books.on_the_way(env)), env)
+        windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)

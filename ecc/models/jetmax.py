@@ -48,7 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, Stepping, check_choice, check_number
-from ecc.models.equilibria import shared_fair_rate
+from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate, as_size
 
@@ -324,7 +324,7 @@ def on_arrival_rate(link: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Announce the fair rate and the virtual loss of the interval; the first tick only opens the books."""
+    """Announce the fair rate and the virtual loss of the interval; the first tick only opens the rate_feedback."""
     if link.ticks > 0:
         duration = env.now - link.opened
         u = 8.0 * link.unresponsive / duration

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.models import books, price_books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
 from ecc.models.mkc import on_interval, power_price
+from ecc.models.shared import price_feedback, rate_feedback
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
@@ -43,7 +43,7 @@ class Header:
 
 
 @dataclass
-class LinkState(price_books.LinkState):
+class LinkState(price_feedback.LinkState):
     """A router's books at one link."""
 
     price: float = 0.0
@@ -140,7 +140,7 @@ class Kelly(Protocol):
         return FlowState(x=x, x_rtt=x)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return {"on_start": price_books.link_on_start, "on_arrival": link_on_arrival, "on_interval": on_interval}
+        return {"on_start": price_feedback.link_on_start, "on_arrival": link_on_arrival, "on_interval": on_interval}
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": flow_on_start, "on_send": flow_on_send, "on_ack": flow_on_ack, "on_timer": flow_on_timer}
@@ -215,6 +215,6 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
     """One step."""
-    flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), books.least_rate(p, env))
+    flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), rate_feedback.least_rate(p, env))
     env.rate = flow.x
     env.timer = p.interval

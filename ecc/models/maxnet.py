@@ -33,7 +33,7 @@ What MAXNET leaves open:
   window to 1 ("standard TCP"); a gap in the ACKs changes nothing. Prices are at least 0, as a field without sign has
   to be.
 - The router's clock ticks by itself, where MAXNET's looks at the time as it sends a packet; its first tick opens the
-  books.
+  rate_feedback.
 
 Nothing paces what a window lets go. At an RTT of two intervals bursts may lock to the ticks: rates are then 2 to 4 %
 off those at rest, and queues four times as long.
@@ -48,10 +48,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import books
+from ecc.laws.elementary import exp, log
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
-from ecc.models.elementary import exp, log
-from ecc.models.equilibria import followers, shared_fair_rate
+from ecc.models.shared import rate_feedback
+from ecc.models.shared.equilibria import followers, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_size
 
@@ -76,7 +76,7 @@ class Header:
     """What travels with a packet and returns with its ACK."""
 
     price: float = 0.0  # largest on the path so far
-    link: int = books.NO_LINK  # whose it is
+    link: int = rate_feedback.NO_LINK  # whose it is
 
 
 @dataclass
@@ -96,7 +96,7 @@ class FlowState:
     x: float = 0.0  # rate until the first ACK of a flow placed at an equilibrium [bit/s]; 0 for others
     W: float = 0.0  # window [packets]; 0 before the start
     eta: float = 0.0
-    bottleneck: int = books.NO_LINK  # link whose price came last
+    bottleneck: int = rate_feedback.NO_LINK  # link whose price came last
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Open the header: no price yet."""
-    header.link = books.NO_LINK
+    header.link = rate_feedback.NO_LINK
 
 
 def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import books, price_books
+from ecc.laws.elementary import exp, log
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
-from ecc.models.elementary import exp, log
-from ecc.models.equilibria import followers, shared_rate
+from ecc.models.shared import price_feedback, rate_feedback
+from ecc.models.shared.equilibria import followers, shared_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
@@ -98,14 +98,14 @@ class MKC(Protocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     header_bytes = (20, 20)  # THESIS III.C
-    Header = price_books.Header
-    LinkState = price_books.LinkState
-    FlowState = price_books.FlowState
-    link_at = staticmethod(price_books.link_at)
-    flow_at = staticmethod(price_books.flow_at)
+    Header = price_feedback.Header
+    LinkState = price_feedback.LinkState
+    FlowState = price_feedback.FlowState
+    link_at = staticmethod(price_feedback.link_at)
+    flow_at = staticmethod(price_feedback.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return price_books.link_hooks(on_interval)
+        return price_feedback.link_hooks(on_interval)
 
     def flow_hooks(self) -> dict[str, Hook]:
         return flow_hooks()
@@ -152,7 +152,7 @@ source_law = MKC.source_law
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the price of its arrivals."""
-    if price_books.close_interval(link, env):
+    if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity, p)
 
 
@@ -165,14 +165,14 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Step from the rate one RTT ago, once for each new price."""
-    if price_books.listen(flow, header):
-        flow.x = max(source_law(flow.x_rtt, header.price, p), books.least_rate(p, env))
+    if price_feedback.listen(flow, header):
+        flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.least_rate(p, env))
         env.rate = flow.x
 
 
 def flow_hooks() -> dict[str, Hook]:
     """The host of MKC and of all its kin."""
-    return {"on_start": flow_on_start, "on_send": price_books.flow_on_send, "on_ack": flow_on_ack}
+    return {"on_start": flow_on_start, "on_send": price_feedback.flow_on_send, "on_ack": flow_on_ack}
 
 
 def power_price(y: Any, C: Any, steepness: Any) -> Any:

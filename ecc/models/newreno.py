@@ -24,13 +24,13 @@ from math import sqrt
 from typing import Any
 
 from ecc.arguments import shown
-from ecc.models import window_books as books
 from ecc.models.base import Hook
+from ecc.models.shared import windows
 from ecc.quantity import Quantity, as_number, as_time
 
 
 @dataclass(frozen=True)
-class NewReno(books.WindowProtocol):
+class NewReno(windows.WindowProtocol):
     """NewReno, or, with selective ACKs, Sack.
 
     Parameters
@@ -56,7 +56,7 @@ class NewReno(books.WindowProtocol):
     @staticmethod
     def source_law(w: Any, s: Any) -> Any:
         """RFC 5681 (3), for the w/s packets of an RTT."""
-        return books.grown(w, s, w)
+        return windows.grown(w, s, w)
 
     def params(self) -> dict[str, float]:
         return {"deflates": float(self.transport == "newreno"), **super().params()}
@@ -64,7 +64,7 @@ class NewReno(books.WindowProtocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
     # ---- published results -------------------------------------------------------------------------------
 
@@ -115,16 +115,16 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     s = 1.0 * env.packet_size
     if env.recovered > 0 and p.deflates > 0.0:
         env.window = min(flow.ssthresh, max(1.0 * env.in_flight, s) + s)
-    if books.opens(flow, env):
-        if books.in_slow_start(flow, env):
-            books.slow_start(flow, env)
+    if windows.opens(flow, env):
+        if windows.in_slow_start(flow, env):
+            windows.slow_start(flow, env)
         else:
-            env.window = books.grown(env.window, s, env.acked)
+            env.window = windows.grown(env.window, s, env.acked)
 
 
 def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """RFC 5681 (4)."""
     if env.kind == 0:
-        books.cut(flow, books.halved(books.on_the_way(env)), env)
+        windows.cut(flow, windows.halved(windows.on_the_way(env)), env)
     else:
-        books.time_out(flow, books.halved(books.on_the_way(env)), env)
+        windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import edn
-from ecc.models import window_books as books
 from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.shared import windows
 from ecc.network import Network
 from ecc.quantity import as_count
 
@@ -46,7 +46,7 @@ class LinkState:
 
 
 @dataclass(frozen=True)
-class PEDN(books.WindowProtocol):
+class PEDN(windows.WindowProtocol):
     """PEDN.
 
     Parameters
@@ -113,15 +113,15 @@ class PEDN(books.WindowProtocol):
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
-        point = books.rest_with_own(network, self.A)
+        point = windows.rest_with_own(network, self.A)
         told = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
         return replace(point, fair_rate=told)
 
     @property
     def linear_refusal(self) -> str | None:
-        return books.relay_refusal("PEDN")
+        return windows.relay_refusal("PEDN")
 
-    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters
@@ -129,7 +129,7 @@ class PEDN(books.WindowProtocol):
         network : Network
             Network of one link, whose flows have one RTT.
         """
-        return books.relay_with_own(self.equilibrium(network), network, self.A)
+        return windows.relay_with_own(self.equilibrium(network), network, self.A)
 
 
 def slot(p: Any, env: Any) -> int:

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models import books
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
-from ecc.models.equilibria import shared_fair_rate
 from ecc.models.qi_rcp import integral_bounds
+from ecc.models.shared import rate_feedback
+from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay
 
@@ -105,7 +105,7 @@ class PIQIRCP(Protocol):
                 check_number(self, **{name: None})
         check_choice(self, "transport", TRANSPORTS)
         check_choice(self, "update", ("interval", "ack", "rtt"))
-        check_choice(self, "rtt_average", books.AVERAGES)
+        check_choice(self, "rtt_average", rate_feedback.AVERAGES)
         check_choice(self, "capped", (True, False))
         check_choice(self, "loss", ("keep", "halve"))
         check_choice(self, "stamping", ("departure", "arrival"))
@@ -146,22 +146,22 @@ class PIQIRCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    opening_size = books.PROBE_SIZE
+    opening_size = rate_feedback.PROBE_SIZE
     header_bytes = (24, 24)  # EVAL sec. 3
-    Header = books.Header
-    LinkState = books.LinkState
-    FlowState = books.FlowState
-    link_at = staticmethod(books.link_at)
-    flow_at = staticmethod(books.flow_at)
+    Header = rate_feedback.Header
+    LinkState = rate_feedback.LinkState
+    FlowState = rate_feedback.FlowState
+    link_at = staticmethod(rate_feedback.link_at)
+    flow_at = staticmethod(rate_feedback.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(
+        return rate_feedback.link_hooks(
             on_interval if self.rtt_average == "packet" else on_interval_mean, self.stamping, self.rtt_average
         )
 
     def flow_hooks(self) -> dict[str, Hook]:
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
-        return books.flow_hooks(on_ack, self.loss)
+        return rate_feedback.flow_hooks(on_ack, self.loss)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -190,40 +190,40 @@ source_law = PIQIRCP.source_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, env):
+    if rate_feedback.close_interval(link, env):
         R = router_law(link.R, link.y, link.y_prev, env.capacity, link.mean_rtt, T, p)
-        books.announce(link, R, link.mean_rtt, p, env)
+        rate_feedback.announce(link, R, link.mean_rtt, p, env)
 
 
 def on_interval_mean(link: Any, header: Any, p: Any, env: Any) -> None:
     """The same, of RTTs averaged by interval."""
-    books.average_interval(link, env)
+    rate_feedback.average_interval(link, env)
     on_interval(link, header, p, env)
 
 
 def approach(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Move towards the fair rate in the header by one step of the source law; begin at one packet an RTT."""
-    least = books.least_rate(p, env)
+    least = rate_feedback.least_rate(p, env)
     heard_before = flow.R if flow.x > 0.0 else header.rate
     x = flow.x if flow.x > 0.0 else least
     flow.x = max(source_law(x, header.rate, heard_before, p), least)
-    books.listen(flow, header, env)
+    rate_feedback.listen(flow, header, env)
     env.rate = flow.x
 
 
 def on_ack_interval(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Once for each new feedback: another interval, or another bottleneck."""
-    if header.link != books.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
+    if header.link != rate_feedback.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
         approach(flow, header, p, env)
 
 
 def on_ack_every(flow: Any, header: Any, p: Any, env: Any) -> None:
     """On every ACK (PIQI-RCP-ACK)."""
-    if header.link != books.NO_LINK:
+    if header.link != rate_feedback.NO_LINK:
         approach(flow, header, p, env)
 
 
 def on_ack_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Once an RTT."""
-    if header.link != books.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
+    if header.link != rate_feedback.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
         approach(flow, header, p, env)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import books
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
-from ecc.models.equilibria import shared_fair_rate
+from ecc.models.shared import rate_feedback
+from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay
 
@@ -99,19 +99,19 @@ class QIRCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    opening_size = books.PROBE_SIZE
+    opening_size = rate_feedback.PROBE_SIZE
     header_bytes = (16, 16)  # that of RCP
-    Header = books.Header
-    LinkState = books.LinkState
-    FlowState = books.FlowState
-    link_at = staticmethod(books.link_at)
-    flow_at = staticmethod(books.flow_at)
+    Header = rate_feedback.Header
+    LinkState = rate_feedback.LinkState
+    FlowState = rate_feedback.FlowState
+    link_at = staticmethod(rate_feedback.link_at)
+    flow_at = staticmethod(rate_feedback.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(on_interval, self.stamping)
+        return rate_feedback.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return books.flow_hooks(books.follow, self.loss)
+        return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -181,6 +181,6 @@ router_law = QIRCP.router_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, env):
+    if rate_feedback.close_interval(link, env):
         R = router_law(link.R, link.y, env.capacity, link.mean_rtt, T, p)
-        books.announce(link, R, link.mean_rtt, p, env)
+        rate_feedback.announce(link, R, link.mean_rtt, p, env)

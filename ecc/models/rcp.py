@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import books
 from ecc.models.base import TRANSPORTS, Equilibrium, Hook, Protocol, check_choice, check_number
-from ecc.models.equilibria import shared_fair_rate
+from ecc.models.shared import rate_feedback
+from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay
 
@@ -115,19 +115,19 @@ class RCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    opening_size = books.PROBE_SIZE
+    opening_size = rate_feedback.PROBE_SIZE
     header_bytes = (16, 16)  # EVAL sec. 3
-    Header = books.Header
-    LinkState = books.LinkState
-    FlowState = books.FlowState
-    link_at = staticmethod(books.link_at)
-    flow_at = staticmethod(books.flow_at)
+    Header = rate_feedback.Header
+    LinkState = rate_feedback.LinkState
+    FlowState = rate_feedback.FlowState
+    link_at = staticmethod(rate_feedback.link_at)
+    flow_at = staticmethod(rate_feedback.flow_at)
 
     def link_hooks(self) -> dict[str, Hook]:
-        return books.link_hooks(on_interval, self.stamping)
+        return rate_feedback.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return books.flow_hooks(books.follow, self.loss)
+        return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -145,8 +145,8 @@ router_law = RCP.router_law
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Close the books of an interval and announce the next fair rate."""
     T = env.now - link.opened
-    if books.close_interval(link, env):
+    if rate_feedback.close_interval(link, env):
         d = link.max_rtt if p.use_max > 0.0 else link.mean_rtt
         R = router_law(link.R, link.y, 8.0 * env.queue, env.capacity, d, T, p)
-        books.announce(link, R, d, p, env)
+        rate_feedback.announce(link, R, d, p, env)
         env.next_interval = min(p.interval, d)

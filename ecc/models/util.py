@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models import vcp
-from ecc.models import window_books as books
 from ecc.models.base import Hook, check_number
 from ecc.models.newreno import flow_on_loss
+from ecc.models.shared import windows
 from ecc.quantity import as_delay
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
     acked: float = 0.0  # so far [bytes]
@@ -34,7 +34,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class UTIL(books.WindowProtocol):
+class UTIL(windows.WindowProtocol):
     """UTIL.
 
     Parameters
@@ -76,7 +76,7 @@ class UTIL(books.WindowProtocol):
     @staticmethod
     def slow_start_law(w: Any, R: Any) -> Any:
         """EDN sec. 4.2: up to a high load."""
-        return books.doubled(w) if R < vcp.HIGH else w
+        return windows.doubled(w) if R < vcp.HIGH else w
 
     @staticmethod
     def source_law(w: Any, R: Any, s: Any) -> Any:
@@ -104,7 +104,7 @@ class UTIL(books.WindowProtocol):
         return vcp.LINK_HOOKS
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
 
 slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
@@ -113,13 +113,13 @@ slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Slow start up to a high load, then one step an RTT."""
     flow.acked += env.acked
-    if books.opens(flow, env):
+    if windows.opens(flow, env):
         over = flow.acked >= flow.mark
         if over:
             flow.mark = flow.acked + env.in_flight
-        if books.in_slow_start(flow, env):
+        if windows.in_slow_start(flow, env):
             if slow_start_law(env.window, header.load) > env.window:
-                books.slow_start(flow, env)
+                windows.slow_start(flow, env)
             else:
                 flow.ssthresh = env.window
         elif over:

@@ -28,10 +28,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models import window_books as books
+from ecc.laws.elementary import exp, log
 from ecc.models.base import Hook, check_choice, check_number
-from ecc.models.elementary import exp, log
 from ecc.models.newreno import flow_on_loss
+from ecc.models.shared import windows
 from ecc.quantity import as_delay
 
 LOW, HIGH, OVERLOAD = 1, 2, 3  # the two bits; 0 is a packet of another protocol
@@ -59,14 +59,14 @@ class LinkState:
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
-    decreased: float = -books.NEVER_LEFT  # when the last MD was [s]
+    decreased: float = -windows.NEVER_LEFT  # when the last MD was [s]
 
 
 @dataclass(frozen=True)
-class VCP(books.WindowProtocol):
+class VCP(windows.WindowProtocol):
     """VCP.
 
     Parameters
@@ -131,7 +131,7 @@ class VCP(books.WindowProtocol):
     @staticmethod
     def slow_start_law(w: Any, R: Any, p: Any) -> Any:
         """EDN sec. 2, up to a high load, if it is to be; else nothing."""
-        return books.doubled(w) if p.doubles > 0.0 and R < HIGH else w
+        return windows.doubled(w) if p.doubles > 0.0 and R < HIGH else w
 
     @staticmethod
     def decrease_law(w: Any, R: Any, D: Any, T: Any, since: Any, s: Any, p: Any) -> Any:
@@ -168,7 +168,7 @@ class VCP(books.WindowProtocol):
         return LINK_HOOKS
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
 
 def region(rho: Any) -> Any:
@@ -237,13 +237,13 @@ def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
 def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     """One ACK's part of MI or AI, or MD."""
     s = 1.0 * env.packet_size
-    if books.opens(flow, env):
+    if windows.opens(flow, env):
         w, R, D, T, since = env.window, header.load, env.srtt, p.interval, env.now - flow.decreased
         if R > LOW:
             flow.ssthresh = min(flow.ssthresh, w)
         less = decrease_law(w, R, D, T, since, s, p)
-        if books.in_slow_start(flow, env) and slow_start_law(w, R, p) > w:
-            books.slow_start(flow, env)
+        if windows.in_slow_start(flow, env) and slow_start_law(w, R, p) > w:
+            windows.slow_start(flow, env)
         elif less < w:
             env.window = less
             flow.decreased = env.now

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models import window_books as books
+from ecc.laws.elementary import sqrt
 from ecc.models.base import Equilibrium, Hook, check_number
-from ecc.models.elementary import sqrt
+from ecc.models.shared import windows
 from ecc.network import Network
 
 KEPT = 0.75  # share of the window, at a loss
@@ -38,7 +38,7 @@ OPENED = 0.875  # ... at the end of slow start
 
 
 @dataclass
-class FlowState(books.FlowState):
+class FlowState(windows.FlowState):
     """A host's books for one flow."""
 
     acked: float = 0.0  # so far [bytes]
@@ -50,7 +50,7 @@ class FlowState(books.FlowState):
 
 
 @dataclass(frozen=True)
-class Vegas(books.WindowProtocol):
+class Vegas(windows.WindowProtocol):
     """TCP Vegas.
 
     Parameters
@@ -109,13 +109,13 @@ class Vegas(books.WindowProtocol):
         """With alpha = beta, so many packets of each flow in queues; else there is no single one."""
         if self.alpha < self.beta:
             return super().equilibrium(network, assignment)
-        return books.rest_with_own(network, self.alpha)
+        return windows.rest_with_own(network, self.alpha)
 
     @property
     def linear_refusal(self) -> str | None:
-        return super().linear_refusal if self.alpha < self.beta else books.relay_refusal("Vegas")
+        return super().linear_refusal if self.alpha < self.beta else windows.relay_refusal("Vegas")
 
-    def relay_loop(self, network: Network) -> tuple[books.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters
@@ -123,7 +123,7 @@ class Vegas(books.WindowProtocol):
         network : Network
             Network of one link, whose flows have one RTT.
         """
-        return books.relay_with_own(self.equilibrium(network), network, self.alpha)
+        return windows.relay_with_own(self.equilibrium(network), network, self.alpha)
 
     def params(self) -> dict[str, float]:
         return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma, **super().params()}
@@ -133,7 +133,7 @@ class Vegas(books.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": books.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
 
 
 def queued(window: Any, base: Any, rtt: Any) -> Any:
@@ -158,12 +158,12 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.acked += env.acked
     flow.rtts += env.rtt
     flow.acks += 1
-    if books.opens(flow, env):
+    if windows.opens(flow, env):
         if flow.acked >= flow.mark:
             decide(flow, p, env)
-        if books.in_slow_start(flow, env):
+        if windows.in_slow_start(flow, env):
             if flow.holds == 0:
-                books.slow_start(flow, env)
+                windows.slow_start(flow, env)
         else:
             env.window += flow.adds * env.acked / env.window
 
@@ -173,16 +173,16 @@ def decide(flow: Any, p: Any, env: Any) -> None:
     s = 1.0 * env.packet_size
     excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks)
     flow.adds = 0.0
-    if books.in_slow_start(flow, env):
+    if windows.in_slow_start(flow, env):
         flow.holds = 1 - flow.holds
         following = opened(env.window, excess, env.window, s, p)
         if following < env.window:
-            books.cut(flow, following, env)
+            windows.cut(flow, following, env)
     else:
         following = moved(env.window, excess, s, p)
         flow.adds = max(following - env.window, 0.0)
         if following < env.window:
-            books.cut(flow, following, env)
+            windows.cut(flow, following, env)
     flow.rtts = 0.0
     flow.acks = 0
     flow.mark = flow.acked + env.in_flight
@@ -192,6 +192,6 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     """A quarter less at a loss; slow start to half the window after a timeout."""
     flow.adds = 0.0
     if env.kind == 0:
-        books.cut(flow, KEPT * books.on_the_way(env), env)
+        windows.cut(flow, KEPT * windows.on_the_way(env), env)
     else:
-        books.time_out(flow, books.halved(books.on_the_way(env)), env)
+        windows.time_out(flow, windows.halved(windows.on_the_way(env)), env)

@@ -52,9 +52,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import LinearizationError
-from ecc.models import books
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
-from ecc.models.equilibria import followers, shared_rate
+from ecc.models.shared import rate_feedback
+from ecc.models.shared.equilibria import followers, shared_rate
 from ecc.network import Network
 from ecc.quantity import as_delay
 
@@ -70,7 +70,7 @@ class Header:
     rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers give it nothing
     spacing: float = 0.0  # time between the flow's packets [s]
     feedback: float = 0.0  # change of the sending rate, asked for and then granted [bit/s]
-    link: int = books.NO_LINK  # that granted the least
+    link: int = rate_feedback.NO_LINK  # that granted the least
 
 
 @dataclass
@@ -101,7 +101,7 @@ class FlowState:
     opened: int = 0  # whether an ACK has come
     packet: float = 0.0  # a packet, the least window [bytes]
     recovery: int = 0  # a gap before this offset belongs to a window already halved [bytes]
-    bottleneck: int = books.NO_LINK  # link that granted the least
+    bottleneck: int = rate_feedback.NO_LINK  # link that granted the least
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class XCP(Protocol):
 
     # ---- hooks -------------------------------------------------------------------------------------------
 
-    opening_size = books.PROBE_SIZE
+    opening_size = rate_feedback.PROBE_SIZE
     header_bytes = (20, 20)  # EVAL sec. 3
     Header = Header
     LinkState = LinkState
@@ -375,7 +375,7 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Ask for all there is."""
-    header.link = books.NO_LINK
+    header.link = rate_feedback.NO_LINK
     header.rtt = env.srtt
     if env.srtt > 0.0 and env.window > 0.0:
         whole = max(env.window // flow.packet, 1.0) * flow.packet  # what fits, and so is sent in an RTT
@@ -392,7 +392,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             set_window(max(flow.x * env.srtt / 8.0, flow.packet), p, env)
         else:
             env.timer = 0.0  # on_timer sees how large the packets are from now on
-    elif header.link != books.NO_LINK:
+    elif header.link != rate_feedback.NO_LINK:
         flow.bottleneck = header.link
         set_window(max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet), p, env)
 

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.allocation import water_filling
 from ecc.arguments import check_arguments
 from ecc.display import Displayed, Rows, value_text
+from ecc.laws.jets import gradient
 from ecc.models.base import Equilibrium, Protocol, interval_of
-from ecc.models.equilibria import check_assignment
-from ecc.models.jet import gradient
+from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
 
 if TYPE_CHECKING:

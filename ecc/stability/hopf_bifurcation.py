@@ -28,8 +28,8 @@ from ecc.arguments import check_arguments, shown
 from ecc.closed_loop import law_arguments, linearize, steps_of
 from ecc.display import Displayed, Rows, frequency_text
 from ecc.errors import LinearizationError
+from ecc.laws.jets import gradient, taylor
 from ecc.models.base import Protocol
-from ecc.models.jet import gradient, taylor
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
 

@@ -7,7 +7,8 @@ import pytest
 
 from ecc.allocation import max_min, proportional
 from ecc.closed_loop import linearize
-from ecc.models import EMKC, EMKCAVQ, MKC, Kelly, price_books
+from ecc.models import EMKC, EMKCAVQ, MKC, Kelly
+from ecc.models.shared import price_feedback
 from ecc.network import Network
 from ecc.packet import simulate
 from ecc.scenario import Scenario
@@ -138,8 +139,8 @@ def packet(kind=0, now=0.0, size=1000, link=3, capacity=1e6):
 
 
 def test_a_router_is_silent_until_it_has_measured_and_keeps_its_price_without_arrivals():
-    p, hooks, link = EMKC().namespace(), EMKC().link_hooks(), price_books.LinkState()
-    header = price_books.Header()
+    p, hooks, link = EMKC().namespace(), EMKC().link_hooks(), price_feedback.LinkState()
+    header = price_feedback.Header()
     hooks["on_arrival"](link, header, p, packet())
     hooks["on_interval"](link, None, p, packet(now=0.03))  # opens the books
     hooks["on_arrival"](link, header, p, packet())
@@ -158,23 +159,23 @@ def test_a_router_is_silent_until_it_has_measured_and_keeps_its_price_without_ar
 
 def test_a_source_answers_each_price_once_from_the_rate_that_made_it():
     protocol = EMKC()
-    p, on_ack, flow = protocol.namespace(), protocol.flow_hooks()["on_ack"], price_books.FlowState(x=9e6, prices=2)
+    p, on_ack, flow = protocol.namespace(), protocol.flow_hooks()["on_ack"], price_feedback.FlowState(x=9e6, prices=2)
     env = SimpleNamespace(packet_size=1000, rtt=0.1, rate=9e6)
 
     def ack(price, x, link, stamp):
-        on_ack(flow, price_books.Header(price=price, x=x, link=link, stamp=stamp), p, env)
+        on_ack(flow, price_feedback.Header(price=price, x=x, link=link, stamp=stamp), p, env)
         return flow.x
 
     assert ack(0.1, 4e6, 2, 7) == env.rate == pytest.approx(4e6 + 0.2e6 - 0.5 * 0.1 * 4e6)
     before = flow.x
     assert ack(0.1, 6e6, 2, 7) == before  # the same price
-    assert ack(price_books.SILENT, 6e6, -1, 0) == before  # none
+    assert ack(price_feedback.SILENT, 6e6, -1, 0) == before  # none
     assert ack(0.2, 99e6, 2, 8) == pytest.approx(0.2e6 + (1 - 0.5 * 0.2) * (4e6 + 6e6 + 6e6) / 3)
     assert ack(0.2, 99e6, 2, 7) == flow.x  # an older one, overtaken on its way
     assert ack(0.3, 99e6, 1, 4) == pytest.approx(0.2e6 + (1 - 0.5 * 0.3) * 99e6)  # of another router
     assert ack(1.0, 99e6, 1, 5) == pytest.approx(0.2e6 + 0.5 * 99e6)
     harsh = EMKC(beta=50.0).namespace()
-    on_ack(flow, price_books.Header(price=1.0, x=1e6, link=1, stamp=6), harsh, env)
+    on_ack(flow, price_feedback.Header(price=1.0, x=1e6, link=1, stamp=6), harsh, env)
     assert flow.x == pytest.approx(8000 / 0.1)  # one packet an RTT at least
 
 

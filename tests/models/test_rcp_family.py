@@ -8,7 +8,8 @@ import pytest
 
 import ecc
 from ecc.errors import LinearizationError
-from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate, books
+from ecc.models import PIQIRCP, QIRCP, RCP, ConstantRate
+from ecc.models.shared import rate_feedback
 from ecc.network import Flow, Link, Network
 
 
@@ -35,15 +36,15 @@ def test_rtts_averaged_by_interval_follow_longer_ones_sooner():
     """By T/d of the way up, and down by (R/C) (seen/d) of that."""
     hooks, p = PIQIRCP(rtt_average="interval").link_hooks(), PIQIRCP().namespace()
     for rtts, mean in (((0.3, 0.3), 0.1 + 0.1 * 0.2), ((0.04, 0.06), 0.1 - 0.1 * 0.5 * 0.5 * 0.05)):
-        link = books.link_at(R=5e6, y=1e7, mean_rtt=0.1, max_rtt=0.1)
+        link = rate_feedback.link_at(R=5e6, y=1e7, mean_rtt=0.1, max_rtt=0.1)
         env = SimpleNamespace(now=0.01, kind=0, packet_size=1000, capacity=1e7)
         for rtt in rtts:
-            hooks["on_arrival"](link, books.Header(rtt=rtt), p, env)
+            hooks["on_arrival"](link, rate_feedback.Header(rtt=rtt), p, env)
         hooks["on_interval"](link, None, p, env)
         assert link.mean_rtt == pytest.approx(mean)
         assert (link.rtt_bytes, link.with_rtt, link.max_rtt) == (0.0, 0.0, max(rtts))
-    fresh = books.LinkState(R=5e6)
-    hooks["on_arrival"](fresh, books.Header(rtt=0.2), p, env)
+    fresh = rate_feedback.LinkState(R=5e6)
+    hooks["on_arrival"](fresh, rate_feedback.Header(rtt=0.2), p, env)
     hooks["on_interval"](fresh, None, p, env)
     assert fresh.mean_rtt == 0.2
 
@@ -109,7 +110,7 @@ def test_wrong_kinds_get_one_line():
 @pytest.mark.parametrize("protocol", [RCP(loss="halve"), QIRCP(loss="halve"), PIQIRCP(loss="halve")])
 def test_a_loss_halves_the_rate_for_an_rtt(protocol):
     hooks, p = protocol.flow_hooks(), protocol.namespace()
-    flow, header = books.FlowState(x=8e6, R=8e6, bottleneck=0), books.Header(rate=8e6, link=0, stamp=1)
+    flow, header = rate_feedback.FlowState(x=8e6, R=8e6, bottleneck=0), rate_feedback.Header(rate=8e6, link=0, stamp=1)
     env = SimpleNamespace(now=1.0, rtt=0.1, srtt=0.1, packet_size=1000, rate=8e6, kind=0)
     hooks["on_loss"](flow, header, p, env)
     assert (env.rate, flow.x) == (4e6, 4e6)
@@ -123,9 +124,9 @@ def test_a_loss_halves_the_rate_for_an_rtt(protocol):
     flow.x, env.now = 9e4, 2.0
     hooks["on_loss"](flow, header, p, env)
     assert env.rate == 8e4  # a packet an RTT is the least
-    probing = books.FlowState()
+    probing = rate_feedback.FlowState()
     hooks["on_loss"](probing, header, p, env)
-    assert probing == books.FlowState()
+    assert probing == rate_feedback.FlowState()
 
 
 @pytest.mark.parametrize("protocol", [RCP, QIRCP, PIQIRCP])

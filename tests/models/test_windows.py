@@ -8,8 +8,9 @@ import pytest
 import ecc
 from ecc.errors import LinearizationError
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models import BIC, FAST, NewReno, Vegas, bic, fast, vegas, window_books
+from ecc.models import BIC, FAST, NewReno, Vegas, bic, fast, vegas
 from ecc.models.base import settings
+from ecc.models.shared import windows
 from ecc.network import Flow, Network
 from ecc.scenario import Scenario
 from ecc.workload import Workload
@@ -61,7 +62,7 @@ def test_protocols_that_swing_have_no_equilibrium(protocol):
 
 
 def test_the_first_window_is_that_of_rfc_5681():
-    assert [window_books.initial_window(s) / s for s in (536.0, 1095.0, 1460.0, 2190.0, 4312.0)] == [4, 4, 3, 3, 2]
+    assert [windows.initial_window(s) / s for s in (536.0, 1095.0, 1460.0, 2190.0, 4312.0)] == [4, 4, 3, 3, 2]
 
 
 def test_vegas_counts_what_it_has_in_queues():
@@ -98,7 +99,7 @@ def env(**fields):
 
 def test_newreno_halves_once_and_leaves_recovery_without_a_burst():
     protocol = NewReno()
-    p, hooks, flow = protocol.namespace(), protocol.flow_hooks(), window_books.FlowState()
+    p, hooks, flow = protocol.namespace(), protocol.flow_hooks(), windows.FlowState()
     at = env()
     hooks["on_ack"](flow, None, p, at)
     assert at.window == 21_000.0  # slow start
@@ -120,7 +121,7 @@ def test_newreno_halves_once_and_leaves_recovery_without_a_burst():
 
 
 def test_the_threshold_stays_when_the_timer_expires_again():
-    flow, at = window_books.FlowState(), env(kind=1)
+    flow, at = windows.FlowState(), env(kind=1)
     for _ in range(2):
         NewReno().flow_hooks()["on_loss"](flow, None, NewReno().namespace(), at)
         assert (at.window, flow.ssthresh) == (1000.0, 10_000.0)
@@ -136,7 +137,7 @@ def test_newreno_counts_bytes_and_not_acks():
 
     def behind_an_ack(acked, **flow):
         at = env(acked=acked)
-        hooks["on_ack"](window_books.FlowState(**flow), None, p, at)
+        hooks["on_ack"](windows.FlowState(**flow), None, p, at)
         return at.window - 20_000.0
 
     slow, once_more, avoiding = {}, {"ssthresh": 30_000.0}, {"ssthresh": 10_000.0}

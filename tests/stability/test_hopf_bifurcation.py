@@ -9,8 +9,8 @@ import pytest
 from ecc.claims.checks.open.hopf import MIX, fundamental, integral_orbit, proportional_orbit, swing
 from ecc.closed_loop import law_arguments
 from ecc.errors import LinearizationError
+from ecc.laws.jets import taylor
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
-from ecc.models.jet import taylor
 from ecc.network import Network
 from ecc.stability import critical_gain, hopf
 

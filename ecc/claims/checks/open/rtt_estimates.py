@@ -13,8 +13,9 @@ from ecc import plot
 from ecc.claims.checks.common.evidence import ROOM
 from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
 from ecc.closed_loop import linearize
-from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, books
+from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
 from ecc.models.base import Hook, Protocol
+from ecc.models.shared import rate_feedback
 from ecc.network import Network
 from ecc.stability import critical_gain, decay_rate, perturbed_run, rtt_margin
 
@@ -57,7 +58,7 @@ class MisjudgingPIQIRCP(Misjudging, PIQIRCP):
 
 def report(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Open the header, with the RTT as the host sees it; routers pass over an RTT of 0 ticks."""
-    books.flow_on_send(flow, header, p, env)
+    rate_feedback.flow_on_send(flow, header, p, env)
     if p.tick > 0.0:
         if p.stamps > 0.0:
             header.rtt = p.tick * (int(env.now / p.tick) - int((env.now - env.rtt) / p.tick))

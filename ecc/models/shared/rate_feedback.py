@@ -126,7 +126,7 @@ def stamp(link: Any, header: Any, p: Any, env: Any) -> None:
 def close_interval(link: Any, env: Any) -> bool:
     """Turn the counts of the interval into y and the maximum RTT; False when there is nothing to control on yet.
 
-    The first tick only opens the books.
+    The first tick only opens the rate_feedback.
     """
     first = link.ticks == 0
     if link.rtt_peak > 0.0:

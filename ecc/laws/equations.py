@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ecc.models.base import Protocol
-from ecc.models.jet import rebind
+from ecc.laws.jets import rebind
 
 if TYPE_CHECKING:
     import sympy
@@ -16,7 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["router_equation", "source_equation"]
 
 
-def router_equation(protocol: Protocol) -> sympy.Eq:
+class Laws(Protocol):
+    """What is asked of a protocol: its two laws and its parameters."""
+
+    router_law: Callable[..., float]
+    source_law: Callable[..., float]
+
+    def params(self) -> dict[str, float]: ...
+
+
+def router_equation(protocol: Laws) -> sympy.Eq:
     """Return the next fair rate as an equation in the names of the router law's arguments.
 
     Parameters
@@ -43,7 +51,7 @@ def router_equation(protocol: Protocol) -> sympy.Eq:
     return _equation("R_next", protocol.router_law, protocol)
 
 
-def source_equation(protocol: Protocol) -> sympy.Eq:
+def source_equation(protocol: Laws) -> sympy.Eq:
     """Return the next sending rate as an equation in the names of the source law's arguments.
 
     Parameters
@@ -70,7 +78,7 @@ def source_equation(protocol: Protocol) -> sympy.Eq:
     return _equation("x_next", protocol.source_law, protocol)
 
 
-def _equation(left: str, law: Callable[..., Any], protocol: Protocol) -> sympy.Eq:
+def _equation(left: str, law: Callable[..., Any], protocol: Laws) -> sympy.Eq:
     import sympy
 
     def symbol(name: str) -> sympy.Symbol:

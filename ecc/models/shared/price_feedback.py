@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models import books
 from ecc.models.base import Hook
+from ecc.models.shared import rate_feedback
 
 __all__ = ["FlowState", "Header", "LinkState"]
 
@@ -38,9 +38,9 @@ class Header:
     price: float = SILENT  # largest on the path so far
     x: float = 0.0  # the rate at which the packet was sent [bit/s]
     rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first
-    link: int = books.NO_LINK  # whose price it is
+    link: int = rate_feedback.NO_LINK  # whose price it is
     stamp: int = 0  # number of the control interval in which that link announced it
-    assigned: int = books.NO_LINK  # the only link that may answer; NO_LINK: any
+    assigned: int = rate_feedback.NO_LINK  # the only link that may answer; NO_LINK: any
 
 
 @dataclass
@@ -63,9 +63,9 @@ class FlowState:
     rates: float = 0.0  # of the ACKs since then, added up [bit/s]
     acks: int = 0  # how many they were
     prices: int = 0  # heard
-    bottleneck: int = books.NO_LINK  # link that spoke last
-    stamp: int = books.NO_LINK  # its interval
-    assigned: int = books.NO_LINK  # the only link to listen to; NO_LINK: any
+    bottleneck: int = rate_feedback.NO_LINK  # link that spoke last
+    stamp: int = rate_feedback.NO_LINK  # its interval
+    assigned: int = rate_feedback.NO_LINK  # the only link to listen to; NO_LINK: any
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
@@ -86,7 +86,7 @@ def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
 def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Count a packet, and mark it with the price if that is the largest so far and the link may answer."""
     link.arrived += env.packet_size
-    may_answer = header.assigned == books.NO_LINK or header.assigned == env.link
+    may_answer = header.assigned == rate_feedback.NO_LINK or header.assigned == env.link
     if env.kind == 0 and link.price > header.price and may_answer:
         header.price = link.price
         header.link = env.link
@@ -109,14 +109,16 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.price = SILENT
     header.x = flow.x
     header.rtt = env.srtt
-    header.link = books.NO_LINK
+    header.link = rate_feedback.NO_LINK
     header.stamp = 0
     header.assigned = flow.assigned
 
 
 def listen(flow: Any, header: Any) -> bool:
     """Gather the rates that ACKs bring back; True for a price to answer, `x_rtt` being the rate it speaks of."""
-    is_new: bool = header.link != books.NO_LINK and (header.link != flow.bottleneck or header.stamp > flow.stamp)
+    is_new: bool = header.link != rate_feedback.NO_LINK and (
+        header.link != flow.bottleneck or header.stamp > flow.stamp
+    )
     if is_new:
         flow.x_rtt = flow.rates / flow.acks if flow.acks > 0 else header.x
         flow.rates = 0.0

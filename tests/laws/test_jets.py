@@ -3,8 +3,8 @@ import math
 import pytest
 
 from ecc.errors import LinearizationError
-from ecc.models.elementary import exp, log, sqrt
-from ecc.models.jet import derivatives, gradient
+from ecc.laws.elementary import exp, log, sqrt
+from ecc.laws.jets import derivatives, gradient
 
 
 def helper(x):
