@@ -19,9 +19,10 @@ from latex2mathml.converter import convert
 
 import ecc
 from ecc.claims.ledger import PAPERS, SECTIONS, claims
-from ecc.claims.report.text import MEANING, number, typeset
-from ecc.cli import _MEASURED
-from ecc.metrics import MEASURES
+from ecc.claims.report.text import MEANING, typeset
+from ecc.cli import _METRICS
+from ecc.display import number_text
+from ecc.metrics import METRICS
 from ecc.models import base
 
 HERE = Path(__file__).parent
@@ -109,17 +110,17 @@ def ledger() -> str:
     return "\n".join(lines) + "\n"
 
 
-def measures() -> str:
-    """The page of what `ecc sweep --measure` knows, from the registry that the ledger shares with it."""
+def metrics() -> str:
+    """The page of what `ecc sweep --metric` knows, from the registry that the ledger shares with it."""
     lines = [
-        "# What `ecc sweep` measures", "",
-        "`--measure NAME`, as often as wanted; without it these: "
-        f"{', '.join(f'`{name}`' for name in _MEASURED)}. Each is of the time that `--between BEGIN:END` names "
+        "# Metrics of `ecc sweep`", "",
+        "`--metric NAME`, as often as wanted; without it these: "
+        f"{', '.join(f'`{name}`' for name in _METRICS)}. Each is of the time that `--between BEGIN:END` names "
         "(seconds; the last half of the run if not given), of the flow of `--flow` or the link of `--link` (0 if not "
         "given).", "",
         "| name | unit | of | meaning |", "|---|---|---|---|",
     ]  # fmt: skip
-    for name, one in MEASURES.items():
+    for name, one in METRICS.items():
         given = {
             key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
         }
@@ -129,11 +130,11 @@ def measures() -> str:
             meaning = " ".join(str(one.function.__doc__).split())
             for key, value in given.items():
                 if key not in ("flow", "link", "between") and f"`{key}`" in meaning:
-                    meaning += f" `{key}` is {number(value.default)}."
+                    meaning += f" `{key}` is {number_text(value.default)}."
             lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
     lines += [
         "", "Rates, queues and losses are those of the samples (`--sample`), peaks of queues exact in packet runs. "
-        "Those of transfers and connections need a workload. In Python the axes and measures are your own: "
+        "Those of transfers and connections need a workload. In Python the axes and metrics are your own: "
         "[`ecc.sweep`](ecc.md) takes any function.",
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
@@ -212,7 +213,7 @@ copied()
 for name, title in MODULES.items():
     (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
 (HERE / "reference" / "contract.md").write_text(contract(), encoding="utf-8")
-(HERE / "reference" / "measures.md").write_text(measures(), encoding="utf-8")
+(HERE / "reference" / "metrics.md").write_text(metrics(), encoding="utf-8")
 (HERE / "reference" / "env.inc").write_text(hook_env(), encoding="utf-8")
 (HERE / "reference" / "ledger.md").write_text(ledger(), encoding="utf-8")
 

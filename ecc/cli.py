@@ -67,7 +67,7 @@ _POINTS = 1_000_000
 """Most runs of a sweep."""
 _MOST_KEPT = 5000
 """Most results in the user's cache."""
-_MEASURED = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
+_METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
 class Engine(StrEnum):
@@ -226,7 +226,7 @@ Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker 
 
 @app.command()
 def crosscheck(names: Names = None, out: Out = Path("ecc-report"), jobs: Jobs = 0, json: AsJson = False) -> int:
-    """Check what the papers prove and write a report with verdicts, measures and figures."""
+    """Check what the papers prove and write a report with verdicts, measurements and figures."""
     from ecc.claims.catalog import select
 
     return _examine("crosscheck", names or (), select(names or ()), out, jobs, json)
@@ -412,16 +412,16 @@ def sweep(
     sample: Annotated[
         str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
     ] = None,
-    measure: Annotated[
+    metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"What is measured, once for each; {', '.join(_MEASURED)} if not given. A name that there is not"
+            help=f"What is measured, once for each; {', '.join(_METRICS)} if not given. A name that there is not"
             " is answered with the list.",
         ),
     ] = None,
-    link: Annotated[int, typer.Option(help="Of measures of a link.")] = 0,
-    flow: Annotated[int, typer.Option(help="Of measures of a flow.")] = 0,
+    link: Annotated[int, typer.Option(help="Of metrics of a link.")] = 0,
+    flow: Annotated[int, typer.Option(help="Of metrics of a flow.")] = 0,
     between: Annotated[
         str | None, typer.Option(metavar="BEGIN:END", help="Seconds that are measured; the last half if not given.")
     ] = None,
@@ -435,7 +435,7 @@ def sweep(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     json: AsJson = False,
 ) -> int:
-    """Run a scenario on a grid of its settings and print measures of each run."""
+    """Run a scenario on a grid of its settings and print metrics of each run."""
     from itertools import product
     from math import prod
 
@@ -452,9 +452,9 @@ def sweep(
     axes = dict(_axis(text) for text in vary)
     given = {"link": link, "flow": flow} | ({} if between is None else {"between": _span(between)})
     runs = ScenarioRuns(
-        Scenario.from_toml(scenario).to_dict(), measure or _MEASURED, str(engine), _quantity(sample), given
+        Scenario.from_toml(scenario).to_dict(), metric or _METRICS, str(engine), _quantity(sample), given
     )
-    for name in runs.measures:
+    for name in runs.metrics:
         get(name)
     if prod(map(len, axes.values())) > _POINTS:
         raise ValueError(f"--vary must ask for at most {_POINTS:,} runs, got {prod(map(len, axes.values())):,}")
@@ -487,8 +487,8 @@ def sweep(
     if json:
         _print_json(rows.to_dict("records"))
     else:
-        measures = {name: get(name) for name in runs.measures}
-        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in measures.items() if name in found]
+        metrics = {name: get(name) for name in runs.metrics}
+        titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in found]
         cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
         columns = (*axes, *titles, *(["error"] if "error" in found else []))
         _print(_table(f"{scenario.name}, {engine} runs", columns, cells))
@@ -747,7 +747,7 @@ def _print(*items: Any) -> None:
 
 
 def _print_json(value: Any) -> None:
-    from ecc.claims.report.output import json_text  # with all that makes pages: not for those who print tables
+    from ecc.display import json_text
 
     print(json_text(value))
 
@@ -809,14 +809,14 @@ _STYLES = {"confirmed": "green", "refuted": "red", "conditional": "yellow", "not
 def _verdicts(findings: Sequence[Finding]) -> Table:
     from rich.text import Text
 
-    from ecc.claims.report.output import number
     from ecc.claims.report.text import beside
+    from ecc.display import number_text
 
     rows = []
     for finding in findings:
-        paired = [measure for measure in finding.measures if measure.reported is not None]
+        paired = [measurement for measurement in finding.measurements if measurement.reported is not None]
         pair = next((m for m in paired if not isinstance(m.reported, str)), paired[0] if paired else None)
-        shown = "" if pair is None else f"{number(pair.reported)} → {number(pair.value)} {pair.unit}".strip()
+        shown = "" if pair is None else f"{number_text(pair.reported)} → {number_text(pair.value)} {pair.unit}".strip()
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         rows.append((Text(finding.claim.id, no_wrap=True), verdict, shown, finding.reason, beside(finding)))
     heads = ("claim", "verdict", "published → found", "reason", "yet")

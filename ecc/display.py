@@ -1,7 +1,8 @@
-"""How results show themselves: a title, rows of a name and a value with its unit, and notes; as text and as HTML."""
+"""Results as text, HTML and JSON: a title, rows of a name and a value with its unit, and notes."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -18,6 +19,8 @@ __all__ = [
     "frequency_text",
     "grid_html",
     "html_table",
+    "json_text",
+    "number_text",
     "quantity_text",
     "text_table",
     "value_text",
@@ -194,3 +197,40 @@ def value_text(value: Any, unit: str = "") -> str:
     if isinstance(value, Displayed):
         return value._title()
     return str(value).partition("\n")[0]
+
+
+def number_text(value: float | str | None) -> str:
+    """Return a value as it is shown: seven digits (whole numbers in full), text as it is, nothing for None.
+
+    Parameters
+    ----------
+    value : float, str or None
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not isfinite(value):
+        return "–" if isnan(value) else "∞" if value > 0.0 else "-∞"
+    return f"{value:,.0f}" if value == int(value) and 1e4 <= abs(value) < 1e12 else f"{value:.7g}"
+
+
+def json_text(value: Any) -> str:
+    """Return plain data as JSON text, with NumPy's numbers as numbers, NaN as null and infinities as "inf" and "-inf".
+
+    Parameters
+    ----------
+    value : mapping, list, tuple, str, number, bool or None
+        Of such values.
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        return _plain(value.tolist())
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else str(value)
+    return value

@@ -1,6 +1,6 @@
 """What is measured on runs, by name: small functions that the entries of the ledger share.
 
-A measure takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
+A metric takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
 `between` is (begin, end) in seconds, the whole run if it is not given; a sample belongs to where it ends.
 """
 
@@ -18,7 +18,7 @@ from ecc.scenario import Scenario
 from ecc.tmix import response_times
 from ecc.trajectory import Trajectory
 
-__all__ = ["MEASURES", "Quantity", "get", "measure", "scale", "series", "taken"]
+__all__ = ["METRICS", "Metric", "get", "metric", "scale", "series", "taken"]
 
 Span = Sequence[float] | None
 FloatArray = NDArray[np.float64]
@@ -31,19 +31,19 @@ UNITS = {
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """A measure: `function`, its `title` in tables, and the kind of what it returns ("bit/s", "bytes", "s" or "")."""
+class Metric:
+    """A metric: `function`, its `title` in tables, and the kind of what it returns ("bit/s", "bytes", "s" or "")."""
 
     function: Callable[..., float]
     title: str
     kind: str
 
 
-MEASURES: dict[str, Quantity] = {}
+METRICS: dict[str, Metric] = {}
 
 
-def measure(title: str, kind: str = "") -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a measure under the name of its function.
+def metric(title: str, kind: str = "") -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a metric under the name of its function.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ def measure(title: str, kind: str = "") -> Callable[[Callable[..., float]], Call
     """
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
-        MEASURES[function.__name__] = Quantity(function, title, kind)
+        METRICS[function.__name__] = Metric(function, title, kind)
         return function
 
     return register
 
 
-def get(name: str) -> Quantity:
-    """Return a measure.
+def get(name: str) -> Metric:
+    """Return a metric.
 
     Parameters
     ----------
@@ -73,33 +73,33 @@ def get(name: str) -> Quantity:
     ValueError
         There is none of that name.
     """
-    if name not in MEASURES:
-        known = ", ".join(f"{key} ({one.title})" for key, one in MEASURES.items())
-        raise ValueError(f"measure must be one of {known}, got {name!r}")
-    return MEASURES[name]
+    if name not in METRICS:
+        known = ", ".join(f"{key} ({one.title})" for key, one in METRICS.items())
+        raise ValueError(f"metric must be one of {known}, got {name!r}")
+    return METRICS[name]
 
 
-def taken(quantity: Quantity, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some arguments that a measure takes.
+def taken(metric: Metric, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a metric takes.
 
     Parameters
     ----------
-    quantity : Quantity
+    metric : Metric
     arguments : mapping
         Name -> value.
     """
-    return {name: value for name, value in arguments.items() if name in signature(quantity.function).parameters}
+    return {name: value for name, value in arguments.items() if name in signature(metric.function).parameters}
 
 
-def scale(quantity: Quantity, unit: str, scenario: Scenario) -> float:
+def scale(metric: Metric, unit: str, scenario: Scenario) -> float:
     """Return the unit in bit/s, bytes or seconds; a packet has the mean size of flow 0's.
 
     Parameters
     ----------
-    quantity : Quantity
+    metric : Metric
         Measured.
     unit : str
-        As in the ledger; "" is the measure's own.
+        As in the ledger; "" is the metric's own.
     scenario : Scenario
         Of the run.
 
@@ -108,30 +108,30 @@ def scale(quantity: Quantity, unit: str, scenario: Scenario) -> float:
     ValueError
         A unit of something else.
     """
-    units = UNITS[quantity.kind]
-    if quantity.kind == "bytes":
+    units = UNITS[metric.kind]
+    if metric.kind == "bytes":
         units = units | {"packets": scenario.network.flows[0].mean_packet}
     if unit and unit not in units:
-        raise ValueError(f"unit must be one of {', '.join(units)}, got {unit!r} for {quantity.title}")
+        raise ValueError(f"unit must be one of {', '.join(units)}, got {unit!r} for {metric.title}")
     return units[unit] if unit else 1.0
 
 
 # ---- rates -----------------------------------------------------------------------------------------------
 
 
-@measure("sending rate", "bit/s")
+@metric("sending rate", "bit/s")
 def rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean sending rate of a flow."""
     return float(_in(run, between, run.rate.to_numpy()[:, flow]).mean())
 
 
-@measure("goodput", "bit/s")
+@metric("goodput", "bit/s")
 def goodput(run: Trajectory, scenario: Scenario, flow: int, between: Span = None) -> float:
     """Mean rate at which the data of a flow arrive."""
     return float(_in(run, between, run.goodput.to_numpy()[:, flow]).mean())
 
 
-@measure("throughput", "bit/s")
+@metric("throughput", "bit/s")
 def throughput(
     run: Trajectory, scenario: Scenario, flow: int, between: Span = None, payload: float = 1448 / 1514
 ) -> float:
@@ -139,39 +139,39 @@ def throughput(
     return payload * goodput(run, scenario, flow, between)
 
 
-@measure("ratio of rates")
+@metric("ratio of rates")
 def share(run: Trajectory, scenario: Scenario, flow: int, of: int, between: Span = None) -> float:
     """Mean rate of a flow over that of another."""
     return rate(run, scenario, flow, between) / rate(run, scenario, of, between)
 
 
-@measure("Jain's fairness index")
+@metric("Jain's fairness index")
 def fairness(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
     """Jain's index of the mean rates of all flows of the network."""
     x = _in(run, between, run.rate.to_numpy()).mean(axis=0)
     return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
 
 
-@measure("least rate over the mean")
+@metric("least rate over the mean")
 def least_share(run: Trajectory, scenario: Scenario, between: Span = None) -> float:
     """Mean rate of the flow that has the least, over the mean of all flows of the network."""
     x = _in(run, between, run.rate.to_numpy()).mean(axis=0)
     return float(x.min() / x.mean())
 
 
-@measure("lowest rate", "bit/s")
+@metric("lowest rate", "bit/s")
 def lowest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Lowest rate of a flow, averaged over `over` samples."""
     return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).min())
 
 
-@measure("highest rate", "bit/s")
+@metric("highest rate", "bit/s")
 def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Highest rate of a flow, averaged over `over` samples."""
     return float(_smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over).max())
 
 
-@measure("flows that a JetMax router counts")
+@metric("flows that a JetMax router counts")
 def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
     on = [k for k, flow in enumerate(scenario.network.flows) if link in flow.route]
@@ -179,28 +179,28 @@ def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
     return float(scenario.protocol.params()["gamma"] * scenario.network.links[link].capacity / x[x > 0.0].mean())
 
 
-@measure("coefficient of variation of the rate")
+@metric("coefficient of variation of the rate")
 def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float(x.std() / x.mean())
 
 
-@measure("largest fall of the rate below its running maximum")
+@metric("largest fall of the rate below its running maximum")
 def setback(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """How far a flow's rate falls back from what it had, as a share of its highest: 0 where it only grows."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float((np.maximum.accumulate(x) - x).max() / x.max())
 
 
-@measure("time until the rate first passes a share of its maximum", "s")
+@metric("time until the rate first passes a share of its maximum", "s")
 def flat_start(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
     """Time from a flow's start until its rate first passes a share of its highest."""
     above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
     return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
 
 
-@measure("time until the rates stay equal", "s")
+@metric("time until the rates stay equal", "s")
 def evening(
     run: Trajectory, scenario: Scenario, after: float, close: float = 0.1, over: int = 1, until: float | None = None
 ) -> float:
@@ -217,13 +217,13 @@ def evening(
     return float(time[inside][over - 1 :][apart[-1]]) - after if apart[-1] + 1 < len(x) else float("inf")
 
 
-@measure("rate over the fair share of those active")
+@metric("rate over the fair share of those active")
 def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
     """Mean rate of a flow over the mean of capacity / flows under way, transfers too: all are taken to use the link."""
     return rate(run, scenario, flow, between) / float(_fair_share(run, scenario, link, between).mean())
 
 
-@measure("highest fair share of those active", "bit/s")
+@metric("highest fair share of those active", "bit/s")
 def highest_fair_share(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1
 ) -> float:
@@ -231,13 +231,13 @@ def highest_fair_share(
     return float(_smooth(_fair_share(run, scenario, link, between), over).max())
 
 
-@measure("share of the time that the flow is bottlenecked at the link")
+@metric("share of the time that the flow is bottlenecked at the link")
 def follows(run: Trajectory, scenario: Scenario, flow: int, link: int, between: Span = None) -> float:
     """Share of the samples in which a flow's feedback is that of a link."""
     return float((_in(run, between, run.bottleneck.to_numpy()[:, flow]) == link).mean())
 
 
-@measure("settling time", "s")
+@metric("settling time", "s")
 def settling(
     run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
@@ -249,7 +249,7 @@ def settling(
     return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
 
 
-@measure("mean settling time of joining flows", "s")
+@metric("mean settling time of joining flows", "s")
 def joining(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
     """Mean of `settling` over the flows of the network but the first, each from its start to that of the next."""
     starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
@@ -261,7 +261,7 @@ def joining(run: Trajectory, scenario: Scenario, until: float, close: float = 0.
 # ---- links -----------------------------------------------------------------------------------------------
 
 
-@measure("utilization")
+@metric("utilization")
 def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """What a link has carried, as a share of its capacity."""
     time = run.data["time"].to_numpy()
@@ -276,31 +276,31 @@ def utilization(run: Trajectory, scenario: Scenario, link: int = 0, between: Spa
     return float(8.0 * carried / (scenario.network.links[link].capacity * period * (last - first)))
 
 
-@measure("arrival rate", "bit/s")
+@metric("arrival rate", "bit/s")
 def arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean rate that arrives at a link."""
     return float(_in(run, between, run.arrival.to_numpy()[:, link]).mean())
 
 
-@measure("peak arrival rate", "bit/s")
+@metric("peak arrival rate", "bit/s")
 def peak_arrival(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Largest rate that arrives at a link, averaged over `over` samples."""
     return float(_smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over).max())
 
 
-@measure("load")
+@metric("load")
 def load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean rate that arrives at a link, as a share of its capacity."""
     return arrival(run, scenario, link, between) / float(scenario.network.links[link].capacity)
 
 
-@measure("peak load")
+@metric("peak load")
 def peak_load(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Largest rate that arrives at a link, averaged over `over` samples, as a share of its capacity."""
     return peak_arrival(run, scenario, link, between, over) / float(scenario.network.links[link].capacity)
 
 
-@measure("time above capacity", "s")
+@metric("time above capacity", "s")
 def overload_time(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, by: float = 0.01, over: int = 1
 ) -> float:
@@ -310,13 +310,13 @@ def overload_time(
     return float((load > (1.0 + by) * scenario.network.links[link].capacity).sum() * (time[1] - time[0]))
 
 
-@measure("variance of the load")
+@metric("variance of the load")
 def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Variance of what arrives at a link, as a share of its capacity."""
     return float((_in(run, between, run.arrival.to_numpy()[:, link]) / scenario.network.links[link].capacity).var())
 
 
-@measure("settling time of the arrival rate", "s")
+@metric("settling time of the arrival rate", "s")
 def link_settling(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
@@ -325,41 +325,41 @@ def link_settling(
     return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
 
-@measure("coefficient of variation of the arrival rate")
+@metric("coefficient of variation of the arrival rate")
 def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
     return float(x.std() / x.mean())
 
 
-@measure("peak queue", "bytes")
+@metric("peak queue", "bytes")
 def peak_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Longest queue of a link."""
     return float(_in(run, between, run.queue_max.to_numpy()[:, link]).max())
 
 
-@measure("mean queue", "bytes")
+@metric("mean queue", "bytes")
 def mean_queue(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Mean queue of a link."""
     queue = run.queue_mean if "queue_mean" in run.data else run.queue
     return float(_in(run, between, queue.to_numpy()[:, link]).mean())
 
 
-@measure("mean round-trip time", "s")
+@metric("mean round-trip time", "s")
 def round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: int = 0, between: Span = None) -> float:
     """RTT of a flow over idle links, and the mean wait at one, its transmission included (by Little's law)."""
     served = utilization(run, scenario, link, between) * scenario.network.links[link].capacity
     return float(scenario.network.rtts[flow] + 8.0 * mean_queue(run, scenario, link, between) / served)
 
 
-@measure("longest round-trip time", "s")
+@metric("longest round-trip time", "s")
 def peak_round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: int = 0, between: Span = None) -> float:
     """RTT of a flow over idle links, and the longest wait at one."""
     wait = 8.0 * peak_queue(run, scenario, link, between) / scenario.network.links[link].capacity
     return float(scenario.network.rtts[flow] + wait)
 
 
-@measure("time until the queue stays short", "s")
+@metric("time until the queue stays short", "s")
 def queue_gone(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
 ) -> float:
@@ -370,39 +370,39 @@ def queue_gone(
     return 0.0 if not len(late) else float(time[inside][late[-1]]) - after if late[-1] + 1 < inside.sum() else np.inf
 
 
-@measure("share of the time with a shorter queue")
+@metric("share of the time with a shorter queue")
 def queue_below(run: Trajectory, scenario: Scenario, packets: float, link: int = 0) -> float:
     """Share of the time (from `histogram_from` on) with fewer packets than that in the queue."""
     return float(run.queue_below(packets * scenario.network.flows[0].mean_packet)[link])
 
 
-@measure("loss")
+@metric("loss")
 def loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Share of what arrives at a link that its buffer drops."""
     return float(_dropped(run, scenario, link, between).sum() / _offered(run, link, between).sum())
 
 
-@measure("largest loss")
+@metric("largest loss")
 def peak_loss(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """Largest share of a sample's arrivals that the buffer of a link drops."""
     offered = _offered(run, link, between)
     return float((_dropped(run, scenario, link, between) / np.maximum(offered, 1.0)).max())
 
 
-@measure("time with losses", "s")
+@metric("time with losses", "s")
 def lossy_time(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """In how much of the time, by samples, the buffer of a link drops packets."""
     time = run.data["time"].to_numpy()
     return float((_dropped(run, scenario, link, between) > 0).sum() * (time[1] - time[0]))
 
 
-@measure("dropped", "bytes")
+@metric("dropped", "bytes")
 def dropped(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """What the buffer of a link drops."""
     return float(_dropped(run, scenario, link, between).sum())
 
 
-@measure("dropped at all links", "bytes")
+@metric("dropped at all links", "bytes")
 def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
     """What the buffers of all links drop."""
     return float(run.drops.sum()) * scenario.network.flows[0].mean_packet
@@ -411,7 +411,7 @@ def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
 # ---- transfers -------------------------------------------------------------------------------------------
 
 
-@measure("mean completion time", "s")
+@metric("mean completion time", "s")
 def completion(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
@@ -425,7 +425,7 @@ def completion(
     return float(rows["completion_time"].mean())
 
 
-@measure("queue found by arriving packets", "bytes")
+@metric("queue found by arriving packets", "bytes")
 def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: float | None = None) -> float:
     """Queue of a link as packets arrive (from `histogram_from` on): the mean, or a quantile of it."""
     queues = run.queues
@@ -438,7 +438,7 @@ def queue_found(run: Trajectory, scenario: Scenario, link: int = 0, quantile: fl
     return float(found @ middle / found.sum())
 
 
-@measure("mean response time", "s")
+@metric("mean response time", "s")
 def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
     """Mean response time of connections that start after some time, are larger than that [bytes], and have ended."""
     times = response_times(run.flows)
@@ -446,7 +446,7 @@ def response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, large
     return float(times["response_time"].mean())
 
 
-@measure("median response time", "s")
+@metric("median response time", "s")
 def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0, larger: float = 0.0) -> float:
     """Median response time of connections that start after some time and are larger than that [bytes]."""
     times = response_times(run.flows)
@@ -454,34 +454,34 @@ def median_response_time(run: Trajectory, scenario: Scenario, after: float = 0.0
     return float(times.median())
 
 
-@measure("ratio of baseRTT to the RTT of propagation")
+@metric("ratio of baseRTT to the RTT of propagation")
 def base_rtt(run: Trajectory, scenario: Scenario, quantile: float, after: float = 0.0) -> float:
     """A quantile, over transfers, of the least RTT that a sender saw over that without queues."""
     rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
     return float((rows["min_rtt"] / rows["idle_rtt"]).quantile(quantile))
 
 
-@measure("connections with a high baseRTT")
+@metric("connections with a high baseRTT")
 def base_rtt_above(run: Trajectory, scenario: Scenario, ratio: float, after: float = 0.0) -> float:
     """Share of the transfers whose sender never saw an RTT below `ratio` times that without queues."""
     rows = run.flows[(run.flows["start"] > after) & run.flows["min_rtt"].notna() & (run.flows["idle_rtt"] > 0.0)]
     return float((rows["min_rtt"] > ratio * rows["idle_rtt"]).mean())
 
 
-@measure("quantile of the size", "bytes")
+@metric("quantile of the size", "bytes")
 def size_quantile(run: Trajectory, scenario: Scenario, quantile: float) -> float:
     """A quantile of the sizes of connections, both ways together."""
     return float(response_times(run.flows)["size"].quantile(quantile))
 
 
-@measure("share of large connections in the load")
+@metric("share of large connections in the load")
 def large_share(run: Trajectory, scenario: Scenario, larger: float) -> float:
     """Share of all bytes that connections larger than that [bytes] carry."""
     sizes = response_times(run.flows)["size"].to_numpy(float)
     return float(sizes[sizes > larger].sum() / sizes.sum())
 
 
-@measure("median RTT", "s")
+@metric("median RTT", "s")
 def median_rtt(run: Trajectory, scenario: Scenario) -> float:
     """Median, over connections, of the RTT without queues."""
     rows = run.flows[run.flows["connection"] >= 0]

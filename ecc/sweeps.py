@@ -182,20 +182,20 @@ class _Kept:
 
 @dataclass(frozen=True)
 class ScenarioRuns:
-    """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns measures of it.
+    """A scenario as a function of some of its settings, for `sweep`: each call is a run, and returns metrics of it.
 
     Parameters
     ----------
     scenario : mapping
         What `Scenario.to_dict` returns, or the tables of its TOML.
-    measures : sequence of str
+    metrics : sequence of str
         Names in `ecc.metrics`, such as "utilization" or "peak_queue".
     engine : str
         "packet" or "fluid".
     sample : float or str or None
         s, or with a unit; None: as `simulate` has it.
     arguments : mapping or None
-        Of every measure that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
+        Of every metric that takes them: `link`, `flow`, `between` (s). Without `between`, the last half.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class ScenarioRuns:
     """
 
     scenario: Mapping[str, Any]
-    measures: Sequence[str]
+    metrics: Sequence[str]
     engine: str = "packet"
     sample: float | str | None = None
     arguments: Mapping[str, Any] | None = None
@@ -244,7 +244,7 @@ class ScenarioRuns:
         return scenario
 
     def __call__(self, **settings: Any) -> dict[str, float]:
-        """Run the scenario with some settings and return its measures.
+        """Run the scenario with some settings and return its metrics.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class ScenarioRuns:
         Raises
         ------
         ValueError
-            A measure that is not known, or a setting that `at` refuses.
+            A metric that is not known, or a setting that `at` refuses.
         EccError
             The run ended early.
         KeyboardInterrupt
@@ -262,7 +262,7 @@ class ScenarioRuns:
         """
         from ecc.metrics import get, taken
 
-        chosen = {name: get(name) for name in self.measures}
+        chosen = {name: get(name) for name in self.metrics}
         scenario = self.at(**settings)
         run = import_module(f"ecc.{self.engine}").simulate(scenario, sample=self.sample)
         run.raise_if_incomplete()
@@ -270,7 +270,7 @@ class ScenarioRuns:
         return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
 
     def depends_on(self, **settings: Any) -> tuple[Any, ...]:
-        """Return the code that a call rests on beside this class: engine, protocols and measures.
+        """Return the code that a call rests on beside this class: engine, protocols and metrics.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class ScenarioRuns:
         links = [[some] if isinstance(some, Protocol) else list(some) for some in mix.links.values()]
         protocols = [*mix.flows.values(), *chain(*links)]
         simulate = import_module(f"ecc.{self.engine}").simulate
-        return simulate, *map(type, protocols), *(get(name).function for name in self.measures)
+        return simulate, *map(type, protocols), *(get(name).function for name in self.metrics)
 
 
 def _put(tables: Any, path: str, value: Any) -> None:

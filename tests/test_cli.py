@@ -18,7 +18,7 @@ import ecc
 from ecc import cli
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
-from ecc.claims.ledger import Finding, Measure, Verdict, claims
+from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import main
 from ecc.store import Store
 
@@ -114,8 +114,8 @@ def test_help_does_not_wait_for_heavy_imports():
         (["sweep", "{scenario}", "--vary", "seed=1:3:x"], "--vary must have ranges as first:last:count"),
         (["sweep", "{scenario}", "--vary", "seed=1:3:2.5"], "--vary must have a whole count >= 2"),
         (
-            ["sweep", "{scenario}", "--vary", "seed=1", "--measure", "joy"],
-            "measure must be one of rate (sending rate), ",
+            ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "joy"],
+            "metric must be one of rate (sending rate), ",
         ),
         (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
         (
@@ -151,11 +151,12 @@ def test_claims_are_listed(capsys):
 # ---- crosscheck ------------------------------------------------------------------------------------------
 
 CHECKS = """
-from ecc.claims.ledger import Finding, Measure, Verdict
+from ecc.claims.ledger import Finding, Measurement, Verdict
 
 
 def refute(claim):
-    return Finding(claim, Verdict.REFUTED, "it is not", [Measure("a", 1.0), Measure("b", 1.651587, "1", 1.6523)])
+    found = [Measurement("a", 1.0), Measurement("b", 1.651587, "1", 1.6523)]
+    return Finding(claim, Verdict.REFUTED, "it is not", found)
 
 
 def fail(claim):
@@ -186,7 +187,7 @@ def test_crosscheck_prints_a_table_and_writes_the_report(checks, tmp_path, monke
 
 
 def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
-    missed = Measure("packets below the bound", "unstable", met=False)
+    missed = Measurement("packets below the bound", "unstable", met=False)
     one, other = claims()["qi-3"], claims()["qi-4"]
     confirmed = Finding(one, Verdict.CONFIRMED, "Right.", [missed])
     cli._print(cli._verdicts([confirmed, Finding(other, Verdict.REFUTED, "Wrong.", [missed])]))
@@ -194,7 +195,7 @@ def test_the_table_says_what_a_confirmed_claim_does_not(capsys):
     head, _, first, second = (line for line in text.splitlines() if line)
     assert head.endswith("  yet") and first.endswith("  packets below the bound: unstable")
     assert second.endswith("  Wrong.")  # nothing after it, no blanks either
-    cli._print(cli._verdicts([replace(confirmed, measures=[])]))
+    cli._print(cli._verdicts([replace(confirmed, measurements=[])]))
     assert "yet" not in capsys.readouterr().out
 
 
@@ -247,7 +248,7 @@ def test_mean_queue_of_packets_is_exact_however_long_samples_are(scenario, capsy
         assert main(["simulate", scenario, "--sample", sample, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out)["links"][0]["mean_queue"])
     assert found[0] > 0.0 and found == pytest.approx([found[0]] * 3, rel=1e-9)
-    options = ["--vary", "duration=2", "--measure", "mean_queue", "--between", "0:2", "--jobs", "1", "--json"]
+    options = ["--vary", "duration=2", "--metric", "mean_queue", "--between", "0:2", "--jobs", "1", "--json"]
     assert main(["sweep", scenario, *options]) == 0
     assert json.loads(capsys.readouterr().out)[0]["mean_queue"] == pytest.approx(found[0], rel=1e-9)
 
@@ -349,7 +350,7 @@ def test_many_flows_are_summed_up(scenario, tmp_path, capsys):
 
 def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, capsys):
     arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--vary", "links.*.capacity=10 Mb/s,20 Mb/s"]
-    options = ["--measure", "utilization", "--measure", "rate", "--between", "1:2", "--jobs", "1", "--json"]
+    options = ["--metric", "utilization", "--metric", "rate", "--between", "1:2", "--jobs", "1", "--json"]
     kept = ["--store", str(tmp_path / "runs.sqlite"), "--out", str(tmp_path / "table.nc")]
     assert main([*arguments, *options, *kept]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -49,6 +49,14 @@ def test_every_module_imports_only_from_above():
     assert seen > 40
 
 
+def test_only_tests_of_the_ledger_import_it():
+    here = Path(__file__).parent
+    of_it = {"claims", "test_cli.py", "test_interrupts.py"}  # the command line and what ends it are above the ledger
+    for path in here.rglob("*.py"):
+        if path.relative_to(here).parts[0] not in of_it:
+            assert "claims" not in set(imported(path)), path.relative_to(here)
+
+
 def test_models_do_not_import_numba():
     for path in (ROOT / "models").rglob("*.py"):
         assert "numba" not in path.read_text(encoding="utf-8"), path.name

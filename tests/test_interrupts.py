@@ -77,7 +77,7 @@ def until(condition, seconds=120.0):
         time.sleep(0.05)
 
 
-SWEEP = ["--vary", "seed=1:200:200", "--measure", "utilization", "--jobs", "2"]
+SWEEP = ["--vary", "seed=1:200:200", "--metric", "utilization", "--jobs", "2"]
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ class Case:
         scenario.write_text(SCENARIO.format(**size))
         self.arguments = {
             "simulate": [scenario, "--sample", "0.01", "--out", at / "run.nc", "--checkpoint", at / "run.ckpt"],
-            "sweep": [scenario, "--vary", "seed=1:20:20", "--measure", "utilization", "--jobs", "2",
+            "sweep": [scenario, "--vary", "seed=1:20:20", "--metric", "utilization", "--jobs", "2",
                       "--store", at / "store.sqlite", "--out", at / "table.nc"],
             "crosscheck": [*CLAIMS, "--out", at / "report", "--jobs", "1"],
             "reproduce": [*CLAIMS, "--out", at / "report", "--jobs", "2", "--store", at / "store.sqlite"],

@@ -9,10 +9,10 @@ from ecc.claims.checks import errata  # noqa: F401
 from ecc.claims.checks.open import (  # noqa: F401
     empty_queue,
     gain_design,
-    heterogeneous_regions,
-    hopf,
+    hopf_bifurcation,
     networks,
     replays,
+    rtt_distributions,
     rtt_estimates,
     theorem_registry,
     varying_delays,

@@ -1,7 +1,7 @@
-"""Claims on runs, as data: what to run, what to measure on it, and what the paper says of that.
+"""Claims on runs, as data: what to run, what to compute of it, and what the paper says of that.
 
 An entry of the ledger names a `setup` (a function of `ecc.claims.setups`) and its `options`, the `runs` (a label ->
-protocol and parameters), and a list of `expect`: a measure (a function of `ecc.metrics`) and what it should be.
+protocol and parameters), and a list of `expect`: a metric (a function of `ecc.metrics`) and what it should be.
 
     [ev-f4]
     setup = "three_joins"
@@ -13,27 +13,27 @@ protocol and parameters), and a list of `expect`: a measure (a function of `ecc.
     assumptions = ["..."]               # what the paper leaves open
     [[ev-f4.expect]]
     run = "RCP"                         # or runs = [...]; every run if neither is there
-    measure = "peak_queue"
+    metric = "peak_queue"
     unit = "packets"
     reported = 9415                     # met within `band` (0.1, relative) or `within` (absolute)
     [[ev-f4.expect]]
-    measure = "utilization"
+    metric = "utilization"
     at_least = 0.9                      # or at_most, or both
     [[ev-f4.expect]]
     run = "XCP"
-    measure = "peak_queue"
+    metric = "peak_queue"
     below = "RCP"                       # or above: another run, in the same seeds, beyond chance
     [[ev-f4.vary]]                      # sensitivity to an assumption: the same expectations, other choices
     name = "RCP at alpha = 0.4"
     runs.RCP = { alpha = 0.4 }          # or options = {...}, or sample = ...
     figures = true                      # drawn too
 
-Further keys of `expect` are arguments of its measure (`flow`, `link`, `between`, ...). Every run is made with several
+Further keys of `expect` are arguments of its metric (`flow`, `link`, `between`, ...). Every run is made with several
 seeds (`seeds`, 10 if not said): they draw arrivals, starts and the phases of routers. With `sweep = { option = [...] }`
 all of it is done for each value of an option (of several options one after the other: all values must differ). An
 expectation then says `at` which value or values it holds, if not at all of them, and a `[[ev-f4.curve]]` draws a
-measure over the first option, or the one it names as `over_option`. With `against`, another value of the sweep, what is
-judged is the ratio of the measure to what it is there. A curve with `argument`, `values` and `x` draws it over
+metric over the first option, or the one it names as `over_option`. With `against`, another value of the sweep, what is
+judged is the ratio of the metric to what it is there. A curve with `argument`, `values` and `x` draws it over
 the values of an argument of its own, at x. `missing` names a fact without which a miss proves nothing ("not
 comparable"), `cause` says why a refuted claim cannot come out. A variation makes only those runs again that it changes.
 """
@@ -50,7 +50,7 @@ import numpy as np
 
 from ecc import fluid, metrics, packet, plot
 from ecc.claims import setups
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.report.pictures import side_by_side
 from ecc.claims.report.text import count
 from ecc.digests import code_digest, digest, function_digest
@@ -65,10 +65,10 @@ SEEDS, FEW_SEEDS, QUICK_SEEDS = 10, 3, 2
 SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
 CONTROL = frozenset(
-    "run runs measure unit reported band within at_least at_most below above times at name as number".split()
+    "run runs metric unit reported band within at_least at_most below above times at name as number".split()
     + "x_title log_x log_y over_option argument values x against".split()
 )
-"""Keys of an expectation that are no arguments of its measure."""
+"""Keys of an expectation that are no arguments of its metric."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
     Raises
     ------
     ValueError
-        A setup, measure, protocol or run that there is not.
+        A setup, metric, protocol or run that there is not.
     """
     entry = claim.experiment
     base = dict(entry.get("options", {})) | (dict(entry.get("quick", {})) if quick else {})
@@ -124,7 +124,7 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
                     "protocol": dict(entry["runs"][label]) | dict(changes.get("runs", {}).get(label, {})),
                     "sample": float(changes.get("sample", entry.get("sample", 0.1))),
                     "histogram_from": entry.get("histogram_from"),
-                    "measures": [_spec_of(e) for e in [*wanted, *drawn]],
+                    "metrics": [_spec_of(e) for e in [*wanted, *drawn]],
                 }
                 for engine in _engines(entry, label, version):
                     for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
@@ -207,7 +207,7 @@ def _places(item: Mapping[str, Any], entry: Mapping[str, Any]) -> list[dict[str,
 
 
 def _drawn(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the curves of an entry measure in each run."""
+    """The metrics that the curves of an entry need of each run."""
     return [item for curve in entry.get("curve", []) for item in _points_of(curve)]
 
 
@@ -224,9 +224,9 @@ def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any
 
 
 def _spec_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job must know of an expectation or curve: the measure, its arguments and the unit."""
+    """What a job must know of an expectation or curve: the metric, its arguments and the unit."""
     arguments = {key: value for key, value in item.items() if key not in CONTROL}
-    return {"measure": item["measure"], "unit": item.get("unit", ""), "arguments": arguments}
+    return {"metric": item["metric"], "unit": item.get("unit", ""), "arguments": arguments}
 
 
 def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
@@ -242,7 +242,7 @@ def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) 
             *(classes[name].__module__ for name in protocols),
         ),
         function_digest(setups.get(spec["setup"])),
-        *(function_digest(metrics.get(item["measure"]).function) for item in spec["measures"]),
+        *(function_digest(metrics.get(item["metric"]).function) for item in spec["metrics"]),
     )
     return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), float(entry.get("cost", 3.0)), role)
 
@@ -287,7 +287,7 @@ def perform(spec: Mapping[str, Any]) -> dict[str, Any]:
         run.raise_if_incomplete()
     elif not run.is_complete:
         return {"refused": run.stopped, "seconds": perf_counter() - begin}
-    values = [_measured(item, run, scenario) for item in spec["measures"]]
+    values = [_measured(item, run, scenario) for item in spec["metrics"]]
     series = metrics.series(run, scenario, SERIES_SHOWN) if spec["series"] else None
     return {"values": values, "series": series, "seconds": perf_counter() - begin}
 
@@ -309,8 +309,8 @@ def protocol_of(table: Mapping[str, Any]) -> Any:
 
 
 def _measured(item: Mapping[str, Any], run: Any, scenario: Scenario) -> float:
-    measure = metrics.get(item["measure"])
-    return float(measure.function(run, scenario, **item["arguments"])) / metrics.scale(measure, item["unit"], scenario)
+    metric = metrics.get(item["metric"])
+    return float(metric.function(run, scenario, **item["arguments"])) / metrics.scale(metric, item["unit"], scenario)
 
 
 # ---- the verdict -----------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def _measured(item: Mapping[str, Any], run: Any, scenario: Scenario) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean of a measure over seeds and the half-width of its 95 % interval (0 for one seed)."""
+    """Mean of a metric over seeds and the half-width of its 95 % interval (0 for one seed)."""
 
     values: tuple[float, ...]
 
@@ -381,7 +381,7 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
             "of chance: which of two runs is above the other may change with more."
         )
     seconds = sum(float(result["seconds"]) for result in results)
-    missed: dict[tuple[str, Any], list[Measure]] = {}
+    missed: dict[tuple[str, Any], list[Measurement]] = {}
     for expectation, row, ok in zip(expectations, rows, met, strict=False):
         if not ok:
             missed.setdefault((expectation["run"], expectation.get("at")), []).append(row)
@@ -391,7 +391,7 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
 def _find(
     claim: Claim, by_role: Mapping[Any, Any], item: Mapping[str, Any], version: str, label: str, engine: str
 ) -> Estimate | None:
-    """The values of a measure over the seeds of a run; None where the engine did not run it."""
+    """The values of a metric over the seeds of a run; None where the engine did not run it."""
     change = next((c for c in claim.experiment.get("vary", []) if c["name"] == version), None)
     if change is not None and not _changes(change, label):
         version = ""
@@ -464,7 +464,7 @@ def _row(
     estimate: Estimate,
     other: Estimate | None,
     met: bool,
-) -> Measure:
+) -> Measurement:
     seeds = len(estimate.values)
     notes = [f"{seeds} seeds"] if seeds > 1 else []
     if other is not None:
@@ -482,7 +482,7 @@ def _row(
                     if (v, n, e) == ("", expectation["run"], "fluid") and "refused" in r), None)  # fmt: skip
     if refused:
         notes.append(f"no fluid run: {refused}")
-    return Measure(
+    return Measurement(
         _name(claim, expectation), _rounded(estimate.mean), expectation.get("unit", ""),
         expectation.get("as", expectation.get("reported")), "; ".join(notes),
         None if fluid_run is None else _rounded(fluid_run.mean),
@@ -490,9 +490,9 @@ def _row(
     )  # fmt: skip
 
 
-def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequence[Measure]) -> Measure:
+def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequence[Measurement]) -> Measurement:
     changed = [f"{rows[k].name} {'holds' if now[k] else 'fails'}" for k in range(len(met)) if met[k] != now[k]]
-    return Measure(
+    return Measurement(
         f"with {name}", f"{sum(now)} of {len(now)} as reported", note="; ".join(changed) or "nothing changes"
     )
 
@@ -501,7 +501,7 @@ def _verdict(
     entry: Mapping[str, Any],
     met: Sequence[bool],
     versions: Mapping[str, Sequence[bool]],
-    rows: Sequence[Measure],
+    rows: Sequence[Measurement],
     few: int,
 ) -> tuple[Verdict, str]:
     """The verdict and its reason; `few` seeds are behind variations, 0 if as many as behind the rest."""
@@ -536,7 +536,7 @@ def _survival(met: Sequence[bool], versions: Mapping[str, Sequence[bool]], seeds
     return "".join(f" {part}" for part in parts)
 
 
-def _miss(row: Measure) -> str:
+def _miss(row: Measurement) -> str:
     unit = f" {row.unit}" if row.unit else ""
     if row.reported is None:
         return f"{row.name} is {_short(row.value)}{unit} ({row.note})"
@@ -561,7 +561,7 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
     if "name" in expectation:
         said = str(expectation["name"])
     else:
-        said = metrics.get(expectation["measure"]).title
+        said = metrics.get(expectation["metric"]).title
         if "flow" in expectation:
             said += f" of flow {expectation['flow']}"
         if "link" in expectation:
@@ -585,7 +585,7 @@ def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
 
 
 def _pictures(
-    claim: Claim, by_role: Mapping[Any, Any], missed: Mapping[tuple[str, Any], Sequence[Measure]]
+    claim: Claim, by_role: Mapping[Any, Any], missed: Mapping[tuple[str, Any], Sequence[Measurement]]
 ) -> list[Picture]:
     """Runs, those first that miss what is expected (run, value of the sweep -> rows), then curves."""
     found: dict[bool, list[Picture]] = {True: [], False: []}
@@ -619,20 +619,20 @@ def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -
     found: dict[str, list[Any]] = {"rate": [], "peak_queue": []}
     shown = {"rate": ("flow", "x", series["flows"]), "peak_queue": ("link", "l", series["links"])}
     for item in _expectations(claim):
-        if item["measure"] not in found or "reported" not in item or (item["run"], item.get("at")) != (label, value):
+        if item["metric"] not in found or "reported" not in item or (item["run"], item.get("at")) != (label, value):
             continue
-        argument, letter, names = shown[item["measure"]]
+        argument, letter, names = shown[item["metric"]]
         name = f"{letter}{item.get(argument, 0) + 1}"
         if name in names and "against" not in item:
-            kind = metrics.get(item["measure"]).kind
+            kind = metrics.get(item["metric"]).kind
             unit = (metrics.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.get("unit", "")]
             span = tuple(item.get("between", (series["time"][0], series["time"][-1])))
-            found[item["measure"]].append((f"{name}, reported", float(item["reported"]) * unit, span))
+            found[item["metric"]].append((f"{name}, reported", float(item["reported"]) * unit, span))
     return found["rate"], found["peak_queue"]
 
 
 def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -> Picture:
-    """A measure over the values of the sweep or of an argument, a line for each run, beside what the paper shows."""
+    """A metric over the values of the sweep or of an argument, a line for each run, beside what the paper shows."""
     if "argument" in curve:
         name, values, points = curve["argument"], curve["x"], _points_of(curve)
     else:
@@ -656,7 +656,7 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -
     shown = {
         f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
     }
-    title, unit = str(curve.get("name", metrics.get(curve["measure"]).title)), curve.get("unit", "")
+    title, unit = str(curve.get("name", metrics.get(curve["metric"]).title)), curve.get("unit", "")
     figure = plot.boundary_figure(
         values, lines[False], lines[True], shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
         y_title=f"{title} [{unit}]" if unit else title, log_x=bool(curve.get("log_x", False)),

@@ -2,7 +2,7 @@
 
 Claims are data (`entries/`, a file a section). A claim on a run says which run and what to measure on it (see
 `experiments`); any other is checked by one function registered under its id, which returns a `Finding`. A verdict is
-computed from measures, never written down.
+computed from measurements, never written down.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["CHECKS", "PAPERS", "SECTIONS", "Claim", "Finding", "Measure", "Picture", "Verdict", "check", "claims"]
+__all__ = ["CHECKS", "PAPERS", "SECTIONS", "Claim", "Finding", "Measurement", "Picture", "Verdict", "check", "claims"]
 
 
 class Verdict(StrEnum):
@@ -31,8 +31,8 @@ class Verdict(StrEnum):
 class Claim:
     """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives.
 
-    `section` is the name of its file in `entries/`; `experiment` holds what to run and to measure, empty if a function
-    checks the claim.
+    `section` is the name of its file in `entries/`; `experiment` holds what to run and which metrics to compute, empty
+    if a function checks the claim.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Measurement:
     """One number or short text that was computed, beside what the paper reports for it, if anything.
 
     `fluid` is the same number of the fluid run, where `value` is that of packets. `half` is half of the 95 % interval
@@ -97,7 +97,7 @@ class Finding:
     claim: Claim
     verdict: Verdict
     reason: str
-    measures: Sequence[Measure] = ()
+    measurements: Sequence[Measurement] = ()
     pictures: Sequence[Picture] = ()
     assumptions: Sequence[str] = ()
     seconds: float = field(default=0.0, compare=False)
@@ -108,7 +108,7 @@ class Finding:
             "claim": self.claim.to_dict(),
             "verdict": str(self.verdict),
             "reason": self.reason,
-            "measures": [vars(measure) for measure in self.measures],
+            "measurements": [vars(measurement) for measurement in self.measurements],
             "pictures": [vars(picture) for picture in self.pictures],
             "assumptions": list(self.assumptions),
             "seconds": self.seconds,
@@ -129,7 +129,7 @@ class Finding:
             claim,
             Verdict(data["verdict"]),
             data["reason"],
-            [Measure(**measure) for measure in data["measures"]],
+            [Measurement(**measurement) for measurement in data["measurements"]],
             [Picture(**picture) for picture in data["pictures"]],
             data["assumptions"],
             data["seconds"],

@@ -1,4 +1,4 @@
-"""The slips of the papers: each is one, and a number printed as it is computed would be none."""
+"""The errata of the papers: each differs from what is computed, and a number printed right is no erratum."""
 
 import pytest
 
@@ -14,7 +14,7 @@ LEDGER = [claim for claim in claims().values() if claim.section == "errata"]
 def test_what_is_printed_is_refuted(claim):
     found = catalog.checks()[claim.id](claim)
     assert found.verdict is Verdict.REFUTED
-    assert all(measure.value != measure.reported for measure in found.measures)
+    assert all(row.value != row.reported for row in found.measurements)
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,7 @@ def test_what_is_printed_is_refuted(claim):
 def test_verdicts_come_from_the_numbers(printed, verdict, monkeypatch):
     claim = Claim(LEDGER[0].id, "a paper", ("RCP",), "a number", "it", "errata")
     monkeypatch.setitem(CHECKS, claim.id, CHECKS[claim.id])
-    check = errata.slip(claim.id)(lambda: [errata.Slip("three", 3.0, printed[0]), errata.Slip("four", 4.0, printed[1])])
+    check = errata.erratum(claim.id)(
+        lambda: [errata.Erratum("three", 3.0, printed[0]), errata.Erratum("four", 4.0, printed[1])]
+    )
     assert check(claim).verdict is verdict

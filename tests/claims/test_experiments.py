@@ -32,8 +32,8 @@ ENTRY = {
     "seeds": 2,
     "runs": {"RCP": {"protocol": "RCP"}, "QI-RCP": {"protocol": "QIRCP"}},
     "expect": [
-        {"measure": "rate", "run": "QI-RCP", "flow": 1, "between": [4.0, 6.0], "unit": "Mb/s", "reported": 4.75},
-        {"measure": "peak_queue", "run": "QI-RCP", "unit": "packets", "below": "RCP"},
+        {"metric": "rate", "run": "QI-RCP", "flow": 1, "between": [4.0, 6.0], "unit": "Mb/s", "reported": 4.75},
+        {"metric": "peak_queue", "run": "QI-RCP", "unit": "packets", "below": "RCP"},
     ],
 }  # fmt: skip
 
@@ -43,24 +43,24 @@ def claim(**changes):
 
 
 def judged(results, quick=False, **changes):
-    """The finding on made-up results: one value for each role (version, run, seed) and measure."""
+    """The finding on made-up results: one value for each role (version, run, seed) and metric."""
     about = claim(**changes)
     jobs = experiments.plan(about, quick)
     rows = []
     for job in jobs:
         version, label, _, _, seed = job.role
-        values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
+        values = [results(version, label, seed, item["metric"]) for item in job.arguments[0]["metrics"]]
         rows.append({"values": values, "series": None, "seconds": 0.5})
     return experiments.judge(about, jobs, rows, quick)
 
 
 def made_run(time, rate, flows=None):
-    """A run of these rates, as measures see it."""
+    """A run of these rates, as metrics see it."""
     return SimpleNamespace(data={"time": xr.DataArray(time)}, rate=xr.DataArray(rate), flows=flows)
 
 
-def holds(version, label, seed, measure):
-    if measure == "rate":
+def holds(version, label, seed, metric):
+    if metric == "rate":
         return 4.7
     return 10.0 + seed if label == "RCP" else 5.0 + 0.5 * seed
 
@@ -68,9 +68,9 @@ def holds(version, label, seed, measure):
 def test_confirmed_with_the_interval_over_seeds():
     found = judged(holds)
     assert found.verdict is Verdict.CONFIRMED
-    assert found.measures[0].value == 4.7 and found.measures[0].reported == 4.75
-    assert found.measures[0].note == "2 seeds" and found.measures[0].met
-    queue = found.measures[1]
+    assert found.measurements[0].value == 4.7 and found.measurements[0].reported == 4.75
+    assert found.measurements[0].note == "2 seeds" and found.measurements[0].met
+    queue = found.measurements[1]
     assert queue.half is not None and queue.half > 0.0
 
 
@@ -83,17 +83,17 @@ def test_refuted_names_the_miss():
 def test_refuted_says_whether_seeds_and_variations_change_it():
     shorter = {"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}
 
-    def misses(version, label, seed, measure):
-        return 3.0 if measure == "rate" else 20.0 if label == "QI-RCP" else 10.0
+    def misses(version, label, seed, metric):
+        return 3.0 if metric == "rate" else 20.0 if label == "QI-RCP" else 10.0
 
     found = judged(misses, vary=[shorter], cause="It cannot be.")
     assert found.reason.startswith("It cannot be. 0 of 2 expectations are met; QI-RCP: sending rate")
     assert found.reason.endswith(" So it is with each of 2 seeds and each of 1 variation.")
 
-    def partly(version, label, seed, measure):
-        if measure == "rate":
+    def partly(version, label, seed, metric):
+        if metric == "rate":
             return 4.7 if version or seed == 1 else 1.0
-        return misses(version, label, seed, measure)
+        return misses(version, label, seed, metric)
 
     found = judged(partly, vary=[shorter])
     assert found.verdict is Verdict.REFUTED
@@ -101,8 +101,8 @@ def test_refuted_says_whether_seeds_and_variations_change_it():
 
 
 def test_a_variation_makes_only_the_runs_again_that_it_changes():
-    def values(version, label, seed, measure):
-        if measure == "rate":
+    def values(version, label, seed, metric):
+        if metric == "rate":
             return 4.7
         return 5.0 if version else 10.0 if label == "RCP" else 20.0
 
@@ -134,8 +134,8 @@ def test_an_ordering_must_be_beyond_chance():
 
 
 def test_a_miss_that_an_assumption_mends_is_conditional():
-    def mends(version, label, seed, measure):
-        return 3.0 if measure == "rate" and not version else holds(version, label, seed, measure)
+    def mends(version, label, seed, metric):
+        return 3.0 if metric == "rate" and not version else holds(version, label, seed, metric)
 
     found = judged(mends, vary=[{"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}])
     assert found.verdict is Verdict.CONDITIONAL
@@ -143,8 +143,8 @@ def test_a_miss_that_an_assumption_mends_is_conditional():
 
 
 def test_an_assumption_that_breaks_it_makes_it_conditional():
-    def breaks(version, label, seed, measure):
-        return 3.0 if measure == "rate" and version else holds(version, label, seed, measure)
+    def breaks(version, label, seed, metric):
+        return 3.0 if metric == "rate" and version else holds(version, label, seed, metric)
 
     found = judged(breaks, vary=[{"name": "shorter RTTs", "options": {"rtts": [0.02, 0.02]}}])
     assert found.verdict is Verdict.CONDITIONAL and "but not with shorter RTTs" in found.reason
@@ -158,7 +158,7 @@ def test_a_miss_for_want_of_a_fact_is_not_comparable():
 def test_one_run_measures_what_was_asked():
     about = claim()
     job = next(j for j in experiments.plan(about) if j.role[1] == "QI-RCP")
-    assert [item["measure"] for item in job.arguments[0]["measures"]] == ["rate", "peak_queue"]
+    assert [item["metric"] for item in job.arguments[0]["metrics"]] == ["rate", "peak_queue"]
     result = experiments.perform(job.arguments[0])
     assert result["values"][0] == pytest.approx(4.75, rel=0.02)
     assert result["values"][1] > 0.0
@@ -168,12 +168,12 @@ def test_one_run_measures_what_was_asked():
 def test_a_sweep_runs_each_value_and_draws_the_curve():
     about = claim(
         sweep={"duration": [5.0, 6.0]},
-        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
-        curve=[{"measure": "utilization", "reported": {"RCP": [[5.0, 1.0]]}}],
+        expect=[{"metric": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
+        curve=[{"metric": "utilization", "reported": {"RCP": [[5.0, 1.0]]}}],
     )
     jobs = experiments.plan(about)
     assert {job.arguments[0]["options"]["duration"] for job in jobs} == {5.0, 6.0}
-    n = [len(job.arguments[0]["measures"]) for job in jobs]
+    n = [len(job.arguments[0]["metrics"]) for job in jobs]
     rows = [{"values": [0.8] * k, "series": None, "seconds": 0.1} for k in n]
     found = experiments.judge(about, jobs, rows)
     assert found.verdict is Verdict.CONFIRMED
@@ -184,9 +184,9 @@ def test_a_variation_may_be_drawn():
     about = claim(
         seeds=1,
         sweep={"duration": [5.0, 6.0]},
-        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
+        expect=[{"metric": "utilization", "run": "RCP", "at": 6.0, "at_least": 0.5}],
         vary=[{"name": "RCP at alpha = 1", "runs": {"RCP": {"alpha": 1.0}}, "figures": True}],
-        curve=[{"measure": "utilization"}],
+        curve=[{"metric": "utilization"}],
         figures=[6.0],
     )
     jobs = experiments.plan(about)
@@ -196,7 +196,7 @@ def test_a_variation_may_be_drawn():
     for job in jobs:
         spec = job.arguments[0]
         value = 0.9 if job.role[0] else 0.8
-        rows.append({"values": [value] * len(spec["measures"]), "series": series if spec["series"] else None,
+        rows.append({"values": [value] * len(spec["metrics"]), "series": series if spec["series"] else None,
                      "seconds": 0.1})  # fmt: skip
     found = experiments.judge(about, jobs, rows)
     runs, curve = found.pictures  # three runs and more stand side by side in one figure
@@ -213,7 +213,7 @@ def test_a_variation_may_be_drawn():
 def test_a_ratio_to_another_value_of_the_sweep():
     about = claim(
         sweep={"duration": [5.0, 6.0]},
-        expect=[{"measure": "utilization", "run": "RCP", "at": 6.0, "against": 5.0, "reported": 1.5, "within": 0.01}],
+        expect=[{"metric": "utilization", "run": "RCP", "at": 6.0, "against": 5.0, "reported": 1.5, "within": 0.01}],
         figures=False,
     )
     jobs = experiments.plan(about)
@@ -221,7 +221,7 @@ def test_a_ratio_to_another_value_of_the_sweep():
     rows = [{"values": [0.9 if job.role[2] == 6.0 else 0.6], "series": None, "seconds": 0.1} for job in jobs]
     found = experiments.judge(about, jobs, rows)
     assert found.verdict is Verdict.CONFIRMED
-    assert found.measures[0].value == 1.5 and found.measures[0].name.endswith("over that at 5.0")
+    assert found.measurements[0].value == 1.5 and found.measurements[0].name.endswith("over that at 5.0")
 
 
 @pytest.mark.slow
@@ -253,17 +253,17 @@ def test_keys_change_with_what_the_result_depends_on():
 
 @pytest.mark.parametrize("about", [c for c in claims().values() if c.experiment], ids=lambda c: c.id)
 def test_entries_name_what_there_is(about):
-    """Setups build, measures take the arguments, and spans lie within the runs."""
+    """Setups build, metrics take the arguments, and spans lie within the runs."""
     for job in experiments.plan(about):
         if job.role[-1] > 1 or job.role[3] != "packet":
             continue
         spec = job.arguments[0]
         parts = build(spec["setup"], spec["options"], 1)
         scenario = Scenario(protocol=experiments.protocol_of(spec["protocol"]), **parts)
-        for item in spec["measures"]:
-            measure = metrics.get(item["measure"])
-            inspect.signature(measure.function).bind(None, None, **item["arguments"])
-            metrics.scale(measure, item["unit"], scenario)
+        for item in spec["metrics"]:
+            metric = metrics.get(item["metric"])
+            inspect.signature(metric.function).bind(None, None, **item["arguments"])
+            metrics.scale(metric, item["unit"], scenario)
             assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
     for item in about.experiment["expect"]:
         assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
@@ -304,12 +304,12 @@ def test_jetmax_topologies_as_the_ledger_reads_them():
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="setup must be one of joins, .*, got 'nowhere'"):
         experiments.plan(claim(setup="nowhere"))
-    with pytest.raises(ValueError, match="measure must be one of .*, got 'joy'"):
-        experiments.plan(claim(expect=[{"measure": "joy", "reported": 1.0}]))
+    with pytest.raises(ValueError, match="metric must be one of .*, got 'joy'"):
+        experiments.plan(claim(expect=[{"metric": "joy", "reported": 1.0}]))
     with pytest.raises(ValueError, match="run must be one of RCP, QI-RCP, got 'TCP'"):
-        experiments.plan(claim(expect=[{"measure": "loss", "run": "TCP", "reported": 1.0}]))
+        experiments.plan(claim(expect=[{"metric": "loss", "run": "TCP", "reported": 1.0}]))
     with pytest.raises(ValueError, match="protocol must be one of .*, got 'TCPX'"):
-        experiments.plan(claim(runs={"RCP": {"protocol": "TCPX"}}, expect=[{"measure": "loss", "reported": 1.0}]))
+        experiments.plan(claim(runs={"RCP": {"protocol": "TCPX"}}, expect=[{"metric": "loss", "reported": 1.0}]))
     about = replace(claim(), experiment=ENTRY | {"sweep": {"duration": [1.0], "starts": [1.0]}})
     with pytest.raises(ValueError, match="sweep must have every value once, got"):
         experiments.plan(about)
@@ -317,11 +317,11 @@ def test_unknown_names_are_refused():
 
 def test_a_curve_over_an_argument_is_measured_in_each_run():
     values = [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
-    curve = {"measure": "rate", "flow": 0, "argument": "between", "values": values, "x": [1.0, 2.0, 3.0]}
+    curve = {"metric": "rate", "flow": 0, "argument": "between", "values": values, "x": [1.0, 2.0, 3.0]}
     about = claim(curve=[curve])
     jobs = experiments.plan(about)
     for job in jobs:
-        asked = [item["arguments"]["between"] for item in job.arguments[0]["measures"] if item["measure"] == "rate"]
+        asked = [item["arguments"]["between"] for item in job.arguments[0]["metrics"] if item["metric"] == "rate"]
         assert asked[-3:] == values
     found = judged(holds, curve=[curve])
     assert found.verdict is Verdict.CONFIRMED and found.pictures[-1].title == "sending rate"
@@ -347,14 +347,14 @@ def drawn(results, **changes):
     rows = []
     for job in jobs:
         version, label, _, _, seed = job.role
-        values = [results(version, label, seed, item["measure"]) for item in job.arguments[0]["measures"]]
+        values = [results(version, label, seed, item["metric"]) for item in job.arguments[0]["metrics"]]
         rows.append({"values": values, "series": SERIES if job.arguments[0]["series"] else None, "seconds": 0.5})
     return experiments.judge(about, jobs, rows)
 
 
 def test_runs_that_miss_what_is_expected_come_first_and_say_so():
-    def misses(version, label, seed, measure):
-        return 3.0 if measure == "rate" else holds(version, label, seed, measure)
+    def misses(version, label, seed, metric):
+        return 3.0 if metric == "rate" else holds(version, label, seed, metric)
 
     found = drawn(misses)
     assert [picture.title for picture in found.pictures] == ["QI-RCP", "RCP"]
@@ -364,7 +364,7 @@ def test_runs_that_miss_what_is_expected_come_first_and_say_so():
 
 
 def test_what_is_reported_is_drawn_into_the_runs():
-    expected = [*ENTRY["expect"], {"measure": "peak_queue", "run": "QI-RCP", "unit": "packets", "reported": 5.5}]
+    expected = [*ENTRY["expect"], {"metric": "peak_queue", "run": "QI-RCP", "unit": "packets", "reported": 5.5}]
     figure = {picture.title: picture.figure["data"] for picture in drawn(holds, expect=expected).pictures}["QI-RCP"]
     rate, queue = ([t for t in figure if t["name"] == name][0] for name in ("x2, reported", "l1, reported"))
     assert (rate["x"], rate["y"]) == ([4.0, 6.0], [4.75, 4.75])
@@ -372,22 +372,22 @@ def test_what_is_reported_is_drawn_into_the_runs():
 
 
 def test_intervals_of_a_curve_are_bars_not_a_share_of_a_mean_that_may_be_zero():
-    def of_nothing(version, label, seed, measure):
-        return holds(version, label, seed, measure) if measure == "rate" else seed - 1.5
+    def of_nothing(version, label, seed, metric):
+        return holds(version, label, seed, metric) if metric == "rate" else seed - 1.5
 
     found = drawn(of_nothing, sweep={"delay": [0.01, 0.02]}, figures=False, expect=[{**ENTRY["expect"][0], "at": 0.01}],
-                  curve=[{"measure": "peak_queue", "unit": "packets"}])  # fmt: skip
+                  curve=[{"metric": "peak_queue", "unit": "packets"}])  # fmt: skip
     assert found.pictures[0].caption == "Packet runs, mean over seeds; bars are its 95 % intervals."
     bars = found.pictures[0].figure["data"][0]["error_y"]
     assert decoded(bars["array"]) == pytest.approx([6.3531, 6.3531], rel=1e-4)
 
 
 def test_a_value_that_is_met_by_chance_says_so():
-    def scattered(version, label, seed, measure):
-        return 4.7 + 4.0 * (seed - 1.5) if measure == "rate" else holds(version, label, seed, measure)
+    def scattered(version, label, seed, metric):
+        return 4.7 + 4.0 * (seed - 1.5) if metric == "rate" else holds(version, label, seed, metric)
 
-    assert "met on average only" in judged(scattered).measures[0].note
-    assert "met on average only" not in judged(holds).measures[0].note
+    assert "met on average only" in judged(scattered).measurements[0].note
+    assert "met on average only" not in judged(holds).measurements[0].note
 
 
 def test_a_quick_run_leaves_out_variations_that_take_longer():
@@ -395,12 +395,12 @@ def test_a_quick_run_leaves_out_variations_that_take_longer():
     wider = {"name": "wider", "options": {"rtts": [0.08, 0.08]}}
     for quick, versions in ((False, {"", "more traffic", "wider"}), (True, {"", "wider"})):
         assert {job.role[0] for job in experiments.plan(claim(vary=[longer, wider]), quick)} == versions
-    names = [measure.name for measure in judged(holds, quick=True, vary=[longer, wider]).measures]
+    names = [row.name for row in judged(holds, quick=True, vary=[longer, wider]).measurements]
     assert "with wider" in names and "with more traffic" not in names
 
 
 def test_the_claim_on_the_queues_of_edn_shows_their_distributions():
-    quantiles = {c["measure"] for c in claims()["ed-f3"].experiment["curve"] if c["argument"] == "quantile"}
+    quantiles = {c["metric"] for c in claims()["ed-f3"].experiment["curve"] if c["argument"] == "quantile"}
     assert quantiles == {"queue_found"}
 
 

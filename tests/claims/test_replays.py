@@ -30,4 +30,4 @@ def test_runs_grow_as_their_linear_models_say(alpha, status):
 def test_all_replays():
     finding = checks()["open-replay"](claims()["open-replay"])
     assert finding.verdict == Verdict.CONFIRMED
-    assert all(measure.met is not False for measure in finding.measures)
+    assert all(row.met is not False for row in finding.measurements)

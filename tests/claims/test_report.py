@@ -17,9 +17,10 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from ecc.claims.ledger import Finding, Measure, Picture, Verdict, claims
+from ecc.claims.ledger import Finding, Measurement, Picture, Verdict, claims
 from ecc.claims.report import page as page_module
-from ecc.claims.report.output import Report, as_json, as_markdown, number, write_report
+from ecc.claims.report.output import Report, as_json, as_markdown, write_report
+from ecc.display import number_text
 from ecc.plot import boundary_figure, trajectory_figure
 
 
@@ -33,11 +34,11 @@ def page(tmp_path_factory):
         boundary_figure([0.1, 1.0], {"</script><b>": [1.0, 2.0]}, title="inside"), "Boundaries", "alpha1 <= 2 < pi/2"
     )
     found = finding(
-        measures=[
-            Measure("critical <gain>", 1.651587, "", 1.6523, "z^-D_i"),
-            Measure("peak queue", 80868.0, "packets", 80868),
-            Measure("growth", 3.2e-5, "1/s", half=1.5e-6, met=False),
-            Measure("never lost", math.inf),
+        measurements=[
+            Measurement("critical <gain>", 1.651587, "", 1.6523, "z^-D_i"),
+            Measurement("peak queue", 80868.0, "packets", 80868),
+            Measurement("growth", 3.2e-5, "1/s", half=1.5e-6, met=False),
+            Measurement("never lost", math.inf),
         ],
         pictures=[picture],
         assumptions=[
@@ -156,9 +157,9 @@ def test_figures_say_in_words_what_they_show(page):
 
 
 def test_what_a_confirmed_theorem_does_not_say_of_packets_stands_beside_its_verdict(tmp_path):
-    unstable = Measure("packet run 2 % below Theorem 3", "unstable", met=False)
-    right = finding("qi-3", Verdict.CONFIRMED, measures=[Measure("boundary", 1.57, met=True), unstable])
-    wrong = finding("qi-7", Verdict.REFUTED, measures=[unstable])
+    unstable = Measurement("packet run 2 % below Theorem 3", "unstable", met=False)
+    right = finding("qi-3", Verdict.CONFIRMED, measurements=[Measurement("boundary", 1.57, met=True), unstable])
+    wrong = finding("qi-7", Verdict.REFUTED, measurements=[unstable])
     path, _ = write_report(Report([right, wrong]), tmp_path)
     rows = re.findall(
         r'<a href="#(qi-.)">.*?<td class="beside">(.*?)</td>', path.read_text(encoding="utf-8"), re.DOTALL
@@ -184,13 +185,13 @@ def test_json_has_the_findings_and_only_standard_numbers(page):
     assert data["failures"] == {"qi-3": "ValueError: a < b"}
     first = data["findings"][0]
     assert (first["claim"]["id"], first["verdict"]) == ("qi-7", "refuted")
-    assert first["measures"][3]["value"] == "inf"
+    assert first["measurements"][3]["value"] == "inf"
     assert first["pictures"] == [{"title": "Boundaries", "caption": "alpha1 <= 2 < pi/2"}]
 
 
 def test_json_takes_numpy_scalars():
-    text = as_json(Report([finding(measures=[Measure("n", np.int64(3)), Measure("x", np.float64("nan"))])]))
-    assert [measure["value"] for measure in json.loads(text)["findings"][0]["measures"]] == [3, None]
+    text = as_json(Report([finding(measurements=[Measurement("n", np.int64(3)), Measurement("x", np.float64("nan"))])]))
+    assert [measure["value"] for measure in json.loads(text)["findings"][0]["measurements"]] == [3, None]
 
 
 def test_a_report_of_nothing_is_a_page(tmp_path):
@@ -199,8 +200,11 @@ def test_a_report_of_nothing_is_a_page(tmp_path):
 
 
 def test_markdown_has_every_claim_and_what_misses_first():
-    measures = [Measure("a|b", 1.0, "s", 2.0), Measure("queue", 3.0, "packets", 4, "10 seeds", 3.5, 0.25, False)]
-    text = as_markdown(Report([finding(measures=measures, assumptions=["x_i * y"], reason="no *")]))
+    measurements = [
+        Measurement("a|b", 1.0, "s", 2.0),
+        Measurement("queue", 3.0, "packets", 4, "10 seeds", 3.5, 0.25, False),
+    ]
+    text = as_markdown(Report([finding(measurements=measurements, assumptions=["x_i * y"], reason="no *")]))
     assert "1 claim: 1 refuted." in text
     assert "| [qi-7](#qi-7) | THESIS Theorem 7, fig. 14 | refuted |" in text
     assert "- Verdict: **refuted**. no \\*" in text and "- Assumed: x\\_i \\* y" in text
@@ -247,7 +251,7 @@ def test_figures_are_thinned_for_want_of_room_and_only_then(tmp_path, monkeypatc
      ("stable", "stable"), (2.0, "2"), (1e-9, "1e-09"), (12345.678, "12345.68")],
 )  # fmt: skip
 def test_numbers_are_shown_to_seven_digits(value, shown):
-    assert number(value) == shown
+    assert number_text(value) == shown
 
 
 # ---- in a browser ----------------------------------------------------------------------------------------

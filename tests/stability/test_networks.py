@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecc.claims.checks.open.networks import held_back, in_t_u, onset_alone, onset_in_fluid
 from ecc.closed_loop import linearize
-from ecc.fluid import simulate
-from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly
+from ecc.models import PIQIRCP, QIRCP, RCP, JetMax, Kelly
 from ecc.network import Flow, Link, Network
-from ecc.scenario import Scenario
 from ecc.stability import critical_gain, isolated_links, mean_rtts
 
 
@@ -52,30 +49,6 @@ def test_qi_rcp_bears_every_network_if_rtts_are_averaged_over_packets(seed):
             )
 
 
-def test_averaged_over_flows_no_gain_bears_every_network():
-    found = [critical_gain(QIRCP(), held_back(flows), "alpha").value for flows in (2, 5, 19)]
-    assert found[0] > found[1] > found[2] and found[2] < 0.1
-    assert linearize(QIRCP(alpha=0.18), held_back()).certify().stable is False
-    assert linearize(QIRCP(alpha=0.17), held_back()).certify().stable is True
-    by_packet = mean_rtts(QIRCP(), held_back())
-    assert critical_gain(QIRCP(), held_back(), "alpha", mean_rtt=by_packet).value == pytest.approx(pi / 2, rel=1e-9)
-
-
-def test_xcp_averages_over_flows():
-    """At its own gains it bears two short flows that are held back beside a long one, and not three."""
-    for flows, stable in ((1, True), (2, True), (3, False), (9, False)):
-        assert linearize(XCP(), held_back(flows)).certify().stable is stable
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flows", [2, 3])
-def test_xcp_beside_flows_that_are_held_back_in_the_fluid(flows):
-    protocol, network = XCP(paced=True), held_back(flows)
-    run = simulate(Scenario(network, protocol, 30.0), sample=0.1, start="equilibrium", perturb=1e-4)
-    peaks = np.abs(run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0).reshape(6, -1).max(axis=1)
-    assert peaks[-1] < 0.6 * peaks[1] if flows == 2 else peaks[-1] > 5.0 * peaks[1]
-
-
 def test_t_u_by_hand():
     first, last = isolated_links(RCP(alpha=0.5), Network.T_u())
     d = (55 * 0.202 + 100 * 0.004) / 155
@@ -95,15 +68,6 @@ def test_an_assignment_may_be_given():
     assert [alone.link for alone in isolated_links(QIRCP(), network)] == [
         alone.link for alone in isolated_links(QIRCP(), network, QIRCP().equilibrium(network).bottleneck.tolist())
     ]
-
-
-@pytest.mark.slow
-def test_a_queue_in_order_acts_on_the_link_behind():
-    """T_u loses stability before either of its links does alone, and with its links in the other order it does not."""
-    alone, first, last = onset_alone(), onset_in_fluid("l1 first"), onset_in_fluid("l3 first")
-    assert first[1] < 0.66 < 0.73 < alone[0]
-    assert last == pytest.approx(alone, abs=0.02)
-    assert [flow.route for flow in in_t_u("l3 first").flows[:2]] == [(0, 1), (2, 0)]
 
 
 def test_refusals():

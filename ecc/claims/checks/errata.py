@@ -1,4 +1,4 @@
-"""Slips of the papers: what is printed, and a computation that shows it cannot be meant."""
+"""Errata of the papers: what is printed, and a computation that shows it cannot be meant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from ecc import metrics, packet
 from ecc.allocation import max_min
 from ecc.claims import setups
-from ecc.claims.ledger import Claim, Finding, Measure, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.headers import MaxNetOption
 from ecc.models import BIC, RCP, MaxNet
 from ecc.models.base import Protocol
@@ -23,7 +23,7 @@ from ecc.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Slip:
+class Erratum:
     """A printed number beside the one computed; they differ if by more than `rounding`, relatively."""
 
     name: str
@@ -39,8 +39,10 @@ class Slip:
         return not abs(self.computed - self.printed) <= self.rounding * abs(self.computed)
 
 
-def slip(claim_id: str, cost: float = 0.1) -> Callable[[Callable[[], Sequence[Slip]]], Callable[[Claim], Finding]]:
-    """Register a function of no arguments, which returns slips, as the check of a claim.
+def erratum(
+    claim_id: str, cost: float = 0.1
+) -> Callable[[Callable[[], Sequence[Erratum]]], Callable[[Claim], Finding]]:
+    """Register a function of no arguments, which returns errata, as the check of a claim.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ def slip(claim_id: str, cost: float = 0.1) -> Callable[[Callable[[], Sequence[Sl
         About how many seconds it takes.
     """
 
-    def register(function: Callable[[], Sequence[Slip]]) -> Callable[[Claim], Finding]:
+    def register(function: Callable[[], Sequence[Erratum]]) -> Callable[[Claim], Finding]:
         @check(claim_id, cost, main=False)
         @wraps(function)
         def found(claim: Claim) -> Finding:
@@ -62,7 +64,7 @@ def slip(claim_id: str, cost: float = 0.1) -> Callable[[Callable[[], Sequence[Sl
             said = "; ".join(
                 f"{r.name} is {r.computed:.6g}{f' {r.unit}' if r.unit else ''}, not {r.printed:.6g}" for r in wrong
             )
-            table = [Measure(r.name, float(f"{r.computed:.6g}"), r.unit, r.printed, r.note) for r in rows]
+            table = [Measurement(r.name, float(f"{r.computed:.6g}"), r.unit, r.printed, r.note) for r in rows]
             return Finding(claim, verdict, f"{said}." if said else "All of it is as printed.", table)
 
         return found
@@ -82,39 +84,41 @@ def _rcp_alone(sign: float, duration: float = 20.0, T: float = 0.01, D: float = 
     return max(rates[len(rates) // 2 :]) / C
 
 
-@slip("slip-rcp-sign", 1.0)
-def rcp_sign() -> Sequence[Slip]:
+@erratum("slip-rcp-sign", 1.0)
+def rcp_sign() -> Sequence[Erratum]:
     """As printed a queue raises the fair rate."""
     right, printed = _rcp_alone(1.0), _rcp_alone(-1.0)
     note = (
         "alpha = 0.4, beta = 0.2, RTT 100 ms: second half of 20 s; as printed it grows up to the cap of the computation"
     )
-    return [Slip("largest rate over capacity", right, printed, note=note, rounding=0.5)]
+    return [Erratum("largest rate over capacity", right, printed, note=note, rounding=0.5)]
 
 
-@slip("slip-jetmax-18")
-def jetmax_18() -> Sequence[Slip]:
+@erratum("slip-jetmax-18")
+def jetmax_18() -> Sequence[Erratum]:
     """As printed the flow's rate goes to zero, whatever its share."""
     tau, share = 0.6, 1.0
     printed = right = 0.3
     for _ in range(60):
         printed = (1.0 - tau) * printed - tau * printed
         right = (1.0 - tau) * right + tau * share
-    return [Slip("rate at rest over the fair share", right, printed, note="tau = 0.6, from 0.3 of the share, 60 steps")]
-
-
-@slip("slip-pi")
-def rounded_pi() -> Sequence[Slip]:
-    """22/7 instead of pi."""
     return [
-        Slip("pi/4 (Theorem 9)", pi / 4, 0.78571, rounding=1e-5),
-        Slip("pi/12 (Theorem 10, d = 100 ms, D = 300 ms)", pi / 12, 0.261905, rounding=1e-6),
-        Slip("20 sin(pi/38) (Theorem 7, D = 10)", 20.0 * sin(pi / 38.0), 1.6523, rounding=1e-5),
+        Erratum("rate at rest over the fair share", right, printed, note="tau = 0.6, from 0.3 of the share, 60 steps")
     ]
 
 
-@slip("slip-piqi-algebra")
-def piqi_algebra() -> Sequence[Slip]:
+@erratum("slip-pi")
+def rounded_pi() -> Sequence[Erratum]:
+    """22/7 instead of pi."""
+    return [
+        Erratum("pi/4 (Theorem 9)", pi / 4, 0.78571, rounding=1e-5),
+        Erratum("pi/12 (Theorem 10, d = 100 ms, D = 300 ms)", pi / 12, 0.261905, rounding=1e-6),
+        Erratum("20 sin(pi/38) (Theorem 7, D = 10)", 20.0 * sin(pi / 38.0), 1.6523, rounding=1e-5),
+    ]
+
+
+@erratum("slip-piqi-algebra")
+def piqi_algebra() -> Sequence[Erratum]:
     """Constants of (4.79) and (4.87), the crossing of (4.88), the factor that (4.28) dropped."""
     alpha, tau1, tau2, fair = 0.5, 0.5, 1.0, 1.0
 
@@ -140,25 +144,25 @@ def piqi_algebra() -> Sequence[Slip]:
     delays, w = (1.0, 2.0), 0.5
     plant = sum(exp(-1j * w * D) / (1j * w) for D in delays) / (len(delays) * np.mean(delays))
     return [
-        Slip("(4.79): fair rate at rest, of gamma C/N", rest(2 * 0.1 * fair), rest(0.1 * fair), rounding=1e-3,
+        Erratum("(4.79): fair rate at rest, of gamma C/N", rest(2 * 0.1 * fair), rest(0.1 * fair), rounding=1e-3,
              note="with the constant 2 gamma alpha C/N, and as printed; alpha = 0.1, tau1 = 0.02, tau2 = 0.03"),
-        Slip("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which stands in T_D already"),
-        Slip("(4.88): where Im T = 0 [rad/step]", crossing, printed, rounding=0.01,
+        Erratum("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which stands in T_D already"),
+        Erratum("(4.88): where Im T = 0 [rad/step]", crossing, printed, rounding=0.01,
              note=f"tau1 = 0.5, tau2 = 1; 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2) = cos {exact:.4f}"),
-        Slip("(4.28): Im G/alpha", float(plant.imag), sum(cos(w * D) for D in delays) / 3.0, rounding=1e-3,
+        Erratum("(4.28): Im G/alpha", float(plant.imag), sum(cos(w * D) for D in delays) / 3.0, rounding=1e-3,
              note="D = {1, 2}, omega = 0.5: the factor -1/omega is missing"),
     ]  # fmt: skip
 
 
-@slip("slip-jetmax-numbers")
-def jetmax_numbers() -> Sequence[Slip]:
+@erratum("slip-jetmax-numbers")
+def jetmax_numbers() -> Sequence[Erratum]:
     """Shares and times of JETMAX secs. 3.4 and 7."""
     shares = max_min(Network.dumbbell("400 Mb/s", rtts=[0.1] * 51))
     return [
-        Slip("mean RTT in T2 (sec. 3.4)", (99 * 220.0 + 2020.0) / 100.0, 200.0, "ms", 0.05),
-        Slip("three RTTs of 220 ms (sec. 7.1)", 3 * 0.22, 2.6, "s", 0.05, "and of 2.02 s: 6.06 s"),
-        Slip("share of one long and 50 short flows of 400 Mb/s (sec. 7.2)", shares[0] / 1e6, 7.7, "Mb/s", 0.005),
-        Slip("share with losses of 20 and 10 % (sec. 7.3)", 5.0 / 0.85, 5.82, "Mb/s", 0.005,
+        Erratum("mean RTT in T2 (sec. 3.4)", (99 * 220.0 + 2020.0) / 100.0, 200.0, "ms", 0.05),
+        Erratum("three RTTs of 220 ms (sec. 7.1)", 3 * 0.22, 2.6, "s", 0.05, "and of 2.02 s: 6.06 s"),
+        Erratum("share of one long and 50 short flows of 400 Mb/s (sec. 7.2)", shares[0] / 1e6, 7.7, "Mb/s", 0.005),
+        Erratum("share with losses of 20 and 10 % (sec. 7.3)", 5.0 / 0.85, 5.82, "Mb/s", 0.005,
              "two flows send x each and 10 Mb/s arrive: x (0.8 + 0.9) = 10"),
     ]  # fmt: skip
 
@@ -168,33 +172,35 @@ def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:
     return packet.simulate(scenario, sample=0.1), scenario
 
 
-@slip("slip-buffer", 1.0)
-def small_buffer() -> Sequence[Slip]:
+@erratum("slip-buffer", 1.0)
+def small_buffer() -> Sequence[Erratum]:
     """RTTs over 70, 200 and 250 ms in front of one buffer of 30 kB at 10 Mb/s."""
     run, scenario = _run(BIC(form="linux"), 20.0)
     longest = 1e3 * metrics.peak_round_trip(run, scenario)
     return [
-        Slip(f"longest RTT of BIC, {said}", longest, reported, "ms", 0.05, "28 ms of propagation and 24 ms of buffer")
+        Erratum(
+            f"longest RTT of BIC, {said}", longest, reported, "ms", 0.05, "28 ms of propagation and 24 ms of buffer"
+        )
         for said, reported in (("one flow", 70.0), ("as of FAST with four", 200.0), ("of four", 250.0))
     ]
 
 
-@slip("slip-frequency", 1.0)
-def frequency() -> Sequence[Slip]:
+@erratum("slip-frequency", 1.0)
+def frequency() -> Sequence[Erratum]:
     """Prices every 10,000 ms."""
     found = {}
     for interval in (0.01, 10.0):
         run, scenario = _run(MaxNet(interval=interval), 30.0)
         found[interval] = 1e3 * metrics.round_trip(run, scenario)
-    return [Slip("mean RTT with prices every 10 ms, and every 10,000 ms", found[0.01], found[10.0], "ms", 0.1)]
+    return [Erratum("mean RTT with prices every 10 ms, and every 10,000 ms", found[0.01], found[10.0], "ms", 0.1)]
 
 
-@slip("slip-fields")
-def fields() -> Sequence[Slip]:
+@erratum("slip-fields")
+def fields() -> Sequence[Erratum]:
     """Bits of the IP header, and TCP's rule for the length of an option (RFC 9293: kind and length count)."""
     return [
-        Slip("EDN: bits of the fragment offset, beside three flags in 16", 16 - 3, 14),
-        Slip(
+        Erratum("EDN: bits of the fragment offset, beside three flags in 16", 16 - 3, 14),
+        Erratum(
             "MAXNET fig. 3: length of the option, as TCP reads it", len(MaxNetOption(echo=0.0, price=0.0).encode()), 6
         ),
     ]

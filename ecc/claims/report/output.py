@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ecc import __version__
-from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measure
+from ecc.claims.ledger import PAPERS, SECTIONS, Finding, Measurement
 from ecc.claims.report.page import Report, page
-from ecc.claims.report.text import INTRODUCTION, TITLE, again, beside, count, evidence, number, tally
+from ecc.claims.report.text import INTRODUCTION, TITLE, again, beside, count, evidence, tally
+from ecc.display import json_text, number_text
 from ecc.files import WriteError, making, replacing
 
-__all__ = ["Report", "as_json", "as_markdown", "json_text", "number", "report_folder", "write_report"]
+__all__ = ["Report", "as_json", "as_markdown", "report_folder", "write_report"]
 
 
 def write_report(report: Report, directory: str | Path) -> tuple[Path, Path]:
@@ -98,34 +97,11 @@ def as_json(report: Report) -> str:
     return json_text(whole)
 
 
-def json_text(value: Any) -> str:
-    """Return plain data as JSON text, with NumPy's numbers as numbers, NaN as null and infinities as "inf" and "-inf".
-
-    Parameters
-    ----------
-    value : mapping, list, number
-        Text,.
-    """
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
-
-
 # ---- Markdown --------------------------------------------------------------------------------------------
 
 
 def as_markdown(report: Report) -> str:
-    """Return a report as Markdown: a table of verdicts, then each claim with its measures; figures by title only.
+    """Return a report as Markdown: a table of verdicts, then each claim with its measurements; figures by title only.
 
     Parameters
     ----------
@@ -166,20 +142,20 @@ def _claim(finding: Finding) -> list[str]:
         *(f"- Figure: {_text(picture.title)}. {_text(picture.caption)}" for picture in finding.pictures),
         f"- Again: `{again(finding)}`", "",
     ]  # fmt: skip
-    if finding.measures:
+    if finding.measurements:
         head = ["quantity", "reported", "found", "± 95 %", "fluid", "as expected", "note"]
-        lines += _table(head, [_row(measure) for measure in evidence(finding)])
+        lines += _table(head, [_row(measurement) for measurement in evidence(finding)])
     return lines
 
 
-def _row(measure: Measure) -> list[str]:
+def _row(measurement: Measurement) -> list[str]:
     def value(of: float | str | None) -> str:
-        return number(of) if of is None or isinstance(of, str) else f"{number(of)} {measure.unit}".strip()
+        return number_text(of) if of is None or isinstance(of, str) else f"{number_text(of)} {measurement.unit}".strip()
 
-    met = "" if measure.met is None else "yes" if measure.met else "no"
+    met = "" if measurement.met is None else "yes" if measurement.met else "no"
     return [
-        measure.name, value(measure.reported), value(measure.value), number(measure.half), value(measure.fluid), met,
-        measure.note,
+        measurement.name, value(measurement.reported), value(measurement.value), number_text(measurement.half),
+        value(measurement.fluid), met, measurement.note,
     ]  # fmt: skip
 
 

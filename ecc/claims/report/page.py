@@ -15,8 +15,9 @@ from string import Template
 from typing import Any
 
 from ecc import __version__
-from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measure, Picture, Verdict
-from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, number, tally, typeset
+from ecc.claims.ledger import PAPERS, SECTIONS, Claim, Finding, Measurement, Picture, Verdict
+from ecc.claims.report.text import INTRODUCTION, MEANING, TITLE, again, beside, count, evidence, tally, typeset
+from ecc.display import number_text
 from ecc.plot.look import decoded, thinned
 
 __all__ = ["Report", "page"]
@@ -204,8 +205,8 @@ def _article(finding: Finding, numbers: Iterator[int], room: int) -> str:
         f"<dt>Verdict</dt><dd>{_badge(finding.verdict)} {typeset(finding.reason)}</dd>",
         "</dl>",
     ]
-    if finding.measures:
-        parts.append(_measures(evidence(finding)))
+    if finding.measurements:
+        parts.append(_measurements(evidence(finding)))
     parts += [_figure(picture, next(numbers), claim.id, room) for picture in finding.pictures]
     if finding.assumptions:
         items = "".join(f"<li>{typeset(text)}</li>" for text in finding.assumptions)
@@ -218,9 +219,9 @@ def _article(finding: Finding, numbers: Iterator[int], room: int) -> str:
     return "\n".join(parts)
 
 
-def _measures(measures: Sequence[Measure]) -> str:
+def _measurements(measurements: Sequence[Measurement]) -> str:
     def cell(value: float | str | None, unit: str) -> str:
-        shown = typeset(number(value))
+        shown = typeset(number_text(value))
         return f'{shown} <span class="unit">{typeset(unit)}</span>' if shown and unit else shown
 
     rows = [
@@ -233,7 +234,7 @@ def _measures(measures: Sequence[Measure]) -> str:
             ("mark", "" if m.met is None else '<b class="yes">yes</b>' if m.met else '<b class="no">no</b>'),
             ("note", typeset(m.note)),
         ]
-        for m in measures
+        for m in measurements
     ]
     return _table(["Quantity", "Reported", "Found", "± 95&nbsp;%", "Fluid", "As expected", "Note"], rows)
 
@@ -248,7 +249,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> st
     used = [k for k in range(len(head)) if any(row[k][1] for row in rows)]
     body = "".join(f"<tr>{''.join(cell(*row[k]) for k in used)}</tr>\n" for row in rows)
     titles = "".join(f"<th>{head[k]}</th>" for k in used)
-    return f'<table class="measures"><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table>'
+    return f'<table class="measurements"><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table>'
 
 
 def _figure(picture: Picture, index: int, claim_id: str, room: int) -> str:

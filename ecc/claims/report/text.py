@@ -1,16 +1,16 @@
-"""Words, numbers and signs that the page and the Markdown report share."""
+"""Texts and signs that the page and the Markdown report share."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ecc.claims.ledger import Finding, Measure, Verdict
+from ecc.claims.ledger import Finding, Measurement, Verdict
+from ecc.display import number_text
 
-__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evidence", "number", "tally", "typeset"]
+__all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evidence", "tally", "typeset"]
 
 TITLE = "Published claims on explicit congestion control, checked"
 INTRODUCTION = (
@@ -42,20 +42,6 @@ _SIGNS = {
     "&lt;=": "≤", "&gt;=": "≥", "&lt;&lt;": "≪", "&gt;&gt;": "≫", "-&gt;": "→", "+-": "±", " - ": " − ",
     "sqrt(": "√(", "fig. ": "fig.&nbsp;", "figs. ": "figs.&nbsp;",
 }  # fmt: skip
-
-
-def number(value: float | str | None) -> str:
-    """Return a value as it is shown: seven digits (whole numbers in full), text as it is, nothing for None.
-
-    Parameters
-    ----------
-    value : float, str or None
-    """
-    if value is None or isinstance(value, str):
-        return value or ""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "∞" if value > 0.0 else "-∞"
-    return f"{value:,.0f}" if value == int(value) and 1e4 <= abs(value) < 1e12 else f"{value:.7g}"
 
 
 def count(many: int, what: str) -> str:
@@ -92,18 +78,18 @@ def again(finding: Finding) -> str:
     return f"ecc reproduce {finding.claim.id}"
 
 
-def evidence(finding: Finding) -> list[Measure]:
-    """Return the measures of a finding, those first that are not what was expected.
+def evidence(finding: Finding) -> list[Measurement]:
+    """Return the measurements of a finding, those first that are not what was expected.
 
     Parameters
     ----------
     finding : Finding
     """
-    return sorted(finding.measures, key=lambda measure: measure.met is not False)
+    return sorted(finding.measurements, key=lambda measurement: measurement.met is not False)
 
 
 def beside(finding: Finding) -> str:
-    """Return what a confirmed claim does not say though one may read it so: measures that are not as expected.
+    """Return what a confirmed claim does not say though one may read it so: measurements that are not as expected.
 
     A theorem on a model may be right, and packets unstable where it calls the model stable.
 
@@ -113,8 +99,10 @@ def beside(finding: Finding) -> str:
     """
     if finding.verdict is not Verdict.CONFIRMED:
         return ""
-    missed = [measure for measure in finding.measures if measure.met is False]
-    return "; ".join(f"{measure.name}: {number(measure.value)} {measure.unit}".strip() for measure in missed)
+    missed = [measurement for measurement in finding.measurements if measurement.met is False]
+    return "; ".join(
+        f"{measurement.name}: {number_text(measurement.value)} {measurement.unit}".strip() for measurement in missed
+    )
 
 
 def typeset(text: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import plot
-from ecc.claims.ledger import Measure, Picture
+from ecc.claims.ledger import Measurement, Picture
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import StabilityLimit
@@ -107,7 +107,7 @@ class RunEvidence:
     measured: MeasuredBoundary | None
     reason: str
     runs: dict[tuple[str, str], PerturbedRun]  # (engine, label) -> run
-    measures: list[Measure]
+    measurements: list[Measurement]
 
 
 def run_evidence(
@@ -131,15 +131,15 @@ def run_evidence(
     period = period_of(hybrid, "hybrid", interval)
     roomy, network = replace(protocol, **ROOM), run_network(network.rtts.tolist(), period)
     runs: dict[tuple[str, str], PerturbedRun] = {}
-    measures: list[Measure] = []
+    measurements: list[Measurement] = []
     for name, edge in ((bound.theorem.removeprefix("THESIS "), bound.value), ("hybrid boundary", hybrid.value)):
         for side, factor in (("2 % below", 0.98), ("2 % above", 1.02)):
             for engine in ("fluid", "packet"):
                 label = f"{side} {name}"
                 run = pushed(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
                 runs[engine, label] = run
-                measures.append(
-                    Measure(
+                measurements.append(
+                    Measurement(
                         f"{engine} run {label}",
                         run.verdict.status,
                         note=f"alpha = {edge * factor:.4f}, {_growth(run.verdict)}",
@@ -155,8 +155,8 @@ def run_evidence(
     if found is not None:
         off = found.value / hybrid.value - 1.0
         note = f"+- {found.error:.1e}; hybrid model {off:+.2%}; {len(found.gains)} runs"
-        measures.append(Measure("boundary of packet runs", found.value, note=note))
-    return RunEvidence(found, reason, runs, measures)
+        measurements.append(Measurement("boundary of packet runs", found.value, note=note))
+    return RunEvidence(found, reason, runs, measurements)
 
 
 def _as_stated(status: str) -> bool | None:

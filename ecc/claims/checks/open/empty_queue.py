@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from ecc import plot
 from ecc.claims.checks.common.bisection import narrowed
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import RCP, XCP
 from ecc.network import Network
@@ -63,34 +63,35 @@ def open_empty_queue(claim: Claim) -> Finding:
     proven = np.array([empty_queue_bound(a) for a in ALPHAS])
     short, _ = narrowed(0.36, 0.38, 1e-5, lambda a: np.isinf(empty_queue_bound(a)))  # no beta is too large
     low, high = narrowed(1.25, 1.4, 2e-3, lambda a: empty_queue_boundary([a])[0] > _free(a))  # the boundaries cross
-    measures = [
-        Measure("alpha up to which every beta is proven stable, equal RTTs", short, reported=1.0 / e,
-                note="reported: 1/e, where the loop without queue begins to oscillate"),
-        Measure("alpha beyond which the switched loop is lost before the free one", 0.5 * (low + high)),
+    measurements = [
+        Measurement("alpha up to which every beta is proven stable, equal RTTs", short, reported=1.0 / e,
+                    note="reported: 1/e, where the loop without queue begins to oscillate"),
+        Measurement("alpha beyond which the switched loop is lost before the free one", 0.5 * (low + high)),
     ]  # fmt: skip
-    measures += [
-        Measure(f"critical beta at alpha = {a:g}", s, reported=f,
-                note=f"reported: free queue; proven stable below {p:.5g}")
+    measurements += [
+        Measurement(f"critical beta at alpha = {a:g}", s, reported=f,
+                    note=f"reported: free queue; proven stable below {p:.5g}")
         for a, s, f, p in zip(ALPHAS, switched.tolist(), free.tolist(), proven.tolist(), strict=True)
     ]  # fmt: skip
     cycles = {a: empty_queue_cycle(a) for a in CYCLES}
-    measures += [
-        Measure(f"beta at which a periodic motion is proven, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
-                reported=float(switched[ALPHAS.index(a)]),
-                note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
-                "reported: where motions were found to grow")
+    measurements += [
+        Measurement(f"beta at which a periodic motion is proven, alpha = {a:g}", 0.5 * (c.beta[0] + c.beta[1]),
+                    reported=float(switched[ALPHAS.index(a)]),
+                    note=f"proven between {c.beta[0]:.6g} and {c.beta[1]:.6g}, period {0.5 * sum(c.period):.5g} RTTs; "
+                    "reported: where motions were found to grow")
         for a, c in cycles.items()
     ]  # fmt: skip
     for a in (0.5, 1.0, 1.5):
         beta = 0.97 * float(switched[ALPHAS.index(a)])
-        measures.append(
-            Measure(f"largest growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}", _worst(a, beta), "1/RTT",
-                    note="1000 random ones, then five rounds of a directed search; 3 % below the boundary")
+        measurements.append(
+            Measurement(f"largest growth of 6000 histories at alpha = {a:g}, beta = {beta:.5g}", _worst(a, beta),
+                        "1/RTT",
+                        note="1000 random ones, then five rounds of a directed search; 3 % below the boundary")
         )  # fmt: skip
     wide = np.linspace(0.02, 0.22, 41).tolist()
-    measures.append(
-        Measure("RTTs from 20 to 220 ms: beta proven stable at RCP's alpha = 0.4", empty_queue_bound(0.4, wide),
-                note="41 flows; RCP has beta = 1")
+    measurements.append(
+        Measurement("RTTs from 20 to 220 ms: beta proven stable at RCP's alpha = 0.4", empty_queue_bound(0.4, wide),
+                    note="41 flows; RCP has beta = 1")
     )  # fmt: skip
     two = [
         (empty_queue_bound(0.4, [1.0] * few + [ratio] * (8 - few), steps=200), few, ratio)
@@ -100,10 +101,10 @@ def open_empty_queue(claim: Claim) -> Finding:
     rng = np.random.default_rng(0)
     spread = [np.exp(rng.uniform(np.log(0.02), np.log(2.0), rng.integers(2, 9))) for _ in range(60)]
     of_mixes = [bound for bound, _, _ in two] + [empty_queue_bound(0.4, mix, steps=200) for mix in spread]
-    measures += [
-        Measure("42 mixes of two RTTs: least beta proven stable at RCP's alpha = 0.4", min(two)[0],
+    measurements += [
+        Measurement("42 mixes of two RTTs: least beta proven stable at RCP's alpha = 0.4", min(two)[0],
                 note=f"{min(two)[1]} of 8 flows have an RTT, the others {min(two)[2]:g} times that; RCP has beta = 1"),
-        Measure("60 random mixes, 2 to 8 RTTs from 20 ms to 2 s: the same", min(of_mixes[len(two):])),
+        Measurement("60 random mixes, 2 to 8 RTTs from 20 ms to 2 s: the same", min(of_mixes[len(two):])),
     ]  # fmt: skip
     network = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
     envelopes, statuses = {}, {}
@@ -113,35 +114,36 @@ def open_empty_queue(claim: Claim) -> Finding:
         as_free = float(linearize(protocol, network).roots(1)[0].real)
         fine = perturbed_run(protocol, network, PERIOD, 100.0, "fluid", push=3e-4, floor=1e-6, ceiling=3e-3, rtol=1e-8)
         statuses[alpha, beta] = fine.verdict.status
-        measures.append(
-            Measure(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.verdict.growth_rate, "1/RTT",
-                    reported=expected, note=f"reported: switched loop; with a free queue {as_free:+.4f}; "
-                    f"{fine.verdict.status}{', the rate is a bound' if np.isnan(fine.verdict.error) else ''}")
+        measurements.append(
+            Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.verdict.growth_rate,
+                        "1/RTT",
+                        reported=expected, note=f"reported: switched loop; with a free queue {as_free:+.4f}; "
+                        f"{fine.verdict.status}{', the rate is a bound' if np.isnan(fine.verdict.error) else ''}")
         )  # fmt: skip
         if alpha < 1.5:
             run = perturbed_run(protocol, network, PERIOD, 24.0, "packet").verdict
-            measures.append(
-                Measure(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
-                        reported="stable" if expected < 0.0 else "unstable",
-                        note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at rest empty")
+            measurements.append(
+                Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
+                            reported="stable" if expected < 0.0 else "unstable",
+                            note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at rest empty")
             )  # fmt: skip
         envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
     for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
         for engine in ("fluid", "packet"):
             run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
-            measures.append(
-                Measure(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
-                        note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")
+            measurements.append(
+                Measurement(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
+                            note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")
             )  # fmt: skip
     for alpha in (0.5, 0.7):
         found = measured_boundary(
             XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0, engine="fluid", push=1e-3, floor=1e-6, ceiling=5e-3,
             periods=40.0,
         )  # fmt: skip
-        measures.append(
-            Measure(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", found.value,
-                    reported=float(switched[ALPHAS.index(alpha)]),
-                    note=f"reported: switched loop without control interval; free queue {_free(alpha):.4f}")
+        measurements.append(
+            Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", found.value,
+                        reported=float(switched[ALPHAS.index(alpha)]),
+                        note=f"reported: switched loop without control interval; free queue {_free(alpha):.4f}")
         )  # fmt: skip
     beyond = linearize(RCP(alpha=0.4), network).is_stable is False and empty_queue_bound(0.4) > 1.0
     unsafe = (
@@ -162,7 +164,7 @@ def open_empty_queue(claim: Claim) -> Finding:
         f"alpha = {0.5 * (low + high):.3f} the region is larger than that of a free queue, beyond it smaller: at alpha "
         f"= 1.5 it ends at beta = {switched[ALPHAS.index(1.5)]:.4f} instead of {_free(1.5):.4f}, and a fluid run at "
         "0.15 grows.",
-        measures,
+        measurements,
         [
             Picture.of(
                 plot.boundary_figure(

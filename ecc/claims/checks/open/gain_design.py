@@ -11,7 +11,7 @@ import numpy as np
 
 from ecc import fluid, measures, packet, plot
 from ecc.claims.checks.common.evidence import random_mixes
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
 from ecc.models import EMKC, PIQIRCP, QIRCP, RCP, XCP, JetMax
@@ -80,7 +80,7 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
     }
 
 
-def _ranges(net: Network) -> list[Measure]:
+def _ranges(net: Network) -> list[Measurement]:
     """Least decays over all mixes of a range of RTTs, and XCP's gains for the longest RTT and the worst mix of 1:10."""
     triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # shuffling is no part of that loop
     hard = least_decay(triple, 0.1 * RTT, RTT).rtts
@@ -96,8 +96,8 @@ def _ranges(net: Network) -> list[Measure]:
         for least in (0.012, 0.06):
             worst = least_decay(given, least, RTT)
             measured.append(
-                Measure(f"{name}: least decay over all mixes of RTTs from {1e3 * least:g} to 120 ms",
-                        worst.value * RTT, "per 120 ms", note=f"worst mix found {worst.found * RTT:.4g}")
+                Measurement(f"{name}: least decay over all mixes of RTTs from {1e3 * least:g} to 120 ms",
+                            worst.value * RTT, "per 120 ms", note=f"worst mix found {worst.found * RTT:.4g}")
             )  # fmt: skip
     return measured
 
@@ -146,11 +146,11 @@ def open_gains(claim: Claim) -> Finding:
         slow.append(best.before / best.decay)
         rounded = decay_rate(linearize(kept, net, time))
         measured.append(
-            Measure(f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
-                    best.decay * RTT, "1/RTT", best.before * RTT,
-                    f"proven, at {_said(best.gains)}; reported: the recommended gains; gain margin "
+            Measurement(f"{name}, {time}: fastest decay with a gain margin of 2 and a phase margin of 45 degrees",
+                        best.decay * RTT, "1/RTT", best.before * RTT,
+                        f"proven, at {_said(best.gains)}; reported: the recommended gains; gain margin "
                     f"{best.margins[0].gain_margin:.3g}, phase margin {np.degrees(best.margins[0].phase_margin):.3g} "
-                    f"degrees; {rounded * RTT:.4g} at {_said(gains)}")
+                        f"degrees; {rounded * RTT:.4g} at {_said(gains)}")
         )  # fmt: skip
     for name, ended in {
         "JetMax, tau = 1": JetMax(tau=1.0, interval=0.04),
@@ -160,8 +160,8 @@ def open_gains(claim: Claim) -> Finding:
     }.items():
         loop = linearize(ended, net, "discrete")
         measured.append(
-            Measure(f"{name}: decay", decay_rate(loop) * RTT, "1/RTT",
-                    note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: over after an RTT")
+            Measurement(f"{name}: decay", decay_rate(loop) * RTT, "1/RTT",
+                        note=f"gain margin {loop.margins().gain_margin:.3g}; infinite: over after an RTT")
         )  # fmt: skip
 
     root = QUEUE_ROOT
@@ -176,14 +176,14 @@ def open_gains(claim: Claim) -> Finding:
         line = 0.99 * exact
         proof = loop.certify(-line)
         measured.append(
-            Measure(name, exact, "1/RTT", note=f"decay of {line:.6g} {'proven' if proof.stable else 'not proven'}")
+            Measurement(name, exact, "1/RTT", note=f"decay of {line:.6g} {'proven' if proof.stable else 'not proven'}")
         )
 
     mixes = random_mixes(40, seed=3)
     at_e = min(decay_rate(linearize(QIRCP(alpha=exp(-1.0)), _net(mix))) * max(mix) for mix in mixes)
     measured.append(
-        Measure("QI-RCP, alpha = 1/e: least decay of 40 random mixes, times their largest RTT", at_e,
-                note="at least 1 for every mix: proven in docs/gain_design.md")
+        Measurement("QI-RCP, alpha = 1/e: least decay of 40 random mixes, times their largest RTT", at_e,
+                    note="at least 1 for every mix: proven in docs/gain_design.md")
     )  # fmt: skip
     measured += _ranges(net)
 
@@ -204,8 +204,8 @@ def open_gains(claim: Claim) -> Finding:
                               ("peak queue", "packets")):  # fmt: skip
                 values = runs[f"{name}, {label}"][key]
                 measured.append(
-                    Measure(f"{name}, {label}: {key}", float(values.mean()), unit, fluid=flow[key],
-                            note=f"packets, {len(SEEDS)} seeds: {values.min():.4g} to {values.max():.4g}")
+                    Measurement(f"{name}, {label}: {key}", float(values.mean()), unit, fluid=flow[key],
+                                note=f"packets, {len(SEEDS)} seeds: {values.min():.4g} to {values.max():.4g}")
                 )  # fmt: skip
     old, new = runs["PIQI-RCP, recommended"], runs["PIQI-RCP, designed"]
     return Finding(

@@ -13,7 +13,7 @@ from ecc import fluid, packet, plot
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.recurrences import random_network
 from ecc.claims.checks.theorems.delays_and_bottlenecks import with_delays
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, JetMax
 from ecc.models.base import Protocol
@@ -159,7 +159,7 @@ TWO_LINKS = Network(
 """Flows of 300, 400 and 500 ms that follow the first link, and two of 100 ms that follow the second."""
 
 
-def _two_links() -> list[Measure]:
+def _two_links() -> list[Measurement]:
     """PIQI-RCP on two links: its critical alpha, link by link and as a whole, and runs on both sides."""
     protocol = PIQIRCP(gamma=0.8)
     d = mean_rtts(protocol, TWO_LINKS)
@@ -171,18 +171,18 @@ def _two_links() -> list[Measure]:
     by_flow = critical_gain(protocol, TWO_LINKS, "alpha", "hybrid").value
     low, high = whole.certified or (float("nan"), float("nan"))
     period = 2.0 * pi / whole.frequency * protocol.interval
-    measures = [
-        Measure("PIQI-RCP on two links, hybrid, d over packets: critical alpha", whole.value,
-                note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
-                f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
+    measurements = [
+        Measurement("PIQI-RCP on two links, hybrid, d over packets: critical alpha", whole.value,
+                    note=f"proven stable at {low:.9f}, unstable at {high:.9f}; its links alone: "
+                    f"{', '.join(f'{value:.6f}' for value in alone)}; d over flows: {by_flow:.4f}")
     ]  # fmt: skip
     for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
         run = perturbed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
-        measures.append(
-            Measure(f"the same at {factor:g} of it, {engine} run", run.verdict.status,
-                    note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+        measurements.append(
+            Measurement(f"the same at {factor:g} of it, {engine} run", run.verdict.status,
+                        note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
         )  # fmt: skip
-    return measures
+    return measurements
 
 
 @check("open-networks", cost=28, main=False)
@@ -238,30 +238,31 @@ def open_networks(claim: Claim) -> Finding:
         "XCP averages over flows: at its own gains it is proven unstable with "
         f"{min(n for n, proof in proofs.items() if proof is False)} such flows, and swings for good in runs.",
         [
-            Measure("random networks of 5 links, 12 flows: proofs for network and links agree", f"{agree} of {drawn}",
-                    note=f"{unstable} unstable; RCP (free queue), QI-RCP and PIQI-RCP, d over packets"),
-            *(Measure(f"{name}, random networks: least critical alpha", value, note=f"d over packets; safe: {safe}")
+            Measurement("random networks of 5 links, 12 flows: proofs for network and links agree",
+                        f"{agree} of {drawn}",
+                        note=f"{unstable} unstable; RCP (free queue), QI-RCP and PIQI-RCP, d over packets"),
+            *(Measurement(f"{name}, random networks: least critical alpha", value, note=f"d over packets; safe: {safe}")
               for (name, value), safe in zip(least.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
-            Measure("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
+            Measurement("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
                     by_flow[counts.index(9)].value, note=f"proven stable at {nine[0]:.9f}, unstable at {nine[1]:.9f}"),
-            Measure("the same, d over packets", by_packet),
+            Measurement("the same, d over packets", by_packet),
             *_two_links(),
-            *(Measure(f"XCP's own gains, {n} flows held back: abscissa", -decay_rate(loop),
+            *(Measurement(f"XCP's own gains, {n} flows held back: abscissa", -decay_rate(loop),
                       "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
-                      f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
+                          f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
               for n, (loop, half, end, swing) in held.items()),
-            Measure("T_u, l1: share of its load that follows it", share.share),
-            Measure("T_u, l1: beta in units of its follower's RTT, at beta = 1", share.gains["beta"]),
-            Measure("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
-                    note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
-            *(Measure(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                      note=f"a push of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
+            Measurement("T_u, l1: share of its load that follows it", share.share),
+            Measurement("T_u, l1: beta in units of its follower's RTT, at beta = 1", share.gains["beta"]),
+            Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
+                        note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
+            *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
+                          note=f"a push of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
               for order, edge in together.items()),
-            Measure("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
-                    f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
-                    note=f"{len(radii[True])} of them"),
-            Measure("the same, inconsistent ones", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
-                    note=f"{len(radii[False])} of them"),
+            Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
+                        f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
+                        note=f"{len(radii[True])} of them"),
+            Measurement("the same, inconsistent ones", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
+                        note=f"{len(radii[False])} of them"),
         ],
         [Picture.of(figures[0], "RCP in T_u: the link that loses first",
                     "Beta from which motions grow: l1 of T_u alone, a link that all its flows follow, and runs."),
@@ -339,17 +340,17 @@ def open_tu(claim: Claim) -> Finding:
         f"stable equilibrium: a push of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} for good "
         f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it is gone with {', '.join(calm)}.",
         [
-            *(Measure(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
-                      note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
+            *(Measurement(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
+                          note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
               for alpha, values in grain.items() for size, swing in zip(SIZES, values, strict=True)),
-            *(Measure(f"fluid, alpha = {alpha:g}: swing of x1", value) for alpha, value in still.items()),
-            *(Measure(f"packets of 250 bytes, alpha = {a:g}: swing pushed by 0.1 % and by 2 %",
-                      f"{calmer:.4f}, {moved:.4f}")
+            *(Measurement(f"fluid, alpha = {alpha:g}: swing of x1", value) for alpha, value in still.items()),
+            *(Measurement(f"packets of 250 bytes, alpha = {a:g}: swing pushed by 0.1 % and by 2 %",
+                          f"{calmer:.4f}, {moved:.4f}")
               for a, calmer, moved in zip(alphas, swings[small], swings[large], strict=True)),
-            Measure("packets of 100 bytes, alpha = 0.5, pushed by 2 %", fine),
-            *(Measure(f"fluid, alpha = 0.5, pushed by {push:g}: deviation after 20 s", value)
+            Measurement("packets of 100 bytes, alpha = 0.5, pushed by 2 %", fine),
+            *(Measurement(f"fluid, alpha = 0.5, pushed by {push:g}: deviation after 20 s", value)
               for push, value in edge.items()),
-            *(Measure(f"packets of 250 bytes, pushed by 2 %: {name}", swing) for name, swing in cures.items()),
+            *(Measurement(f"packets of 250 bytes, pushed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
         [Picture.of(figures[0], "RCP in T_u: swings are the grain of packets",
                     "Swing of x1 long after nine flows have joined, over the packet size; beta = 1."),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import log, pi
 
 from ecc import plot
-from ecc.claims.checks.open.heterogeneous_regions import COUNTEREXAMPLE, UNSAFE, free_queue_growth
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.checks.open.rtt_distributions import COUNTEREXAMPLE, UNSAFE, free_queue_growth
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
 from ecc.models import PIQIRCP, RCP, XCP
@@ -81,7 +81,7 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
     return {"fluid": Replay(growth[time], fluid), "packet": Replay(growth["hybrid"], packets)}
 
 
-def _free_queue(measures: list[Measure]) -> bool:
+def _free_queue(measurements: list[Measurement]) -> bool:
     """Replay the loop of RCP and XCP whose queue may be negative; runs of the protocols keep it >= 0."""
     alpha, beta, rtts = COUNTEREXAMPLE
     holds = True
@@ -96,8 +96,8 @@ def _free_queue(measures: list[Measure]) -> bool:
             packets = perturbed_run(protocol, network, 2.0 * pi / lost.frequency, PERIODS).verdict
             agrees = abs(growth / system.spectral_abscissa - 1.0) < AGREE["fluid"]
             holds &= agrees and (growth > 0.0) == (lost.value < beta)
-            measures.append(
-                Measure(
+            measurements.append(
+                Measurement(
                     f"{name}, beta = {beta:g}, {label}: packets; growth of the free-queue loop",
                     packets.status, "1/s", "stable", f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
                     f"beta proven in [{lost.certified[0]:.10g}, {lost.certified[1]:.10g}]; packets keep the queue >= 0",
@@ -110,7 +110,7 @@ def _free_queue(measures: list[Measure]) -> bool:
 @check("open-replay", cost=40, main=False)
 def open_replay(claim: Claim) -> Finding:
     """Replay each counterexample of the registry in the fluid and in packets, with a control inside the boundary."""
-    measures: list[Measure] = []
+    measurements: list[Measurement] = []
     points: dict[str, tuple[list[float], list[float]]] = {"fluid": ([], []), "packets": ([], [])}
     envelopes = {}
     agreed, count = True, 0
@@ -124,10 +124,10 @@ def open_replay(claim: Claim) -> Finding:
             f"tau1 = {protocol.tau1:g}, tau2 = {protocol.tau2:g}"
         )
         low, high = case.found.certified
-        measures.append(
-            Measure(f"{loop}: critical alpha", case.found.value, "", case.bound,
+        measurements.append(
+            Measurement(f"{loop}: critical alpha", case.found.value, "", case.bound,
                     f"{theorem.time}; proven stable at {low:.10g}, unstable at {high:.10g}; {case.ratio:.4f} of the "
-                    "bound")
+                        "bound")
         )  # fmt: skip
         for side, gain in (("control", CONTROL * case.found.value), ("below the bound", case.proof[0])):
             runs = replay(replace(protocol, alpha=gain), rtts, theorem.time, period)
@@ -135,17 +135,17 @@ def open_replay(claim: Claim) -> Finding:
             good = all(one.agrees(engine) for engine, one in runs.items())
             agreed &= good and case.contradicts
             count += 1
-            measures.append(
-                Measure(f"{loop}, alpha = {gain:.4f} ({side}): growth", packets.run.verdict.growth_rate, "1/s",
+            measurements.append(
+                Measurement(f"{loop}, alpha = {gain:.4f} ({side}): growth", packets.run.verdict.growth_rate, "1/s",
                         "stable", f"linear model {fluid.expected:+.5f}, hybrid {packets.expected:+.5f} 1/s; packets "
-                        f"{packets.run.verdict.status}", fluid.run.verdict.growth_rate, met=good)
+                            f"{packets.run.verdict.status}", fluid.run.verdict.growth_rate, met=good)
             )  # fmt: skip
             for engine, one in (("fluid", fluid), ("packets", packets)):
                 points[engine][0].append(one.expected)
                 points[engine][1].append(one.run.verdict.growth_rate)
             if name == "piqi-10":
                 envelopes[f"α = {gain:.4f}, {side}"] = packets.run.verdict.time, packets.run.verdict.amplitude
-    free = _free_queue(measures)
+    free = _free_queue(measurements)
     every = points["fluid"][0] + points["packets"][0]
     ends = [min(every), max(every)]
     figure = plot.boundary_figure(
@@ -161,7 +161,7 @@ def open_replay(claim: Claim) -> Finding:
         f"{CONTROL:g} of the exact boundary, decay so: {count} pairs of runs, within {AGREE['fluid']:.0%} and "
         f"{AGREE['packet']:.0%}. The counterexample of RCP and XCP is one to their free-queue loop, and grows in the "
         "solver of delay equations; the protocols, whose queue is never negative, come to rest.",
-        measures,
+        measurements,
         [
             Picture.of(figure, "Replays beside their linear models",
                        "Growth rate of each run of PIQI-RCP beside that of its linear model: the theorem's own for "

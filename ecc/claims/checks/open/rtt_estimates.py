@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from ecc import plot
 from ecc.claims.checks.common.evidence import ROOM
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.models import EMKC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet
 from ecc.models.base import Hook, Protocol
@@ -112,15 +112,17 @@ def open_estimates(claim: Claim) -> Finding:
         ratios[name] = margin.ratio
         low, high = margin.certified or (0.0, 0.0)
         measured.append(
-            Measure(f"{name}: critical ratio of estimated to true RTT", margin.ratio, reported=exact,
+            Measurement(f"{name}: critical ratio of estimated to true RTT", margin.ratio, reported=exact,
                     note=f"proven unstable at {low:.10g}, stable at {high:.10g}; reported: the closed form. Truncating "
-                    f"clocks are not safe at RTTs of ticks: {_truncated(margin.ratio)}")
+                        f"clocks are not safe at RTTs of ticks: {_truncated(margin.ratio)}")
         )  # fmt: skip
     longer = rtt_margin(PIQIRCP(), _net(1.0), "hybrid", certify=True)
-    measured.append(Measure("PIQI-RCP, hybrid, RTT 1 s: critical ratio", longer.ratio))
+    measured.append(Measurement("PIQI-RCP, hybrid, RTT 1 s: critical ratio", longer.ratio))
     free = [p for p in (MKC(), EMKC(), JetMax(), MaxNet(), Kelly()) if rtt_margin(p, net, "discrete").ratio == 0.0]
     measured.append(
-        Measure("routers whose law has no RTT", ", ".join(type(p).__name__ for p in free), note="no estimate to be off")
+        Measurement(
+            "routers whose law has no RTT", ", ".join(type(p).__name__ for p in free), note="no estimate to be off"
+        )
     )
 
     agreed = True
@@ -133,8 +135,8 @@ def open_estimates(claim: Claim) -> Finding:
             agreed &= run.verdict.status == expected
             said = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
             measured.append(
-                Measure(f"{name}: packets whose hosts report {edge.ratio * factor:.4f} times the RTT",
-                        run.verdict.status, reported=expected,
+                Measurement(f"{name}: packets whose hosts report {edge.ratio * factor:.4f} times the RTT",
+                            run.verdict.status, reported=expected,
                         note=f"growth {run.verdict.growth_rate:+.4f} 1/s; reported: the hybrid model, {said:+.4f} 1/s")
             )  # fmt: skip
     tick, alpha = 0.0601, 1.2  # one tick and a bit less than two
@@ -143,8 +145,8 @@ def open_estimates(claim: Claim) -> Finding:
         run = perturbed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
         agreed &= run.verdict.status == expected
         measured.append(
-            Measure(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
-                    run.verdict.status, reported=expected, note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+            Measurement(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
+                        run.verdict.status, reported=expected, note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
         )  # fmt: skip
     k = np.geomspace(0.2, 20.0, 60)
     figure = plot.boundary_figure(
@@ -192,10 +194,10 @@ def open_tiny(claim: Claim) -> Finding:
     )  # fmt: skip
     safe = {name: min(values) for name, values in curves.items() if name.endswith("least T")}
     measured = [
-        Measure("QI-RCP: largest relative distance of the hybrid model from the closed form, d <= T", off,
-                note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
-        *(Measure(f"{name}, alpha = 0.5: unstable for d/T below", edge) for name, edge in edges.items()),
-        *(Measure(f"{name}: least critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
+        Measurement("QI-RCP: largest relative distance of the hybrid model from the closed form, d <= T", off,
+                    note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
+        *(Measurement(f"{name}, alpha = 0.5: unstable for d/T below", edge) for name, edge in edges.items()),
+        *(Measurement(f"{name}: least critical alpha, d/T from 0.03 to 5", value) for name, value in safe.items()),
     ]  # fmt: skip
     agreed = True
     for name, maker in (("QI-RCP", MisjudgingQIRCP), ("PIQI-RCP", MisjudgingPIQIRCP)):
@@ -208,8 +210,8 @@ def open_tiny(claim: Claim) -> Finding:
             agreed &= run.verdict.status == expected
             clock = f", clocks of {1e3 * tick:g} ms" if tick else ""
             measured.append(
-                Measure(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.verdict.status,
-                        reported=expected, note=f"growth {run.verdict.growth_rate:+.4g} 1/s; reported: the model")
+                Measurement(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.verdict.status,
+                            reported=expected, note=f"growth {run.verdict.growth_rate:+.4g} 1/s; reported: the model")
             )  # fmt: skip
     figure = plot.boundary_figure(
         share, curves, {"recommended": 0.5}, x_title="RTT / T", y_title="critical α", log_y=True,

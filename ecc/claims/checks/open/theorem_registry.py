@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecc import plot
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.stability.theorem_registry import EXACT, THEOREMS, Case, Search, search
 
 
@@ -15,13 +15,13 @@ def _loop(case: Case) -> str:
     return f"RTTs {rtts} ms{links}" + (f"; {gains}" if gains else "")
 
 
-def _measures(found: Search) -> list[Measure]:
+def _measurements(found: Search) -> list[Measurement]:
     theorem, out = found.theorem, []
     for name, case in (("least", found.least), ("largest", found.largest)):
         assert case.proof is not None
         side = {True: "stable", False: "unstable", None: "undecided"}[case.proof[1]]
         out.append(
-            Measure(
+            Measurement(
                 f"{theorem.id}: critical {theorem.parameter} / bound, {name} of {found.loops} loops",
                 case.ratio,
                 reported=1.0 if theorem.kind == EXACT else None,
@@ -67,7 +67,7 @@ def open_theorems(claim: Claim) -> Finding:
         Verdict.CONDITIONAL if broken else Verdict.CONFIRMED,
         f"{len(found) - len(failed)} of {len(found)} theorems stand against {loops} loops. Contradicted, by loops that "
         f"are proven unstable below the bound: {'; '.join(_word(s) for s in failed) or 'none'}.",
-        [m for s in found for m in _measures(s)],
+        [m for s in found for m in _measurements(s)],
         [
             Picture.of(
                 figure,

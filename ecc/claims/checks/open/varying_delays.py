@@ -8,7 +8,7 @@ from ecc import packet, plot
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.recurrences import random_network
 from ecc.claims.checks.theorems.delays_and_bottlenecks import BETAS, grows_in_the_laws
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
 from ecc.impairments import DelaySpikes
@@ -112,19 +112,19 @@ def open_varying(claim: Claim) -> Finding:
         f"of 3 steps, one flow a step after the other, grow by {growths[0].value - 1.0:.2%} a step, "
         f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s asks for s < N/(N - 2).",
         [
-            *(Measure(f"EMKC, three flows, beta = {b:g}: growth in a step under batches", g.value,
-                      note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
+            *(Measurement(f"EMKC, three flows, beta = {b:g}: growth in a step under batches", g.value,
+                          note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
               for b, g, r in zip(BETAS, growths, bounds, strict=True)),
-            Measure("the same at beta = 0.5 in the laws themselves", law, note=f"linear {growths[0].value:.5f}"),
-            *(Measure(f"EMKC, {n} flows: loss beyond which all delays are borne", any_, reported=0.0,
+            Measurement("the same at beta = 0.5 in the laws themselves", law, note=f"linear {growths[0].value:.5f}"),
+            *(Measurement(f"EMKC, {n} flows: loss beyond which all delays are borne", any_, reported=0.0,
                       note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; delays that are not borne are known "
-                      f"up to {known:.6f}")
+                          f"up to {known:.6f}")
               for n, (any_, known) in exact.items()),
-            *(Measure(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
-                      note="below 1 if and only if the exponent is below N/(N - 2) = 2")
+            *(Measurement(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
+                          note="below 1 if and only if the exponent is below N/(N - 2) = 2")
               for s, radius in steep.items()),
-            Measure("JetMax, 100 networks: largest distance of that radius from |1 - tau|", off),
-            *(Measure(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: swing of a rate",
+            Measurement("JetMax, 100 networks: largest distance of that radius from |1 - tau|", off),
+            *(Measurement(f"packets, EMKC, beta = {b:g}, ACKs {'held for 300 ms' if hold else 'not held'}: rate swing",
                       swing, note="standard deviation over mean from 100 to 300 s; three flows on 30 Mb/s, RTT 0.8 s")
               for (b, hold), swing in swings.items()),
         ],
@@ -175,13 +175,13 @@ def _held_fluid(longest: int, periods: int = 48) -> float:
 @check("open-jitter", cost=15, main=False)
 def open_jitter(claim: Claim) -> Finding:
     """Ranges of RTTs proven safe, the least in which a sequence is proven unstable, and constant RTTs beside them."""
-    measures, curves, costs = [], {}, {}
+    measurements, curves, costs = [], {}, {}
     tops = np.arange(2, MOST + 1)
     for name, protocol in LOOPS.items():
         constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MOST + 1)]))
         if constant < 10:
-            measures.append(
-                Measure(f"{name}: constant RTTs borne", constant, "steps", note="not even its own RTT of 10")
+            measurements.append(
+                Measurement(f"{name}: constant RTTs borne", constant, "steps", note="not even its own RTT of 10")
             )
             continue
         safe = _largest(
@@ -196,42 +196,43 @@ def open_jitter(claim: Claim) -> Finding:
         )
         curves[name] = [found[int(top)][0] for top in tops]
         costs[name] = constant - safe
-        measures += [
-            Measure(f"{name}: RTTs that vary from 1 step up to this are borne", safe, "steps",
+        measurements += [
+            Measurement(f"{name}: RTTs that vary from 1 step up to this are borne", safe, "steps",
                     note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth {found[unsafe][0]:.6f} a "
-                    f"step; constant RTTs are borne up to {constant}"),
-            Measure(f"{name}: variation around 10 steps that is borne", around, "steps", note="proven, of at most 9"),
+                        f"step; constant RTTs are borne up to {constant}"),
+            Measurement(f"{name}: variation around 10 steps that is borne", around, "steps",
+                        note="proven, of at most 9"),
         ]  # fmt: skip
     edge = held_delays(31)
     proof = growth_under_delays(QIRCP(), RTT, edge, prove=True)
     stable_at = _constant(QIRCP(), 31)
     replay = _held_fluid(31)
-    measures.append(
-        Measure("QI-RCP, a step held up to 31 steps: growth", proof.value,
+    measurements.append(
+        Measurement("QI-RCP, a step held up to 31 steps: growth", proof.value,
                 note=f"{'proven' if proof.proven else 'not proven'} above 1; in the laws {replay:.6f}; a constant RTT "
-                f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}")
+                    f"of 31 steps is {'proven stable' if stable_at else 'not proven stable'}")
     )  # fmt: skip
     many = 100
     sharp = _onset_of_holding(many)
-    measures.append(
-        Measure(f"first order, RTTs from 1 to {many} steps: least alpha D/d at which holding is unstable", sharp,
-                reported=1.5, note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708")
+    measurements.append(
+        Measurement(f"first order, RTTs from 1 to {many} steps: least alpha D/d at which holding is unstable", sharp,
+                    reported=1.5, note="proven stable below 3/2; constant RTTs up to pi/2 = 1.5708")
     )  # fmt: skip
     packets = {
         (alpha, rtt, hold): _held_packets(alpha, rtt, hold)
         for alpha, rtt, hold in ((0.6, 0.1, 0.4), (1.2, 0.1, 0.0), (1.2, 0.3, 0.0), (1.2, 0.5, 0.0), (1.2, 0.1, 0.4))
     }
-    measures += [
-        Measure(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
-                f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
-                note="largest of arrivals over 100 ms, last third of 60 s from a push of 2 %")
+    measurements += [
+        Measurement(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
+                    f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
+                    note="largest of arrivals over 100 ms, last third of 60 s from a push of 2 %")
         for (alpha, rtt, hold), value in packets.items()
     ]  # fmt: skip
     figure = plot.boundary_figure(
         tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth in a step", log_x=False,
         title="The worst sequence of RTTs found",
     )  # fmt: skip
-    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measures if "up to this" in m.name]
+    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "up to this" in m.name]
     kept = [name for name, cost in costs.items() if cost == 0]
     lost = [name for name, cost in costs.items() if cost > 0]
     return Finding(
@@ -241,7 +242,7 @@ def open_jitter(claim: Claim) -> Finding:
         f"proven harmless. {' and '.join(kept) or 'None'} thereby bear all that they bear when it is constant; loops "
         "of first order (QI-RCP, RCP-1) ask for alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
         "default beta = 1 does not bear even its own RTT with a free queue.",
-        measures,
+        measurements,
         [Picture.of(figure, "The worst sequence of RTTs found",
                     "Largest growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
         ["d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, in steps "

@@ -1,4 +1,4 @@
-"""Checks of how fast protocols come to efficiency and fairness, and of what JetMax measures on the way."""
+"""Checks of how fast protocols come to efficiency and fairness, and of what JetMax measurements on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import packet, plot
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.models import EMKC, JetMax
 from ecc.network import Network
 from ecc.packet.prepare import prepare
@@ -68,10 +68,12 @@ def emkc_3(claim: Claim) -> Finding:
         f"times the steps is {slope:.3f} log N + {offset:.2f} for 2 to 1000 flows (within {straight:.2f}), where "
         f"log(1/eps) is {log(1.0 / EPS):.2f}: C log(N/eps)/(N alpha).",
         [
-            Measure("exponent of C", exponent, reported=1.0, note="two flows, alpha = 0.2 Mb/s, C = 0.1 to 100 Gb/s"),
-            Measure("exponent of alpha", falling, reported=-1.0, note="two flows, 1 Gb/s, alpha = 1 kb/s to 1 Mb/s"),
-            Measure("slope of steps N alpha/C over log N", float(slope), reported=1.0, note="N = 2 to 1000"),
-            Measure("steps at 10 Gb/s, two flows", float(by_capacity[4]), "steps"),
+            Measurement("exponent of C", exponent, reported=1.0,
+                        note="two flows, alpha = 0.2 Mb/s, C = 0.1 to 100 Gb/s"),
+            Measurement("exponent of alpha", falling, reported=-1.0,
+                        note="two flows, 1 Gb/s, alpha = 1 kb/s to 1 Mb/s"),
+            Measurement("slope of steps N alpha/C over log N", float(slope), reported=1.0, note="N = 2 to 1000"),
+            Measurement("steps at 10 Gb/s, two flows", float(by_capacity[4]), "steps"),
         ],
         [Picture.of(figure, "EMKC's way to fairness", "Two flows, one of which begins with all of the capacity.")],
         ["Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha where N "
@@ -99,15 +101,15 @@ def jm_mono(claim: Claim) -> Finding:
     inside, outside = taus < 1.0 - 1e-12, taus > 1.0 + 1e-12
     at_one = bool(monotone[~inside & ~outside].all())
     holds = bool(monotone[inside].all()) and not monotone[outside].any()
-    measures = []
+    measurements = []
     for tau in (0.6, 1.5):
         network = Network.dumbbell("10 Mb/s", rtts=[0.22])
         run = packet.simulate(Scenario(network, JetMax(tau=tau, proposed_rate=False), 20.0), sample=0.1)
         rates = run.rate.to_numpy()[:, 0]
-        measures.append(
-            Measure(f"packets, tau = {tau}: largest rate / last", float(rates.max() / rates[-20:].mean()),
-                    note=f"largest fall {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; one "
-                    "flow, 10 Mb/s, RTT 220 ms, rates taken without approval")
+        measurements.append(
+            Measurement(f"packets, tau = {tau}: largest rate / last", float(rates.max() / rates[-20:].mean()),
+                        note=f"largest fall {float(np.max(np.maximum.accumulate(rates) - rates)) / 1e6:.3f} Mb/s; one "
+                        "flow, 10 Mb/s, RTT 220 ms, rates taken without approval")
         )  # fmt: skip
     figure = plot.boundary_figure(
         taus, {"overshoot": np.maximum(over, 0.0)}, x_title="τ", y_title="overshoot / fair rate", log_x=False
@@ -119,9 +121,9 @@ def jm_mono(claim: Claim) -> Finding:
         f"and at {int(monotone[outside].sum())} of {int(outside.sum())} above (0.999 and 1.001 among them); at tau = 1 "
         f"it is there in one step, {'also' if at_one else 'not'} monotone.",
         [
-            Measure("overshoot at tau = 0.999", float(over[taus == 0.999][0]), reported=0.0),
-            Measure("overshoot at tau = 1.001", float(over[taus == 1.001][0])),
-            *measures,
+            Measurement("overshoot at tau = 0.999", float(over[taus == 0.999][0]), reported=0.0),
+            Measurement("overshoot at tau = 1.001", float(over[taus == 1.001][0])),
+            *measurements,
         ],
         [Picture.of(figure, "Overshoot of JetMax's source law", "From rate 0 towards a constant fair rate.")],
     )  # fmt: skip
@@ -188,12 +190,12 @@ def jm_n(claim: Claim) -> Finding:
         f"{errors[-1]:.3%} at 30 s; that of N in the books of a router in packets as Delta^{of_hooks:.2f}, "
         f"{in_packets[1]:.2%} and {in_packets[-1]:.3%}.",
         [
-            *(Measure(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
+            *(Measurement(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
               for d, e, b in zip(intervals, errors, bias, strict=True)),
-            *(Measure(f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at rest")
+            *(Measurement(f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at rest")
               for d, e in zip(intervals, in_packets, strict=True)),
-            Measure("exponent of Delta", exponent, note="(20) bounds the error by the two intervals cut: -1"),
-            Measure("exponent of Delta in packets", of_hooks),
+            Measurement("exponent of Delta", exponent, note="(20) bounds the error by the two intervals cut: -1"),
+            Measurement("exponent of Delta in packets", of_hooks),
         ],
         [Picture.of(figure, "Error of the number of flows", "Root mean square over seeds.")],
         [
@@ -317,16 +319,16 @@ def jm_th4(claim: Claim) -> Finding:
         + ", ".join(f"{s:.1f} s with {n}" for n, s in shared.items())
         + " flows.",
         [
-            Measure("map: steps to efficiency", _few(set(efficient.values())), "", float(expected),
-                    "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s"),
-            *(Measure(f"map: steps to fairness, {n} flows", float(fair[n]), "", float(expected),
-                      "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity")
+            Measurement("map: steps to efficiency", _few(set(efficient.values())), "", float(expected),
+                        "1 Mb/s to 1e100 bit/s with two flows, 1 to 1024 flows on 1 Gb/s"),
+            *(Measurement(f"map: steps to fairness, {n} flows", float(fair[n]), "", float(expected),
+                          "the same from 1 Mb/s to 1e100 bit/s" if same[n] else "not the same at every capacity")
               for n in counts),
-            *(Measure(f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}", p.seconds, "s",
-                      "1.92 to 2.52", f"{p.steps} steps; largest load {p.peak:.4f} of C")
+            *(Measurement(f"packets: time to efficiency, {C / 1e6:g} Mb/s, {n} flow{'s' * (n > 1)}", p.seconds, "s",
+                          "1.92 to 2.52", f"{p.steps} steps; largest load {p.peak:.4f} of C")
               for (C, n), p in paces.items()),
-            *(Measure(f"packets: time to fairness, {n} flows on 100 Mb/s", s, "s", "1.92 to 2.52",
-                      "from the first release of the flow that had all of it") for n, s in shared.items()),
+            *(Measurement(f"packets: time to fairness, {n} flows on 100 Mb/s", s, "s", "1.92 to 2.52",
+                          "from the first release of the flow that had all of it") for n, s in shared.items()),
         ],
         [Picture.of(figure, "JetMax's steps to 1 %", "The map (8), (9) with tau = 0.6, by JETMAX definition 2.")],
         ["Times begin with the proposal of the first step, taken as long as those after it: JETMAX's three RTTs of "

@@ -14,7 +14,7 @@ from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.evidence import CAPACITY
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import law_arguments, linearize, linearize_laws
 from ecc.errors import ConvergenceError
 from ecc.models import EMKC, MKC, XCP, JetMax
@@ -75,11 +75,11 @@ def xcp_1(claim: Claim) -> Finding:
         "them. Beyond it this model is unstable; packets, whose queue cannot be negative, are calm at alpha = "
         f"{', '.join(f'{alpha:.3f}' for alpha in calm) or 'none'} of {', '.join(f'{alpha:.3f}' for alpha in swings)}.",
         [
-            Measure("exact boundary, RTT 100 ms", exact.value, reported=edge,
-                    note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}"),
-            Measure("largest relative distance from pi/(4 sqrt(2))", worst, note="6 networks"),
-            Measure("alpha = 0.4, beta = 0.226", "stable" if defaults else "unstable", reported="stable"),
-            *(Measure(f"packets, alpha = {alpha:.4f}: standard deviation of arrivals", swing,
+            Measurement("exact boundary, RTT 100 ms", exact.value, reported=edge,
+                        note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}"),
+            Measurement("largest relative distance from pi/(4 sqrt(2))", worst, note="6 networks"),
+            Measurement("alpha = 0.4, beta = 0.226", "stable" if defaults else "unstable", reported="stable"),
+            *(Measurement(f"packets, alpha = {alpha:.4f}: standard deviation of arrivals", swing,
                       note="share of the mean over RTTs, last third of 60 s; five flows of RTT 50 or 200 ms, 100 Mb/s")
               for alpha, swing in swings.items()),
         ],
@@ -233,23 +233,25 @@ def emkc_1(claim: Claim) -> Finding:
         Verdict.REFUTED if not constant else Verdict.CONDITIONAL if unstable else Verdict.CONFIRMED,
         reason,
         [
-            Measure("distance of the undelayed eigenvalue from 1 - beta", undelayed),
-            Measure(f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs", "yes" if sharp else "no",
-                    note="RTT 0 to 0.7 s, 1 and 3 flows"),
-            Measure("mixes proven stable", f"{proven} of {len(mixes) * len(BETAS)}",
-                    note=f"{len(mixes)} mixes of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
-            Measure("boundary over mixes, least", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
-            Measure("boundary over mixes, largest", float(edges.mean(axis=1).max()), reported=2.0,
-                    note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
-            Measure("one and two flows, any varying delays: spectral radius of |A|", contracts, note="< 1 is stable"),
-            *(Measure(f"{n} flows, beta = 0.5: loss beyond which any varying delays are harmless", loss,
-                      note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}") for n, loss in harmless.items()),
-            Measure("three flows, delays drawn at every step: largest growth", max(chance.values()), note="3 seeds"),
-            Measure("three flows, worst delays found: largest growth", varying,
-                    note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
-            Measure(f"the same at beta = {shown:g}, growth in the laws themselves", grows,
-                    note=f"linear {worst[shown][0]:.4f}; back {worst[shown][1].T.tolist()}, forward "
-                    f"{worst[shown][2].T.tolist()} steps, one list a flow"),
+            Measurement("distance of the undelayed eigenvalue from 1 - beta", undelayed),
+            Measurement(f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs", "yes" if sharp else "no",
+                        note="RTT 0 to 0.7 s, 1 and 3 flows"),
+            Measurement("mixes proven stable", f"{proven} of {len(mixes) * len(BETAS)}",
+                        note=f"{len(mixes)} mixes of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
+            Measurement("boundary over mixes, least", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
+            Measurement("boundary over mixes, largest", float(edges.mean(axis=1).max()), reported=2.0,
+                        note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
+            Measurement("one and two flows, any varying delays: spectral radius of |A|", contracts,
+                        note="< 1 is stable"),
+            *(Measurement(f"{n} flows, beta = 0.5: loss beyond which any varying delays are harmless", loss,
+                          note=f"(N - 2)/(2 (N - 1)) = {(n - 2) / (2 * (n - 1)):.4f}") for n, loss in harmless.items()),
+            Measurement("three flows, delays drawn at every step: largest growth", max(chance.values()),
+                        note="3 seeds"),
+            Measurement("three flows, worst delays found: largest growth", varying,
+                        note="; ".join(f"beta {b:g}: {worst[b][0]:.4f}" for b in BETAS)),
+            Measurement(f"the same at beta = {shown:g}, growth in the laws themselves", grows,
+                        note=f"linear {worst[shown][0]:.4f}; back {worst[shown][1].T.tolist()}, forward "
+                        f"{worst[shown][2].T.tolist()} steps, one list a flow"),
         ],
         [Picture.of(figure, "EMKC, three flows on 100 Mb/s, delays that vary",
                     "Growth of a small deviation in a control interval, alpha = 0.2 Mb/s; above 1 is unstable.")],
@@ -354,14 +356,14 @@ def mm_1(claim: Claim) -> Finding:
         f"{union:.1e}, stability is the same in {agree} of {cases} networks of 6 links and 20 flows; "
         f"{delayed_agree} of {delayed} that are stable without delays stay so with random ones.",
         [
-            Measure("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
-                    note=f"of {tried[False]}"),
-            Measure("consistent assignments that persist", float(persisting[True]),
-                    note=f"of {tried[True]}, in 40 networks"),
-            Measure("consistent assignments without a free router", float(none_free), reported=0.0),
-            Measure("network and its links agree on stability", f"{agree} of {cases}"),
-            Measure("largest difference of eigenvalue moduli, network and links", union),
-            Measure("stable links, random directional delays: networks stable", f"{delayed_agree} of {delayed}"),
+            Measurement("inconsistent assignments that persist", float(persisting[False]), reported=0.0,
+                        note=f"of {tried[False]}"),
+            Measurement("consistent assignments that persist", float(persisting[True]),
+                        note=f"of {tried[True]}, in 40 networks"),
+            Measurement("consistent assignments without a free router", float(none_free), reported=0.0),
+            Measurement("network and its links agree on stability", f"{agree} of {cases}"),
+            Measurement("largest difference of eigenvalue moduli, network and links", union),
+            Measurement("stable links, random directional delays: networks stable", f"{delayed_agree} of {delayed}"),
         ],
         [],
         ["EMKC, and MKC with the price (y/C)^steepness; an assignment persists if every flow's link has the highest "
@@ -414,7 +416,7 @@ def _monotone(prices: NDArray[np.float64]) -> bool:
 @check("mm-2", cost=10)
 def mm_2(claim: Claim) -> Finding:
     """Networks in which every link's feedback is monotone under every assignment, and whether they settle."""
-    measures, kept, broke, otherwise = [], 0, 0, []
+    measurements, kept, broke, otherwise = [], 0, 0, []
     for protocol in (EMKC(alpha=1e6, beta=0.5), EMKC(alpha=1e6, beta=1.9), JetMax(tau=0.3), JetMax(), JetMax(tau=1.5)):
         rng = np.random.default_rng(1)
         found: dict[bool, list[bool]] = {True: [], False: []}
@@ -427,9 +429,10 @@ def mm_2(claim: Claim) -> Finding:
         name = f"{type(protocol).__name__}, {gain}"
         kept, broke = kept + sum(found[True]), broke + len(found[True]) - sum(found[True])
         otherwise.append(f"{name}: {len(found[False]) - sum(found[False])} of {len(found[False])}")
-        measures.append(
-            Measure(f"{name}: networks with monotone feedback that settle", f"{sum(found[True])} of {len(found[True])}",
-                    note=f"without: {sum(found[False])} of {len(found[False])} settle")
+        measurements.append(
+            Measurement(f"{name}: networks with monotone feedback that settle",
+                        f"{sum(found[True])} of {len(found[True])}",
+                        note=f"without: {sum(found[False])} of {len(found[False])} settle")
         )  # fmt: skip
     if kept + broke == 0:
         verdict = Verdict.NOT_COMPARABLE
@@ -440,7 +443,7 @@ def mm_2(claim: Claim) -> Finding:
         verdict,
         f"{kept} of {kept + broke} networks whose links all converge monotonically under every fixed assignment settle "
         f"with free choice of bottlenecks. Among the rest do not settle: {'; '.join(otherwise)}.",
-        measures,
+        measurements,
         [],
         ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, rates that start low; 'under every assignment' "
          "is every one there is, from that start. JetMax chooses links as JETMAX (10) and (11) say, at every step and "
@@ -494,13 +497,14 @@ def jm_th2(claim: Claim) -> Finding:
         f"unstable in {outside} of 6 networks; with delays that change at every step a deviation is at most "
         f"{worst:.1e} of the first after 1000 steps.",
         [
-            Measure("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn"),
-            Measure("largest distance of their spectral radius from 0.4", off, reported=0.0),
-            Measure("inconsistent assignments, largest spectral radius", max(drawn[False]), reported="may exceed 1",
-                    note=f"{above} of {len(drawn[False])} above 1; least {min(drawn[False]):.4f}"),
-            Measure("tau = 0.01 to 1.998, random delays, proven stable", f"{inside} of {certified}"),
-            Measure("tau = 2.002, random delays, unstable", f"{outside} of 6"),
-            Measure("deviation left by varying delays after 1000 steps", worst, note="tau = 0.6 and 1.9, two seeds"),
+            Measurement("consistent assignments", float(len(consistent)), note=f"{len(drawn[True])} of them drawn"),
+            Measurement("largest distance of their spectral radius from 0.4", off, reported=0.0),
+            Measurement("inconsistent assignments, largest spectral radius", max(drawn[False]), reported="may exceed 1",
+                        note=f"{above} of {len(drawn[False])} above 1; least {min(drawn[False]):.4f}"),
+            Measurement("tau = 0.01 to 1.998, random delays, proven stable", f"{inside} of {certified}"),
+            Measurement("tau = 2.002, random delays, unstable", f"{outside} of 6"),
+            Measurement("deviation left by varying delays after 1000 steps", worst,
+                        note="tau = 0.6 and 1.9, two seeds"),
         ],
         [Picture.of(figure, "Spectral radius of JetMax under bottleneck assignments",
                     "10 routers, 50 flows over 1 to 10 hops, tau = 0.6, no delays (every fourth of 2000 is drawn).")],

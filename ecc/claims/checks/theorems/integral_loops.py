@@ -27,7 +27,7 @@ from ecc.claims.checks.common.evidence import (
     sweep_picture,
     tightness,
 )
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
 from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.linear import StabilityLimit
@@ -56,14 +56,16 @@ def _bound_value(protocol: Protocol, time: str) -> Any:
     return lambda network: _bound(protocol, network, time).value
 
 
-def _loss_measures(exact: dict[str, StabilityLimit], reported: str, bound: Bound) -> list[Measure]:
+def _loss_measures(exact: dict[str, StabilityLimit], reported: str, bound: Bound) -> list[Measurement]:
     out = [
-        Measure(f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind)
+        Measurement(
+            f"bound of {bound.theorem.removeprefix('THESIS ')}", bound.value, reported=reported, note=bound.kind
+        )
     ]
     for time, loss in exact.items():
         lo, hi = loss.certified or (float("nan"), float("nan"))
         out.append(
-            Measure(
+            Measurement(
                 f"exact boundary, {time}",
                 loss.value,
                 note=f"proven stable at {lo:.12g}, unstable at {hi:.12g}; {loss.value / bound.value:.4f} of the bound",
@@ -85,9 +87,9 @@ def _packet_boundaries(protocol: Protocol, rtts: tuple[float, ...]) -> list[tupl
     return out
 
 
-def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list[Measure]:
+def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list[Measurement]:
     return [
-        Measure(
+        Measurement(
             f"boundary of packet runs, RTT {rtt * 1e3:.0f} ms",
             m.value,
             note=f"+- {m.error:.1e}; hybrid model {hybrid:.4f} ({m.value / hybrid - 1:+.2%})",
@@ -119,8 +121,8 @@ def qi_3(claim: Claim) -> Finding:
         f"packets at {packets[1][1].value:.4f}.",
         [
             *_loss_measures(exact, "1.570796", bound),
-            Measure("largest relative distance from pi/2 over RTTs", worst),
-            *runs.measures,
+            Measurement("largest relative distance from pi/2 over RTTs", worst),
+            *runs.measurements,
             *_packet_measures(packets),
         ],
         [
@@ -154,7 +156,7 @@ def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, 
         claim,
         verdict,
         reason,
-        [*_loss_measures(exact, reported, bound), *corrected, *_tightness_measures(spread), *runs.measures],
+        [*_loss_measures(exact, reported, bound), *corrected, *_tightness_measures(spread), *runs.measurements],
         [
             envelope_picture(runs),
             nyquist_picture(protocol, network, (0.98 * bound.value, exact[time].value), time),
@@ -163,21 +165,21 @@ def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, 
     )
 
 
-def _tightness_measures(spread: Tightness) -> list[Measure]:
+def _tightness_measures(spread: Tightness) -> list[Measurement]:
     rtts = ", ".join(f"{1e3 * r:.0f}" for r in sorted(spread.worst))
     lo, hi = spread.worst_exact.certified or (float("nan"), float("nan"))
     safe = spread.violations == 0
     case = "" if safe else "counterexample: "
     return [
-        Measure(
+        Measurement(
             "exact boundary / bound, least over mixes",
             spread.least,
             note=f"{spread.count} mixes, 20 ms to 4 s",
             met=safe,
         ),
-        Measure("exact boundary / bound, largest over mixes", spread.largest),
-        Measure("mixes in which the bound is not safe", float(spread.violations), met=safe),
-        Measure(
+        Measurement("exact boundary / bound, largest over mixes", spread.largest),
+        Measurement("mixes in which the bound is not safe", float(spread.violations), met=safe),
+        Measurement(
             "exact boundary at the worst mix",
             spread.worst_exact.value,
             reported=spread.worst_bound,
@@ -233,9 +235,9 @@ def qi_5(claim: Claim) -> Finding:
         "the RTT is one interval.",
         [
             *_loss_measures(exact, "2", bound),
-            *(Measure(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a < 2 else "unstable")
+            *(Measurement(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a < 2 else "unstable")
               for a, s in stable.items()),
-            *runs.measures,
+            *runs.measurements,
         ],
         [envelope_picture(runs), nyquist_picture(protocol, network, (1.99, 2.01), "discrete")],
         RUN_ASSUMPTIONS,
@@ -261,7 +263,7 @@ def qi_6(claim: Claim) -> Finding:
         f"The model derived from the laws differs from (4.42), with one step an interval, by at most {worst:.1e} "
         "at 1200 "
         "points of 30 RTT mixes.",
-        [Measure("largest relative difference", worst)],
+        [Measurement("largest relative difference", worst)],
     )
 
 
@@ -288,10 +290,10 @@ def qi_7(claim: Claim) -> Finding:
         f"{runs.measured.value if runs.measured else float('nan'):.4f}.",
         [
             *_loss_measures(exact, "1.6523", bound),
-            Measure("largest relative distance from the theorem, D = 1 to 400", worst),
-            *(Measure(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a == 1.64 else "unstable")
+            Measurement("largest relative distance from the theorem, D = 1 to 400", worst),
+            *(Measurement(f"alpha = {a}", "stable" if s else "unstable", reported="stable" if a == 1.64 else "unstable")
               for a, s in stable.items()),
-            *runs.measures,
+            *runs.measurements,
         ],
         [
             sweep_picture(sweep(protocol), "QI-RCP, equal RTTs"),
@@ -337,8 +339,14 @@ def dis_con(claim: Claim) -> Finding:
         "17 they "
         f"are still {ratios[3] - 1.0:+.1%} apart.",
         [
-            *(Measure(f"discrete / continuous at D = {d} intervals", r) for d, r in zip(delays, ratios, strict=True)),
-            *(Measure(f"relative distance for RTTs {s} s, T = 0.1 ms", v) for s, v in zip(mixed, spread, strict=True)),
+            *(
+                Measurement(f"discrete / continuous at D = {d} intervals", r)
+                for d, r in zip(delays, ratios, strict=True)
+            ),
+            *(
+                Measurement(f"relative distance for RTTs {s} s, T = 0.1 ms", v)
+                for s, v in zip(mixed, spread, strict=True)
+            ),
         ],
         [
             Picture.of(
@@ -377,14 +385,14 @@ def pi_1(claim: Claim) -> Finding:
         f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten RTT mixes; "
         "there is "
         "no derivative part. (4.9) and (4.13) count d in intervals without saying so.",
-        [Measure("largest relative difference of K_P and K_I", worst)],
+        [Measurement("largest relative difference of K_P and K_I", worst)],
     )
 
 
 @check("src-2")
 def src_2(claim: Claim) -> Finding:
     """Iterate the source law towards a constant fair rate from 1 Mb/s to 10^100 bit/s."""
-    measures, agree = [], True
+    measurements, agree = [], True
     for tau1, eps in ((0.01, 0.01), (0.1, 0.01), (0.5, 0.001)):
         p = PIQIRCP(tau1=tau1).namespace()
         expected = ceil(log(eps) / log(1.0 - tau1))
@@ -396,24 +404,24 @@ def src_2(claim: Claim) -> Finding:
                 steps += 1
             counts.append(steps)
         agree &= all(count == expected for count in counts)
-        measures.append(
-            Measure(f"steps to within {eps:g}, tau1 = {tau1:g}", float(counts[0]), "steps", float(expected),
-                    f"from 1 Mb/s to 1e100 bit/s: {sorted(set(counts))}")
+        measurements.append(
+            Measurement(f"steps to within {eps:g}, tau1 = {tau1:g}", float(counts[0]), "steps", float(expected),
+                        f"from 1 Mb/s to 1e100 bit/s: {sorted(set(counts))}")
         )  # fmt: skip
     return Finding(
         claim,
         Verdict.CONFIRMED if agree else Verdict.REFUTED,
         "The number of steps is the paper's and the same at every capacity; tau2 plays no part once the fair rate "
         "is constant.",
-        measures,
+        measurements,
     )
 
 
-def _corrected(protocol: PIQIRCP, network: Network, time: str) -> Measure:
+def _corrected(protocol: PIQIRCP, network: Network, time: str) -> Measurement:
     """What is proven in place of Theorems 9, 10, 12 and 13 at this T, for any RTTs of this mean."""
     theorem = THEOREMS["mean-5" if time == "continuous" else "mean-6"]
     value = theorem.bound(protocol, network)
-    return Measure(
+    return Measurement(
         f"alpha proven stable, {time}, any RTTs of this mean", float("nan") if value is None else value,
         note="the mean delay d + k T in place of d, k = (1 - tau2)/tau1 - 1/2: docs/short_intervals.md",
     )  # fmt: skip
@@ -443,25 +451,25 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
         f"tau1 = 0.01 and T = 10 ms it is {exact[time].value:.4f} at 120 ms ({exact[time].value / bound.value:.2f} of "
         f"the bound) and {worst.value:.4f} at {found.rtts[low]:g} s ({ratio[low]:.3f} of it; below 1 is not safe)."
     )
-    measures = [
+    measurements = [
         *_loss_measures(exact, reported, bound),
         _corrected(protocol, network, time),
-        Measure(
+        Measurement(
             f"exact boundary, {time}, RTT {found.rtts[low]:g} s",
             worst.value,
             reported=float(found.bounds[time][low]),
             note=f"the least over RTTs; proven stable at {lo:.12g}, unstable at {hi:.12g}",
         ),
-        Measure(f"exact / bound at RTT {found.rtts[high]:g} s", float(ratio[high]), note="the largest over RTTs"),
-        Measure("exact / (pi/4) for T = 1 us, RTT 120 ms", limit, note="continuous"),
-        *runs.measures,
+        Measurement(f"exact / bound at RTT {found.rtts[high]:g} s", float(ratio[high]), note="the largest over RTTs"),
+        Measurement("exact / (pi/4) for T = 1 us, RTT 120 ms", limit, note="continuous"),
+        *runs.measurements,
     ]
     pictures = [
         sweep_picture(found, "PIQI-RCP, equal RTTs"),
         envelope_picture(runs),
         nyquist_picture(protocol, network, (bound.value, exact[time].value), time),
     ]
-    return Finding(claim, verdict, reason, measures, pictures, RUN_ASSUMPTIONS), exact, bound
+    return Finding(claim, verdict, reason, measurements, pictures, RUN_ASSUMPTIONS), exact, bound
 
 
 READINGS: Mapping[str, Mapping[str, Any]] = {
@@ -488,17 +496,19 @@ def _joining(protocol: PIQIRCP, rtts: list[float]) -> tuple[str, float, Trajecto
 
 def _figure(
     figure: int, rtts: list[float], gains: tuple[float, float]
-) -> tuple[list[Measure], list[Picture], str, bool]:
+) -> tuple[list[Measurement], list[Picture], str, bool]:
     """The paper's runs below and above its bound by all readings, what came of them, and whether one is as reported."""
-    measures, pictures, words, as_reported = [], [], [], []
+    measurements, pictures, words, as_reported = [], [], [], []
     for reading, options in READINGS.items():
         states = []
         for alpha, reported in zip(gains, ("steady", "oscillates"), strict=True):
             state, swing, run = _joining(PIQIRCP(alpha=alpha, **options), rtts)
             states.append(state)
             note = f"arrival rate over the last 20 s: standard deviation {swing:.2%} of the mean"
-            measures.append(
-                Measure(f"joining flows, alpha = {alpha}, {reading}", state, "", reported, note, met=state == reported)
+            measurements.append(
+                Measurement(
+                    f"joining flows, alpha = {alpha}, {reading}", state, "", reported, note, met=state == reported
+                )
             )
             drawn = plot.trajectory_figure(
                 run.data["time"].to_numpy(), run.rate.to_numpy(), run.queue.to_numpy(), packet_size=1000.0
@@ -511,7 +521,7 @@ def _figure(
         said = f" Fig. {figure} comes out with {', and with '.join(as_reported)}."
     else:
         said = f" Fig. {figure} is not reproduced: packets are {'; '.join(words)}."
-    return measures, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
+    return measurements, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
 
 
 @check("piqi-9", cost=40, group="PIQI-RCP")
@@ -519,12 +529,12 @@ def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
     packets = _packet_boundaries(PIQIRCP(), (0.08, 0.12, 0.4))
-    measures, pictures, said, as_reported = _figure(17, [0.12] * 10, (0.77, 0.80))
+    measurements, pictures, said, as_reported = _figure(17, [0.12] * 10, (0.77, 0.80))
     return replace(
         finding,
         verdict=finding.verdict if as_reported else Verdict.REFUTED,
         reason=f"{finding.reason}{said} Packets with updates by interval lose stability at {packets[1][1].value:.3f}.",
-        measures=[*finding.measures, *_packet_measures(packets), *measures],
+        measurements=[*finding.measurements, *_packet_measures(packets), *measurements],
         pictures=[
             sweep_picture(sweep(PIQIRCP()), "PIQI-RCP, equal RTTs", [(rtt, m) for rtt, m, _ in packets]),
             *finding.pictures[1:],
@@ -538,11 +548,11 @@ def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
     finding = _sufficient(claim, PIQIRCP(), rtts, "continuous", "0.261799 (0.261905 with pi as 22/7)")
-    measures, pictures, said, as_reported = _figure(18, rtts, (0.26, 0.27))
+    measurements, pictures, said, as_reported = _figure(18, rtts, (0.26, 0.27))
     return replace(
         finding,
         reason=finding.reason + said + ("" if as_reported else " Its RTTs are not stated, so it decides nothing."),
-        measures=[*finding.measures, *measures],
+        measurements=[*finding.measurements, *measurements],
         pictures=[*finding.pictures, *pictures],
         assumptions=[
             *finding.assumptions,
@@ -582,9 +592,9 @@ def piqi_w(claim: Claim) -> Finding:
         "cos wT = 1 + tau1 (2 - tau1 - 2 tau2)/(2 tau2), not at (4.88); at the suggested values that is "
         f"{cosine:.4f} > 1.",
         [
-            Measure("pairs with a crossing, continuous", float(wrong["continuous"]), reported=0.0),
-            Measure("pairs with a crossing, discrete", float(wrong["discrete"]), reported=0.0),
-            Measure("cos wT at tau1 = 0.01, tau2 = 0.1", cosine),
+            Measurement("pairs with a crossing, continuous", float(wrong["continuous"]), reported=0.0),
+            Measurement("pairs with a crossing, discrete", float(wrong["discrete"]), reported=0.0),
+            Measurement("cos wT at tau1 = 0.01, tau2 = 0.1", cosine),
         ],
     )
 
@@ -619,10 +629,10 @@ def piqi_D(claim: Claim) -> Finding:
         f"The least exact boundary over mixes is {limit.min():.4f} of pi/4 at T = 10 us; with tau1 = 0.01 and "
         f"T = 10 ms it is {exact.value:.4f}, {given.min():.3f} of pi/4.",
         [
-            Measure("exact boundary / (pi/4), least over mixes", float(given.min()), note=f"{len(MIXES)} mixes"),
-            Measure("exact boundary / (pi/4), largest over mixes", float(given.max())),
-            Measure("least for T = 10 us", float(limit.min()), note="20 mixes"),
-            Measure(
+            Measurement("exact boundary / (pi/4), least over mixes", float(given.min()), note=f"{len(MIXES)} mixes"),
+            Measurement("exact boundary / (pi/4), largest over mixes", float(given.max())),
+            Measurement("least for T = 10 us", float(limit.min()), note="20 mixes"),
+            Measurement(
                 "exact boundary at the worst mix",
                 exact.value,
                 reported=pi / 4,
@@ -649,8 +659,8 @@ def piqi_11(claim: Claim) -> Finding:
         Verdict.CONFIRMED if worst < 1e-9 else Verdict.REFUTED,
         f"The three roots move by at most {worst:.1e} from 1 Mb/s to 1 Tb/s and from 1 to 1000 flows.",
         [
-            Measure("largest change of a root", worst),
-            *(Measure(f"root {k + 1}", f"{root:.6f}") for k, root in enumerate(reference)),
+            Measurement("largest change of a root", worst),
+            *(Measurement(f"root {k + 1}", f"{root:.6f}") for k, root in enumerate(reference)),
         ],
     )
 

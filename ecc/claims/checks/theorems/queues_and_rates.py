@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecc import packet, plot
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.claims.report.pictures import side_by_side
 from ecc.closed_loop import linearize
 from ecc.linear import SampledSystem
@@ -55,8 +55,8 @@ def _in_t_u(protocol: Protocol, scale: float = 1.0, duration: float = 120.0, ass
     return Tail(float(swings[0]), float(swings[1]), tuple(float(q) for q in queues), run)
 
 
-def _measure(label: str, tail: Tail, reported: str | None) -> Measure:
-    return Measure(
+def _measurement(label: str, tail: Tail, reported: str | None) -> Measurement:
+    return Measurement(
         label,
         tail.state,
         reported=reported,
@@ -100,13 +100,13 @@ GAINS_ASSUMED = (
 @check("th-f4", cost=22)
 def th_f4(claim: Claim) -> Finding:
     """RCP in T_u, in T_u with tenfold delays, and with fixed bottlenecks."""
-    measures, pictures, states = [], [], {}
+    measurements, pictures, states = [], [], {}
     setups = (("T_u", 1.0, None), ("tenfold delays", 10.0, None), ("fixed bottlenecks", 1.0, FIXED))
     for alpha, beta, where in GAINS:
         for name, scale, assignment in setups:
             tail = _in_t_u(RCP(alpha=alpha, beta=beta), scale, 120.0 if scale == 1.0 else 330.0, assignment)
             states[alpha, name] = tail.state
-            measures.append(_measure(f"alpha = {alpha}, {name}", tail, "oscillates"))
+            measurements.append(_measurement(f"alpha = {alpha}, {name}", tail, "oscillates"))
             if alpha == 0.5:
                 title = f"RCP in T_u, alpha = {alpha}: {name}"
                 pictures.append(
@@ -115,10 +115,10 @@ def th_f4(claim: Claim) -> Finding:
                     )
                 )
             if alpha == 0.5 and name == "tenfold delays":
-                measures += _rtt_measures(tail.run)
+                measurements += _rtt_measures(tail.run)
     onset = _onset(lambda alpha: _in_t_u(RCP(alpha=alpha)).swing)
     onset_slow = _onset(lambda alpha: _in_t_u(RCP(alpha=alpha), 10.0, 330.0).swing)
-    measures += [_onset_measure("T_u", onset), _onset_measure("tenfold delays", onset_slow)]
+    measurements += [_onset_measure("T_u", onset), _onset_measure("tenfold delays", onset_slow)]
     by_gain = {alpha: [states[alpha, name] == "oscillates" for name, _, _ in setups] for alpha, _, _ in GAINS}
     if any(all(row) for row in by_gain.values()):
         whole = [alpha for alpha, row in by_gain.items() if all(row)]
@@ -139,10 +139,10 @@ def th_f4(claim: Claim) -> Finding:
         reason = "At neither set of gains does RCP oscillate in all three setups."
     reason += " " + _onset_words(onset, onset_slow)
     pictures = side_by_side(pictures, "Packet runs in T_u")
-    return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
+    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
 
 
-def _rtt_measures(run: Trajectory) -> list[Measure]:
+def _rtt_measures(run: Trajectory) -> list[Measurement]:
     """RTTs that the queues along either path make, from 60 s on (the wait at l1, l2 or l3 at each sample)."""
     late = run.data["time"].to_numpy() > 60.0
     network = Network.T_u(10.0)
@@ -152,7 +152,7 @@ def _rtt_measures(run: Trajectory) -> list[Measure]:
         rtt = network.rtts[flow] + wait[:, list(network.flows[flow].route)].sum(axis=1)
         name = f"RTT of {name}, tenfold delays, alpha = 0.5"
         note = "propagation plus peak queues along the path, from 60 s on"
-        out.append(Measure(name, f"{rtt.min():.2f} to {rtt.max():.2f}", "s", reported, note))
+        out.append(Measurement(name, f"{rtt.min():.2f} to {rtt.max():.2f}", "s", reported, note))
     return out
 
 
@@ -161,8 +161,8 @@ def _onset(swing: Any, gains: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7)) 
     return [(gain, swing(gain)) for gain in gains]
 
 
-def _onset_measure(name: str, onset: list[tuple[float, float]]) -> Measure:
-    return Measure(
+def _onset_measure(name: str, onset: list[tuple[float, float]]) -> Measurement:
+    return Measurement(
         f"gains that oscillate, {name}",
         ", ".join(f"{a:g}" for a, s in onset if s > OSCILLATES) or "none",
         note="alpha with beta = 1; swing: " + ", ".join(f"{a:g}: {s:.0%}" for a, s in onset),
@@ -180,17 +180,19 @@ def _onset_words(*onsets: list[tuple[float, float]]) -> str:
 @check("th-f9", cost=10)
 def th_f9(claim: Claim) -> Finding:
     """RCP-1 in T_u, RCP-2 in T_u with tenfold delays."""
-    measures, pictures, settles = [], [], []
+    measurements, pictures, settles = [], [], []
     standing = 0.0
     for alpha, beta, where in GAINS:
         first = _in_t_u(RCP(alpha=alpha, beta=beta, queue_term=False))
         second = _in_t_u(RCP(alpha=alpha, beta=beta, rtt="max"), 10.0, 330.0)
         for name, tail in (("RCP-1", first), ("RCP-2, tenfold delays", second)):
-            measures.append(_measure(f"{name}, alpha = {alpha}", tail, "settles"))
+            measurements.append(_measurement(f"{name}, alpha = {alpha}", tail, "settles"))
             settles.append((f"{name} at alpha = {alpha}", tail.state == "settles"))
             pictures.append(_picture(f"{name} in T_u, alpha = {alpha}", tail.run, f"Gains of THESIS {where}."))
-        measures.append(
-            Measure(f"standing queue at l3, RCP-1, alpha = {alpha}", float(round(first.queues[2])), "packets", "> 0")
+        measurements.append(
+            Measurement(
+                f"standing queue at l3, RCP-1, alpha = {alpha}", float(round(first.queues[2])), "packets", "> 0"
+            )
         )
         standing = max(standing, first.queues[2])
     failed = [name for name, ok in settles if not ok]
@@ -202,7 +204,7 @@ def th_f9(claim: Claim) -> Finding:
         verdict, reason = Verdict.REFUTED, "Neither settles"
     reason += f"; RCP-1 leaves up to {standing:.0f} packets standing at l3, since nothing in (3.2) drains a queue."
     pictures = side_by_side(pictures, "Packet runs in T_u")
-    return Finding(claim, verdict, reason, measures, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
+    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
 
 
 @check("th-f11", cost=3)
@@ -236,9 +238,9 @@ def th_f11(claim: Claim) -> Finding:
         "ms, the RTT "
         f"and the interval until the router reacts. Settled after {np.mean(settled):.1f} s.",
         [
-            Measure("peak queue", float(round(mean)), "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
-            Measure("time to settle", float(np.mean(settled)), "s", 7.5,
-                    "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
+            Measurement("peak queue", float(round(mean)), "packets", 80868.0, f"+- {half:.0f} (95 %, ten seeds)"),
+            Measurement("time to settle", float(np.mean(settled)), "s", 7.5,
+                        "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
         ],
         [picture],
         ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak is about 97,000.", BOOKS_ASSUMED],
@@ -248,11 +250,11 @@ def th_f11(claim: Claim) -> Finding:
 @check("th-f16", cost=3)
 def th_f16(claim: Claim) -> Finding:
     """QI-RCP and PIQI-RCP in T_u."""
-    measures, pictures, states = [], [], []
+    measurements, pictures, states = [], [], []
     for name, protocol in (("QI-RCP", QIRCP()), ("PIQI-RCP", PIQIRCP())):
         tail = _in_t_u(protocol)
         states.append(tail.state)
-        measures.append(_measure(name, tail, "settles"))
+        measurements.append(_measurement(name, tail, "settles"))
         pictures.append(_picture(f"{name} in T_u", tail.run, "alpha = 0.5, T = 10 ms, gamma = 0.95 (THESIS IV.E)."))
         network = Network.T_u()
         rates = protocol.equilibrium(network).rates
@@ -266,15 +268,15 @@ def th_f16(claim: Claim) -> Finding:
             d = network.rtts.mean() if mean_rtt is None else by_packet[0]
             note = f"{'stable' if radius < 1.0 else 'unstable'}: d at l1 {1e3 * d:.0f} ms"
             note += "" if mean_rtt is None else ", which is what routers measure"
-            measures.append(
-                Measure(f"{name}, spectral radius of the hybrid model, RTTs averaged by {what}", radius, note=note)
+            measurements.append(
+                Measurement(f"{name}, spectral radius of the hybrid model, RTTs averaged by {what}", radius, note=note)
             )
     holds = all(state == "settles" for state in states)
     oscillate = []
     for name, build in (("QI-RCP", QIRCP), ("PIQI-RCP", PIQIRCP)):
         for gain in RTT_GAINS:
             tail = _in_t_u(build(rtt_gain=gain))
-            measures.append(_measure(f"{name}, weight of an RTT sample {gain:g}", tail, "settles"))
+            measurements.append(_measurement(f"{name}, weight of an RTT sample {gain:g}", tail, "settles"))
             if tail.state != "settles":
                 oscillate.append(f"{name} at {gain:g}")
     return Finding(
@@ -283,7 +285,7 @@ def th_f16(claim: Claim) -> Finding:
         f"QI-RCP {states[0]}, PIQI-RCP {states[1]} at weight 0.02 of an RTT sample in the router's average; of the "
         "weights "
         f"{', '.join(f'{g:g}' for g in RTT_GAINS)} these oscillate: {', '.join(oscillate) or 'none'}.",
-        measures,
+        measurements,
         pictures,
         [
             "alpha = 0.5, T = 10 ms, gamma = 0.95, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); figs. 16 and 19 state none.",

@@ -12,7 +12,7 @@ from ecc import fluid, packet, plot
 from ecc.allocation import max_min
 from ecc.claims.checks.common.recurrences import law_run, random_network, settled
 from ecc.claims.checks.theorems.queues_and_rates import OSCILLATES
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.errors import LinearizationError
 from ecc.impairments import RandomLoss
 from ecc.models import EMKC, EMKCAVQ, PIQIRCP, RCP, XCP, JetMax, MaxNet
@@ -151,15 +151,15 @@ def xcp_2(claim: Claim) -> Finding:
         + "".join(f"; not {name} at {setup} ({others[name][setup]:.0%})" for name in far for setup in far[name])
         + ".",
         [
-            *(Measure(f"XCP, n = {n}: rate of the short flow / max-min, equilibrium", value,
+            *(Measurement(f"XCP, n = {n}: rate of the short flow / max-min, equilibrium", value,
                       note="; ".join(f"{order.removeprefix('XCP ')} {found[k]:.4f}" for order, found in ratios.items()))
               for k, (n, value) in enumerate(zip(SIZES, predicted, strict=True))),
-            Measure("XCP, fluid that grants all the time: farthest rate from the equilibrium", max(laws),
-                    note="n = 2 to 6, both orders"),
-            Measure("XCP, fluid: farthest rate of the short flow from packets", max(granted),
-                    note="n = 2 to 6, both orders"),
-            *(Measure(f"{name}: farthest rate from max-min", max(runs.values()), reported="max-min fair",
-                      note=f"{len(runs)} runs; at {max(runs, key=lambda setup: runs[setup])}")
+            Measurement("XCP, fluid that grants all the time: farthest rate from the equilibrium", max(laws),
+                        note="n = 2 to 6, both orders"),
+            Measurement("XCP, fluid: farthest rate of the short flow from packets", max(granted),
+                        note="n = 2 to 6, both orders"),
+            *(Measurement(f"{name}: farthest rate from max-min", max(runs.values()), reported="max-min fair",
+                          note=f"{len(runs)} runs; at {max(runs, key=lambda setup: runs[setup])}")
               for name, runs in others.items()),
         ],
         [Picture.of(figure, "XCP's share of the short flow", "Packet runs of 60 s, means over the last third.")],
@@ -209,10 +209,11 @@ def xcp_3(claim: Claim) -> Finding:
         + " and ".join(f"to {y:.3f} ({model[n]:.3f} in the equilibrium) with {n} others" for n, y in seen.items())
         + ".",
         [
-            Measure("load with 9999 flows held elsewhere", loads[-1], reported=0.8),
-            Measure("least load of a followed link, random networks", least, reported=0.8, note=f"{tried} networks"),
-            *(Measure(f"load in packets, {n} flows held elsewhere", load, reported=model[n],
-                      note=f"reported: the equilibrium; fluid {flow[n]:.6f}") for n, load in seen.items()),
+            Measurement("load with 9999 flows held elsewhere", loads[-1], reported=0.8),
+            Measurement("least load of a followed link, random networks", least, reported=0.8,
+                        note=f"{tried} networks"),
+            *(Measurement(f"load in packets, {n} flows held elsewhere", load, reported=model[n],
+                          note=f"reported: the equilibrium; fluid {flow[n]:.6f}") for n, load in seen.items()),
         ],
         [Picture.of(figure, "Load of a link that XCP flows follow",
                     "One flow follows a link of 100 Mb/s, the others share 50 Mb/s behind it.")],
@@ -233,7 +234,7 @@ def emkc_2(claim: Claim) -> Finding:
         ahead, back = rng.integers(0, 5, (1, n, 1)), rng.integers(1, 9, (1, n, 1))
         laws_run = law_run(protocol, network, 6000, rng.uniform(1e3, 10e6 / n, n), ahead, back, [0] * n)
         laws = max(laws, abs(float(laws_run.arrival[-1, 0]) / (10e6 + n * added) - 1.0))
-    measures, worst, as_fluid = [], 0.0, 0.0
+    measurements, worst, as_fluid = [], 0.0, 0.0
     excess: dict[int, list[float]] = {}
     for n in (1, 2, 5, 20):
         lost = []
@@ -247,10 +248,10 @@ def emkc_2(claim: Claim) -> Finding:
             excess.setdefault(n, []).append((load - 10e6) / (n * added))
             lost.append(8000.0 * float(late_means(run, "drops")[0]) / 0.8 / load)
         worst = max(worst, max(abs(e - 1.0) for e in excess[n]))
-        measures.append(
-            Measure(f"packets, {n} flows: (arrivals - C)/(N alpha/beta)", float(np.mean(excess[n])), reported=1.0,
-                    note=f"{_spread(excess[n])} over three seeds; loss {np.mean(lost):.2%}, the claim "
-                    f"{n * added / (10e6 + n * added):.2%}")
+        measurements.append(
+            Measurement(f"packets, {n} flows: (arrivals - C)/(N alpha/beta)", float(np.mean(excess[n])), reported=1.0,
+                        note=f"{_spread(excess[n])} over three seeds; loss {np.mean(lost):.2%}, the claim "
+                        f"{n * added / (10e6 + n * added):.2%}")
         )  # fmt: skip
     holds = laws < 1e-6 and worst <= BAND and as_fluid <= BAND
     return Finding(
@@ -259,9 +260,9 @@ def emkc_2(claim: Claim) -> Finding:
         f"The laws come to C + N alpha/beta within {laws:.1e} for 1 to 20 flows with random delays; what is sent "
         f"beyond C is N alpha/beta within {worst:.1%} in packets and {as_fluid:.1e} as fluid.",
         [
-            Measure("laws: relative distance from C + N alpha/beta", laws),
-            Measure("fluid: relative distance of arrivals - C from N alpha/beta", as_fluid),
-            *measures,
+            Measurement("laws: relative distance from C + N alpha/beta", laws),
+            Measurement("fluid: relative distance of arrivals - C from N alpha/beta", as_fluid),
+            *measurements,
         ],
         [],
         ["alpha = 0.2 Mb/s, beta = 0.5, Delta = 100 ms (JETMAX sec. 3.3); 10 Mb/s, buffer of 250 kB, RTTs of 50 to 500 "
@@ -290,7 +291,7 @@ def avq_1(claim: Claim) -> Finding:
         ("T1, gamma = 0.9", Network.T1(), EMKCAVQ(gamma=0.9), 400.0),
         ("parking lot 97/80 Mb/s, gamma = 0.9", lot, EMKCAVQ(alpha=2e6, gamma=0.9), 150.0),
     )
-    measures, pictures, worst, drops = [], [], 0.0, 0.0
+    measurements, pictures, worst, drops = [], [], 0.0, 0.0
     for name, network, protocol, duration in lots:
         buffered = Network([Link(link.capacity, link.delay, 4_000_000) for link in network.links], network.flows)
         run = packet_run(buffered, protocol, duration)
@@ -298,10 +299,10 @@ def avq_1(claim: Claim) -> Finding:
         rates, lost = late_means(run), float(late_means(run, "drops").sum())
         as_fluid = _off(late_means(fluid_run(buffered, protocol, duration)), fair)
         worst, drops = max(worst, as_fluid, _off(rates, fair)), drops + lost
-        measures.append(
-            Measure(f"packets, {name}: farthest rate from max-min at gamma C", _off(rates, fair),
+        measurements.append(
+            Measurement(f"packets, {name}: farthest rate from max-min at gamma C", _off(rates, fair),
                     note=f"rates {', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; drops in the last third {lost:g}; "
-                    f"fluid {as_fluid:.1e}")
+                        f"fluid {as_fluid:.1e}")
         )  # fmt: skip
         if name == "T1":
             figure = plot.trajectory_figure(
@@ -318,10 +319,10 @@ def avq_1(claim: Claim) -> Finding:
         share = 10e6 / n / 2e6
         crowds[share] = _at_rest(run) and _off(late_means(run), max_min(crowd)) <= BAND and settled(laws_run, 1e-2)
         tail = run.rate.to_numpy()[-100:]
-        measures.append(
-            Measure(f"fair share {share:.3f} of alpha, {n} flows", "at rest" if crowds[share] else "not at rest",
+        measurements.append(
+            Measurement(f"fair share {share:.3f} of alpha, {n} flows", "at rest" if crowds[share] else "not at rest",
                     note=f"packets: standard deviation of rates {_spread(tail.std(axis=0) / tail.mean(axis=0))} of the "
-                    f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}")
+                        f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}")
         )  # fmt: skip
     holds = point < 1e-9 and worst <= BAND and drops == 0.0
     calm = arrived == runs and all(crowds.values())
@@ -336,10 +337,10 @@ def avq_1(claim: Claim) -> Finding:
         f"{', '.join(f'{share:.2f}' for share, ok in crowds.items() if not ok) or 'any'}: differences between flows "
         "go as (1 - alpha/x)^n, which decays for x > alpha/2.",
         [
-            Measure("equilibrium: farthest from max-min at gamma C", point),
-            Measure("laws with random delays that settle there", f"{arrived} of {runs}",
-                    note="three links, six flows, alpha = 1 Mb/s, 3000 steps"),
-            *measures,
+            Measurement("equilibrium: farthest from max-min at gamma C", point),
+            Measurement("laws with random delays that settle there", f"{arrived} of {runs}",
+                        note="three links, six flows, alpha = 1 Mb/s, 3000 steps"),
+            *measurements,
         ],
         pictures,
         ["Equal RTTs of 220 ms where alpha = 2 Mb/s on 10 Mb/s.",
@@ -364,7 +365,7 @@ def jm_3(claim: Claim) -> Finding:
         laws = max(
             laws, _off(laws_run.rate.to_numpy()[-1], _lemma_3(protocol, network, links, laws_run.rate.to_numpy()[-1]))
         )
-    measures, packets, moving = [], 0.0, []
+    measurements, packets, moving = [], 0.0, []
     two = ["97 Mb/s", "80 Mb/s"]
     setups = {
         "T_u": Network.T_u(),
@@ -380,8 +381,8 @@ def jm_3(claim: Claim) -> Finding:
             packets = max(packets, off)
         else:
             moving.append(name)
-        measures.append(
-            Measure(
+        measurements.append(
+            Measurement(
                 f"packets, {name}: farthest from (gamma C - u)/N",
                 off,
                 note=f"{'at rest' if rest else 'not at rest'}, rates "
@@ -395,7 +396,7 @@ def jm_3(claim: Claim) -> Finding:
         f"The laws rest at (gamma C - u)/N within {laws:.1e} in 12 random networks with random delays; packets "
         f"that come to rest within {packets:.2%}, with u and N taken from the run. "
         + (f"Not at rest, and so without a stationary rate: {'; '.join(moving)}." if moving else "All come to rest."),
-        [Measure("laws: largest relative distance", laws), *measures],
+        [Measurement("laws: largest relative distance", laws), *measurements],
     )  # fmt: skip
 
 
@@ -471,15 +472,17 @@ def jm_th3(claim: Claim) -> Finding:
         f"laws that settle, within {laws:.1e}. Of {len(off) + len(moving)} random networks in packets {len(off)} come "
         f"to rest, {close} within {BAND:.0%} of max-min (farthest {max(off, default=0.0):.2%}), {len(moving)} do not.",
         [
-            Measure("stationary assignments: farthest from max-min", enumerated, note=f"{points} points"),
-            Measure("networks without a stationary assignment", float(empty), reported=0.0),
-            Measure("runs of the laws that settle, farthest from max-min", laws, note=f"{rest} of {runs} settle"),
-            Measure("packets at rest: farthest rate from max-min", max(off, default=0.0), note=f"{len(off)} networks"),
-            Measure("fluid, following the smallest g: networks at max-min", f"{sum(f <= BAND for f in fluids)} of 12",
+            Measurement("stationary assignments: farthest from max-min", enumerated, note=f"{points} points"),
+            Measurement("networks without a stationary assignment", float(empty), reported=0.0),
+            Measurement("runs of the laws that settle, farthest from max-min", laws, note=f"{rest} of {runs} settle"),
+            Measurement("packets at rest: farthest rate from max-min", max(off, default=0.0),
+                        note=f"{len(off)} networks"),
+            Measurement("fluid, following the smallest g: networks at max-min",
+                        f"{sum(f <= BAND for f in fluids)} of 12",
                     note="JETMAX sec. 5.1 takes virtual loss instead, against oscillation; not part of the verdict"),
-            Measure("packets not at rest, networks", float(len(moving)),
-                    note=f"of {len(off) + len(moving)}; farthest mean rates from max-min "
-                    f"{', '.join(f'{o:.0%}' for o in moving) or 'none'}"),
+            Measurement("packets not at rest, networks", float(len(moving)),
+                        note=f"of {len(off) + len(moving)}; farthest mean rates from max-min "
+                        f"{', '.join(f'{o:.0%}' for o in moving) or 'none'}"),
         ],
         [],
         ["The theorem is about what is stationary; whether flows get there is not part of it. The laws choose links at "
@@ -529,8 +532,8 @@ def jm_loss(claim: Claim) -> Finding:
         f"{mean['forward'][2]:.2f} (5/0.85 = {both:.2f}): within {off['forward']:.1%} of (26) and (27). With 90 % of "
         f"the ACKs lost rates change by at most {changed:.2%}.",
         [
-            Measure(f"{what[name]}: {who}", float(mean[name][k]), "Mb/s", float(expected[name][k]),
-                    f"+- {half[name][k]:.3f} (95 %, five seeds)")
+            Measurement(f"{what[name]}: {who}", float(mean[name][k]), "Mb/s", float(expected[name][k]),
+                        f"+- {half[name][k]:.3f} (95 %, five seeds)")
             for name in expected for k, who in enumerate(("x2 alone", "x1", "x2"))
         ],
         [],
@@ -555,7 +558,7 @@ def mx_1(claim: Claim) -> Finding:
         "the same on 100 Mb/s": Network.dumbbell("100 Mb/s", [0.02, 0.05, 0.1, 0.2], packet_size=1500),
         "parking lot 9.7/8 Mb/s": Network.parking_lot(["9.7 Mb/s", "8 Mb/s"], "10 ms", packet_size=1500),
     }  # fmt: skip
-    measures, holds = [], {}
+    measurements, holds = [], {}
     for scale in (0.05, 1.0):
         protocol = MaxNet(price_scale=scale)
         for name, network in setups.items():
@@ -567,11 +570,11 @@ def mx_1(claim: Claim) -> Finding:
             apart, share = float(np.abs(loads - 1.0).max()), _off(rates, fair)
             holds[scale, name] = apart <= BAND and share <= BAND
             ideal = fluid_run(network, protocol, 120.0)
-            measures.append(
-                Measure(f"{name}, price scale {scale:g}: farthest rate from max-min at mu C", share,
-                        note=f"loads {', '.join(f'{load:.3f}' for load in loads)} of mu C; rates "
+            measurements.append(
+                Measurement(f"{name}, price scale {scale:g}: farthest rate from max-min at mu C", share,
+                            note=f"loads {', '.join(f'{load:.3f}' for load in loads)} of mu C; rates "
                         f"{', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; fluid {_off(late_means(ideal), fair):.1e} "
-                        f"off, {'at rest' if _at_rest(ideal) else 'not at rest'}")
+                            f"off, {'at rest' if _at_rest(ideal) else 'not at rest'}")
             )  # fmt: skip
     kept = {scale: [name for (s, name), ok in holds.items() if s == scale and ok] for scale in (0.05, 1.0)}
     whole = [scale for scale, names in kept.items() if len(names) == len(setups)]
@@ -585,7 +588,7 @@ def mx_1(claim: Claim) -> Finding:
         "Loads within 10 % of mu C and rates within 10 % of max-min at mu C: "
         + "; ".join(f"in {len(k)} of {len(setups)} setups with prices scaled by {scale:g}" for scale, k in kept.items())
         + ".",
-        measures,
+        measurements,
         [],
         ["MAXNET's units of price and base RTT are not stated. In seconds (scale 1) its printed gains are beyond the "
          "stability bounds; the default scale 0.05 is a choice of this project. Unlimited buffers."],

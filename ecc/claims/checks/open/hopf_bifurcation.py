@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ecc import fluid, packet, plot
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.fluid import PeriodicOrbit, periodic_orbit
 from ecc.models import PIQIRCP, QIRCP, RCP, Kelly, MaxNet
 from ecc.models.base import Protocol
@@ -137,7 +137,7 @@ def _share(found: Hopf) -> float:
 @check("open-hopf", cost=40, main=False)
 def open_hopf(claim: Claim) -> Finding:
     """Coefficients of every boundary, orbits about two of them, and runs on both sides."""
-    measures = []
+    measurements = []
     cases: list[tuple[str, Protocol, str, str]] = [
         ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
         ("PIQI-RCP", PIQIRCP(), "alpha", "continuous"), ("PIQI-RCP", PIQIRCP(), "alpha", "discrete"),
@@ -150,24 +150,25 @@ def open_hopf(claim: Claim) -> Finding:
     for label, protocol, gain, time in cases:
         found = hopf(protocol, _net(), gain, time)
         side, word = (1.01, "super") if found.is_supercritical else (0.99, "sub")
-        measures.append(
-            Measure(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(found),
-                    note=f"{word}critical; {gain} = {found.value:.6g}, frequency {found.frequency:.6g}; amplitude "
-                    f"{found.amplitude(side * found.value):.4f} of the arrivals at {side:g} of it")
+        measurements.append(
+            Measurement(f"{label}, {time}: first Lyapunov coefficient / frequency", _share(found),
+                        note=f"{word}critical; {gain} = {found.value:.6g}, frequency {found.frequency:.6g}; amplitude "
+                        f"{found.amplitude(side * found.value):.4f} of the arrivals at {side:g} of it")
         )  # fmt: skip
-    measures.append(
-        Measure("QI-RCP: coefficient, 1/s", hopf(QIRCP(), _net()).lyapunov,
-                reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
-                note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d")
+    measurements.append(
+        Measurement("QI-RCP: coefficient, 1/s", hopf(QIRCP(), _net()).lyapunov,
+                    reported=pi / 80.0 * (2.0 - 3.0 * pi) / (1.0 + pi**2 / 4.0) / RTT,
+                    note="reported: closed form of Hutchinson's equation, (pi/80)(2 - 3 pi)/(1 + pi^2/4)/d")
     )  # fmt: skip
     rtts = np.array([0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8, 1.3, 2.0])
     of_rtt = [_share(hopf(PIQIRCP(), _net([d]))) for d in rtts.tolist()]
     first, last = (_turns(*ends, lambda d: hopf(PIQIRCP(), _net([d])).lyapunov) for ends in ((0.05, 0.1), (0.15, 0.3)))
     change = _turns(0.8, 1.2, lambda a: hopf(RCP(alpha=a), _net(), "beta").lyapunov)
-    measures += [
-        Measure("PIQI-RCP is subcritical for equal RTTs from", first, "s", note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
-        Measure("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
-        Measure("RCP with a free queue is subcritical for alpha up to", change),
+    measurements += [
+        Measurement("PIQI-RCP is subcritical for equal RTTs from", first, "s",
+                    note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
+        Measurement("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
+        Measurement("RCP with a free queue is subcritical for alpha up to", change),
     ]  # fmt: skip
     gentle, hard = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
     above, below = hopf(gentle, _net()), hopf(hard, _net())
@@ -184,57 +185,58 @@ def open_hopf(claim: Claim) -> Finding:
             curves[name].append(size)
     for k, name in enumerate(("QI-RCP above", "PIQI-RCP below")):
         predicted, orbit = list(curves.values())[2 * k : 2 * k + 2]
-        measures.append(
-            Measure(f"{name} its boundary by 0.1 %: amplitude of the periodic orbit", orbit[1], reported=predicted[1],
-                    note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
-                    + str(all(stable if k == 0 else unstable)))
+        measurements.append(
+            Measurement(f"{name} its boundary by 0.1 %: amplitude of the periodic orbit", orbit[1],
+                        reported=predicted[1],
+                        note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
+                        + str(all(stable if k == 0 else unstable)))
         )  # fmt: skip
     for share, push in ((0.99, 0.05), (1.01, 0.05)):
         at = share * above.value
-        measures.append(
-            Measure(f"QI-RCP, fluid, {share:g} of the boundary, pushed by {push:g}: amplitude in the end",
-                    swing(replace(gentle, alpha=at, interval=0.001), push),
-                    reported=above.amplitude(at) if share > 1.0 else 0.0)
+        measurements.append(
+            Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
+                        swing(replace(gentle, alpha=at, interval=0.001), push),
+                        reported=above.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     for push in (0.05, 0.1):
-        measures.append(
-            Measure(f"PIQI-RCP, fluid, 0.99 of the boundary, pushed by {push:g}: amplitude in the end",
-                    swing(replace(hard, alpha=0.99 * below.value), push),
-                    note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
+        measurements.append(
+            Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {push:g}: final amplitude",
+                        swing(replace(hard, alpha=0.99 * below.value), push),
+                        note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
         )  # fmt: skip
     large = {s: swing(replace(hard, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
-    measures.append(
-        Measure("PIQI-RCP, fluid, pushed by 0.4: amplitude in the end at shares of the boundary",
-                ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
+    measurements.append(
+        Measurement("PIQI-RCP, fluid, pushed by 0.4: amplitude in the end at shares of the boundary",
+                    ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
     )  # fmt: skip
     sampled = critical_gain(hard, _net(), "alpha", "hybrid").value
     parted = []
     for push in (0.02, 0.4):
         parted.append(swing(replace(hard, alpha=0.9 * sampled), push, packet))
-        measures.append(
-            Measure(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, pushed by {push:g}: amplitude in the end",
-                    parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
+        measurements.append(
+            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, pushed by {push:g}: amplitude in the end",
+                        parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
         )  # fmt: skip
     for label, protocol, gain in (("QI-RCP", gentle, "alpha"), ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa")):
         found = hopf(protocol, _net(), gain, "discrete")
         beyond = replace(protocol, **{gain: 1.01 * found.value})  # type: ignore[arg-type]
-        measures.append(
-            Measure(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
-                    swing(beyond, 0.1, time="discrete"), reported=found.amplitude(1.01 * found.value))
+        measurements.append(
+            Measurement(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
+                        swing(beyond, 0.1, time="discrete"), reported=found.amplitude(1.01 * found.value))
         )  # fmt: skip
     found = hopf(gentle, _net(MIX), time="discrete")
-    measures += [
-        Measure("QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
-                _share(hopf(gentle, _net(MIX))), note="subcritical if > 0"),
-        Measure("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(found),
-                note=f"critical alpha {found.value:.5f}"),
+    measurements += [
+        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
+                    _share(hopf(gentle, _net(MIX))), note="subcritical if > 0"),
+        Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(found),
+                    note=f"critical alpha {found.value:.5f}"),
     ]  # fmt: skip
     for share, push in ((0.997, 0.02), (0.997, 0.2), (1.003, 0.02)):
         at = share * found.value
-        measures.append(
-            Measure(f"the same in a recurrence, {share:g} of the boundary, pushed by {push:g}: amplitude in the end",
-                    swing(replace(gentle, alpha=at), push, rtts=MIX, duration=1500.0, time="discrete"),
-                    reported=found.amplitude(at) if share > 1.0 else 0.0)
+        measurements.append(
+            Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
+                        swing(replace(gentle, alpha=at), push, rtts=MIX, duration=1500.0, time="discrete"),
+                        reported=found.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     percent = 100.0 * np.array(DISTANCES)
     return Finding(
@@ -244,7 +246,7 @@ def open_hopf(claim: Claim) -> Finding:
         f"{int(1e3 * last)} ms: there an unstable cycle lies below the boundary, of "
         f"{below.amplitude(0.99 * below.value):.1%} of the arrivals at 0.99 of it for 100 ms. Larger ones grow into "
         f"a cycle of {parted[1]:.0%}, which packets keep at 0.9 of the boundary too, where small disturbances die out.",
-        measures,
+        measurements,
         [
             Picture.of(
                 plot.boundary_figure(

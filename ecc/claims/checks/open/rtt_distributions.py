@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from ecc import plot
 from ecc.claims.checks.common.bisection import narrowed
 from ecc.claims.checks.common.evidence import ROOM, random_mixes, run_network
-from ecc.claims.ledger import Claim, Finding, Measure, Picture, Verdict, check
+from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.fluid import solve_dde
 from ecc.linear import DelaySystem
@@ -107,7 +107,7 @@ def open_regions(claim: Claim) -> Finding:
     below, high = equal_rtts_threshold()
 
     alpha, beta, rtts = COUNTEREXAMPLE
-    measures, proofs = [], {}
+    measurements, proofs = [], {}
     for protocol in (RCP(alpha=alpha, beta=beta), XCP(alpha=alpha, beta=beta)):
         name = type(protocol).__name__
         for label, mix in (("all RTTs 100 ms", (MEAN,) * 4), ("RTTs 1, 133, 133, 133 ms", rtts)):
@@ -115,24 +115,24 @@ def open_regions(claim: Claim) -> Finding:
             assert isinstance(system, DelaySystem)
             proofs[name, label] = system.certify()
             lost = critical_gain(protocol, _net(mix), "beta", certify=True)
-            measures.append(
-                Measure(
+            measurements.append(
+                Measurement(
                     f"{name}, alpha = {alpha:g}, {label}: critical beta", lost.value,
                     note=f"proven stable at {lost.certified[0]:.12g}, unstable at {lost.certified[1]:.12g}; at beta = "
                     f"{beta:g} {proofs[name, label].at_least} unstable roots, proven" if lost.certified else "",
                 )
             )  # fmt: skip
             if name == "RCP":
-                measures.append(
-                    Measure(f"the same loop in the solver of delay equations, {label}: growth",
-                            free_queue_growth(system), "1/s",
-                            note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s")
+                measurements.append(
+                    Measurement(f"the same loop in the solver of delay equations, {label}: growth",
+                                free_queue_growth(system), "1/s",
+                                note=f"spectral abscissa {system.spectral_abscissa:.6g} 1/s")
                 )  # fmt: skip
             for engine in ("fluid", "packet"):
                 run = perturbed_run(protocol, run_network(mix, 1.2), 1.2, 40.0, engine=engine)
-                measures.append(
-                    Measure(f"{name} with its queue >= 0 in a {engine} run, {label}", run.verdict.status,
-                            note=f"growth {run.verdict.growth_rate:+.4f} 1/s; at rest it is empty: see assumptions")
+                measurements.append(
+                    Measurement(f"{name} with its queue >= 0 in a {engine} run, {label}", run.verdict.status,
+                                note=f"growth {run.verdict.growth_rate:+.4f} 1/s; at rest it is empty: see assumptions")
                 )  # fmt: skip
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
         p.stable for (_, label), p in proofs.items() if label.startswith("all")
@@ -140,22 +140,22 @@ def open_regions(claim: Claim) -> Finding:
     own = is_stable_for_all_rtts(0.4, 0.226)
     shuffled = critical_rtt_ratio(XCP())
     proven = is_stable_up_to_ratio(XCP(), 0.99 * shuffled.value)
-    measures += [
-        Measure("largest loss of beta by heterogeneity", 1.0 - deepest.fun, note=f"alpha = {deepest.x:.4f}"),
-        Measure("RCP: alpha from which on equal RTTs are the worst mix", high, note=f"proven, above {below:.13g}"),
-        Measure("RCP with 0.4, 0.226, or XCP without shuffling", "stable for every mix" if own else "not proven",
-                note="ball arithmetic"),
-        Measure("XCP's own gains, gamma = 0.1: largest RTT over mean RTT at which some flows of that RTT and others of "
-                "RTT 0 are lost", shuffled.value, note="every mix up to 0.99 of it is "
-                f"{'proven' if proven else 'not proven'} stable"),
+    measurements += [
+        Measurement("largest loss of beta by heterogeneity", 1.0 - deepest.fun, note=f"alpha = {deepest.x:.4f}"),
+        Measurement("RCP: alpha from which on equal RTTs are the worst mix", high, note=f"proven, above {below:.13g}"),
+        Measurement("RCP with 0.4, 0.226, or XCP without shuffling", "stable for every mix" if own else "not proven",
+                    note="ball arithmetic"),
+        Measurement("XCP's own gains, gamma = 0.1: largest RTT over mean RTT at which some flows of that RTT and some "
+                    "of RTT 0 are unstable", shuffled.value, note="every mix up to 0.99 of it is "
+                    f"{'proven' if proven else 'not proven'} stable"),
     ]  # fmt: skip
     curves = {"equal RTTs": [w.equal for w in worst], "every mix of the mean": [w.value for w in worst]}
     for label, shape in SHAPES.items():
         curves[label] = [critical_gain(RCP(alpha=a), _net(shape), "beta").value for a in alphas]
         at = int(np.argmin(np.abs(alphas - 0.4)))
-        measures.append(
-            Measure(f"critical beta at alpha = 0.4, {label}", curves[label][at],
-                    reported=worst[at].equal, note="reported: equal RTTs")
+        measurements.append(
+            Measurement(f"critical beta at alpha = 0.4, {label}", curves[label][at],
+                        reported=worst[at].equal, note="reported: equal RTTs")
         )  # fmt: skip
     return Finding(
         claim,
@@ -165,7 +165,7 @@ def open_regions(claim: Claim) -> Finding:
         f"= {deepest.x:.3f}): alpha = {alpha:g}, beta = {beta:g} is proven stable where all RTTs are 100 ms and proven "
         "unstable for RTTs of 1, 133, 133 and 133 ms. XCP, which shuffles, never is for every mix: at "
         f"its own it is lost at a largest RTT of {shuffled.value:.2f} times the mean.",
-        measures,
+        measurements,
         [
             Picture.of(
                 plot.boundary_figure(alphas, curves, x_title="α", y_title="critical β", log_x=False,
@@ -217,21 +217,24 @@ def open_proofs(claim: Claim) -> Finding:
     up_to = [is_stable_up_to_ratio(xcp, 0.99 * ratio) for xcp, ratio in zip(shuffling, ratios, strict=True)]
     proofs = [*drawn.values(), averaging, *up_to]
     word = {True: "proven", False: "not settled"}
-    measures = [
-        Measure("RCP: beta = sqrt(2) alpha^2 is stable for every mix up to alpha", low, reported=pi / (4.0 * sqrt(2.0)),
-                note=f"proven there, not settled at {high:.7g}; smaller alpha by scaling; reported for equal RTTs"),
+    measurements = [
+        Measurement("RCP: beta = sqrt(2) alpha^2 is stable for every mix up to alpha", low,
+                    reported=pi / (4.0 * sqrt(2.0)),
+                    note=f"proven there, not settled at {high:.7g}; smaller alpha by scaling; reported for equal RTTs"),
         *(
-            Measure(f"(s alpha, s^2 beta), s <= {s:g}, of the equal-RTT boundary v = {v0:g} to {v1:g}, every mix",
-                    word[holds], note=f"alpha = v sin v from {v0 * sin(v0):.4g} to {v1 * sin(v1):.4g}")
+            Measurement(f"(s alpha, s^2 beta), s <= {s:g}, of the equal-RTT boundary v = {v0:g} to {v1:g}, every mix",
+                        word[holds], note=f"alpha = v sin v from {v0 * sin(v0):.4g} to {v1 * sin(v1):.4g}")
             for (s, v0, v1), holds in drawn.items()
         ),
-        Measure(f"continuous PIQI-RCP, tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha <= {SAFE:g}, every mix, d >= 20 ms",
-                word[averaging], reported="pi d/(4 D)", note=f"equal RTTs of 0.984 s: lost at {lost.value:.6f}"),
-        Measure("discrete PIQI-RCP, tau1 + tau2 <= 1: least critical alpha over d/(2d - 1) found", every.least.ratio,
+        Measurement(f"continuous PIQI-RCP, tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha <= {SAFE:g}, all RTTs, d >= 20 ms",
+                    word[averaging], reported="pi d/(4 D)", note=f"equal RTTs of 0.984 s: lost at {lost.value:.6f}"),
+        Measurement("discrete PIQI-RCP, tau1 + tau2 <= 1: least critical alpha over d/(2d - 1) found",
+                    every.least.ratio,
                 note=f"in {every.loops} loops; the bound is proven by hand, and the limit of tau1 -> 0 with tau2 = 0"),
         *(
-            Measure(f"XCP, alpha = {xcp.alpha:g}, beta = {xcp.beta:g}, gamma = {xcp.gamma:g}: critical D_max/d", ratio,
-                    note=f"numerical; every distribution of RTTs up to 0.99 of it: {word[held]}")
+            Measurement(f"XCP, alpha = {xcp.alpha:g}, beta = {xcp.beta:g}, gamma = {xcp.gamma:g}: critical D_max/d",
+                        ratio,
+                        note=f"numerical; every distribution of RTTs up to 0.99 of it: {word[held]}")
             for xcp, ratio, held in zip(shuffling, ratios, up_to, strict=True)
         ),
     ]  # fmt: skip
@@ -242,7 +245,7 @@ def open_proofs(claim: Claim) -> Finding:
         f"equal RTTs drawn in by {DRAWN_IN[0][0]:g}; continuous PIQI-RCP with alpha <= {SAFE:g} and a mean RTT of 20 "
         "ms or more; and, by hand, discrete PIQI-RCP with tau1 + tau2 <= 1 and alpha <= 1/2, the gains of THESIS IV.E "
         f"among them. XCP with its own gains for largest RTTs up to {0.99 * ratios[1]:.2f} times the mean.",
-        measures,
+        measurements,
         [],
         [
             "Free queue for RCP; d is the mean over flows; one link; RTTs that do not change. XCP is that loop with "
@@ -257,7 +260,7 @@ def open_proofs(claim: Claim) -> Finding:
 def open_mixes(claim: Claim) -> Finding:
     """The worst mix of QI-RCP, and of PIQI-RCP at THESIS's gains, is the equal one; published bounds."""
     means = [0.02, 0.05, 0.1, 0.12, 0.2, 0.3, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0]
-    measures, tables, equal_is_worst = [], {}, True
+    measurements, tables, equal_is_worst = [], {}, True
     for protocol, gain in ((QIRCP(), 1.0), (PIQIRCP(), 2.0)):
         name = "QI-RCP" if gain == 1.0 else "PIQI-RCP"
         for time in ("continuous", "discrete"):
@@ -265,19 +268,19 @@ def open_mixes(claim: Claim) -> Finding:
             tables[name, time] = [w.value for w in found]
             off = max(1.0 - w.value / w.equal for w in found)
             equal_is_worst &= off < 1e-8
-            measures.append(
-                Measure(f"{name}, {time}: largest loss by the worst mix of a mean RTT, 20 ms to 4 s", off,
-                        note="of the critical alpha where all RTTs are equal")
+            measurements.append(
+                Measurement(f"{name}, {time}: largest loss by the worst mix of a mean RTT, 20 ms to 4 s", off,
+                            note="of the critical alpha where all RTTs are equal")
             )  # fmt: skip
-        measures.append(
-            Measure(f"{name}, hybrid: critical alpha at equal RTTs of 0.12 and 1 s",
-                    ", ".join(f"{_hybrid(protocol, d):.4f}" for d in (0.12, 1.0)))
+        measurements.append(
+            Measurement(f"{name}, hybrid: critical alpha at equal RTTs of 0.12 and 1 s",
+                        ", ".join(f"{_hybrid(protocol, d):.4f}" for d in (0.12, 1.0)))
         )  # fmt: skip
     lead, spread = PIQIRCP(tau1=0.999, tau2=3.0), (0.0, 0.045, 0.045)
     alike, apart = (critical_gain(lead, _net(m), "alpha", certify=True) for m in ((0.03,) * 3, spread))
-    measures.append(
-        Measure("PIQI-RCP, tau = (0.999, 3): critical alpha with RTTs of 0, 45, 45 ms", apart.value,
-                reported=alike.value, note="reported: equal RTTs of 30 ms; certified: equal RTTs are not the worst")
+    measurements.append(
+        Measurement("PIQI-RCP, tau = (0.999, 3): critical alpha with RTTs of 0, 45, 45 ms", apart.value,
+                    reported=alike.value, note="reported: equal RTTs of 30 ms; certified: equal RTTs are not the worst")
     )  # fmt: skip
     safe = minimize_scalar(
         lambda d: worst_rtt_distribution(PIQIRCP(), d).value,
@@ -288,32 +291,32 @@ def open_mixes(claim: Claim) -> Finding:
     rng_mixes = random_mixes(30, seed=7)
     for protocol, floor in ((QIRCP(), pi / 2.0), (PIQIRCP(), float(safe.fun))):
         ratios = [critical_gain(protocol, _net(m), "alpha").value / floor for m in rng_mixes]
-        measures.append(
-            Measure(f"{type(protocol).__name__}: least critical alpha of 30 random mixes over that safe for all",
-                    min(ratios), note=f"largest {max(ratios):.4f}")
+        measurements.append(
+            Measurement(f"{type(protocol).__name__}: least critical alpha of 30 random mixes over that safe for all",
+                        min(ratios), note=f"largest {max(ratios):.4f}")
         )  # fmt: skip
     alpha, rtts = UNSAFE
     network = _net(rtts)
     case = THEOREMS["piqi-10"].judge(PIQIRCP(), network, certify=True)
     proven = linearize(PIQIRCP(alpha=alpha), network).certify()
     lo, hi = case.found.certified or (0.0, 0.0)
-    measures.append(
-        Measure("PIQI-RCP, RTTs 1 and 1.1 s: critical alpha", case.found.value, reported=case.bound,
-                note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.12g}, unstable at {hi:.12g}; "
-                f"{proven.at_least} unstable roots at {alpha:g}, proven")
+    measurements.append(
+        Measurement("PIQI-RCP, RTTs 1 and 1.1 s: critical alpha", case.found.value, reported=case.bound,
+                    note=f"Theorem 10 has {case.bound:.4f}; proven stable at {lo:.12g}, unstable at {hi:.12g}; "
+                    f"{proven.at_least} unstable roots at {alpha:g}, proven")
     )  # fmt: skip
     period = 2.0 * pi / case.found.frequency
     for engine in ("fluid", "packet"):
         for gain in (0.55, alpha):
             roomy = PIQIRCP(alpha=gain, gamma=ROOM["gamma"])
             run = perturbed_run(roomy, run_network(rtts, period), period, 40.0, engine=engine)
-            measures.append(
-                Measure(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.verdict.status,
-                        reported="stable", note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+            measurements.append(
+                Measurement(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.verdict.status,
+                            reported="stable", note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
             )  # fmt: skip
-    measures.append(
-        Measure("PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for every mix", float(safe.fun),
-                reported="pi d/(4 D)", note=f"least over mean RTTs, at {safe.x:.3f} s")
+    measurements.append(
+        Measurement("PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for every mix", float(safe.fun),
+                    reported="pi d/(4 D)", note=f"least over mean RTTs, at {safe.x:.3f} s")
     )  # fmt: skip
     ratio = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 10.0])
     figure = plot.boundary_figure(
@@ -334,7 +337,7 @@ def open_mixes(claim: Claim) -> Finding:
         f"{alike.value:.4f} with equal ones. QI-RCP is stable for "
         f"alpha < pi/2 whatever the RTTs. PIQI-RCP is for alpha < {safe.fun:.4f}, not for alpha < pi d/(4 D): with "
         f"RTTs of 1 and 1.1 s Theorem 10 allows {case.bound:.4f}, and {case.found.value:.4f} is exact.",
-        measures,
+        measurements,
         [
             Picture.of(figure, "QI-RCP: what the published bound gives away",
                        "Continuous QI-RCP: pi d/(2 D) beside pi/2, which is safe for every mix."),
