@@ -11,7 +11,7 @@ derivatives of the laws, R being summed over the path:
     integrator   C_l b_l' = sum_i [X_i(t - F_il) - x_i sum_k b_k'(t - F_il + F_ik)]  k  queues before l on the path
                  X_i = w_i/D_i - x_i/D_i sum_l b_l(t - D_i + F_il)
 
-"ack" is what windows do (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.windows`): a window is what is
+"ack" is what windows do (Tang, Jacobsson, Andrew, Low 2007, and the fluid of `ecc.fluid.network`): a window is what is
 on its way. Where the flows of a queue have one RTT and no other queue, S cancels: C_l b_l = sum_i w_i(t - F_il). With
 RTTs that differ sum_i [x_i b - e^(-s F_i) w_i]/(1 - e^(-s D_i)) = 0: what flows send goes round in patterns, some of
 which last as long as one likes, and a neutral system with roots so near the axis has no verdict. Some even grow: two

@@ -13,7 +13,7 @@ import pytest
 import ecc
 from ecc import closed_loop, window_loop
 from ecc.errors import LinearizationError
-from ecc.fluid import declared
+from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
 from ecc.models.base import Protocol, Stepping

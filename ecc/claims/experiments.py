@@ -238,7 +238,7 @@ def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) 
             raise ValueError(f"protocol must be one of {', '.join(classes)}, got {name!r}")
     code = digest(
         code_digest(
-            "ecc.packet.simulation" if engine == "packet" else "ecc.fluid.run",
+            "ecc.packet.simulation" if engine == "packet" else "ecc.fluid.network.simulation",
             *(classes[name].__module__ for name in protocols),
         ),
         function_digest(setups.get(spec["setup"])),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ecc.lazy import lazy
 
 if TYPE_CHECKING:
-    from ecc.fluid.dde import DdeResult, DdeSolution, solve_dde
+    from ecc.fluid.dde.periodic import PeriodicOrbit, periodic_orbit
+    from ecc.fluid.dde.solver import DdeResult, DdeSolution, solve_dde
     from ecc.fluid.ensembles import ensemble, solve_ensemble
-    from ecc.fluid.periodic import PeriodicOrbit, periodic_orbit
-    from ecc.fluid.run import simulate
+    from ecc.fluid.network.simulation import simulate
 
 __all__ = [
     "DdeResult",
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "DdeResult": "dde",
-    "DdeSolution": "dde",
-    "PeriodicOrbit": "periodic",
+    "DdeResult": "dde.solver",
+    "DdeSolution": "dde.solver",
+    "PeriodicOrbit": "dde.periodic",
     "ensemble": "ensembles",
-    "periodic_orbit": "periodic",
-    "simulate": "run",
-    "solve_dde": "dde",
+    "periodic_orbit": "dde.periodic",
+    "simulate": "network.simulation",
+    "solve_dde": "dde.solver",
     "solve_ensemble": "ensembles",
 }
 

@@ -17,9 +17,12 @@ from ecc.fluid.compiled import code_of
 
 __all__ = ["KERNELS", "main"]
 
-KERNELS = ("stepping.advance", "rates.network_rates", "granted.advance", "sampled.advance", "windows.advance",
-           "stepped.advance", "recurrence.advance")  # fmt: skip
-"""Modules and names, those that take longest first."""
+KERNELS = (
+    "dde.stepper.advance", "network.right_hand_side.network_rates", "network.granted_windows.advance",
+    "network.sampled_prices.advance", "network.windows.advance", "network.stepped_rates.advance",
+    "network.recurrence.advance",
+)  # fmt: skip
+"""Modules of `ecc.fluid` and names, those that take longest first."""
 
 
 def main(path: str) -> None:
@@ -35,7 +38,7 @@ def main(path: str) -> None:
 
 
 def _code(kernel: str) -> tuple[str, bytes]:
-    module, name = kernel.split(".")
+    module, name = kernel.rsplit(".", 1)
     return code_of(getattr(import_module(f"ecc.fluid.{module}"), name))
 
 

@@ -219,7 +219,8 @@ class _Kept(caching._Cache):
         keep(self._name(sig, data.codegen), dumps(data._reduce()))
 
     def _name(self, sig: Any, code_generator: Any) -> str:
-        return digest_of(self._function, _known, _OURS, repr(sig), repr(code_generator.magic_tuple()))
+        module = self._function.__module__  # which Numba imports where it loads the code
+        return digest_of(self._function, _known, _OURS, module, repr(sig), repr(code_generator.magic_tuple()))
 
     def enable(self) -> None:
         pass

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import Positive, check_arguments, shown
-from ecc.fluid.dde import DdeResult, solve_dde
-from ecc.fluid.run import simulate
+from ecc.fluid.dde.solver import DdeResult, solve_dde
+from ecc.fluid.network.simulation import simulate
 from ecc.models.base import Protocol
 from ecc.scenario import Scenario
 from ecc.trajectory import SERIES, Trajectory

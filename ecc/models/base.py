@@ -37,7 +37,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.windows`).
+   of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`).
    A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
    returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
    `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
@@ -251,7 +251,7 @@ class Protocol:
         return inf
 
     sampled: ClassVar[bool] = False
-    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid.sampled`)."""
+    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid.network`)."""
 
     windowed: ClassVar[bool] = False
     """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
@@ -271,7 +271,7 @@ class Protocol:
 
     @property
     def interval_law(self) -> Callable[..., float] | None:
-        """How long routers count (of d) before they share out what is left (`ecc.fluid.granted`); None: they do not."""
+        """How long routers count (of d) before they share out what is left (`ecc.fluid.network`); None: they do not."""
         return None
 
     @property
@@ -281,7 +281,7 @@ class Protocol:
 
     @property
     def stepping(self) -> Stepping | None:
-        """How sources move in steps (`ecc.fluid.stepped`); None: they follow what they hear all the time."""
+        """How sources move in steps (`ecc.fluid.network`); None: they follow what they hear all the time."""
         return None
 
     @property

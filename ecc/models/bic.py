@@ -20,7 +20,7 @@ rounded, sticks there. At W = ssthresh it is still in slow start: one packet mor
 In recovery Linux comes down by a packet every other ACK (rate halving).
 
 Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
-falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.windows`). These are not averaged over
+falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). These are not averaged over
 losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M behind a loss - M) would make M a mean of windows, below
 which W is drawn down to 14 s and above which max probing runs away from M = W, where the means alone would be at rest.
 """

@@ -8,7 +8,7 @@
     W  window [bytes in hooks, bit in laws]   s  packet   F  data on the way, when the loss is seen
     a  what an ACK acknowledges (RFC 3465; in slow start 2 s count at most, s after a timeout)   p  loss on the path
 
-As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.windows`), as in Misra, Gong, Towsley
+As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in Misra, Gong, Towsley
 2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at rest where W = s sqrt(2/p), is
 8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2, where a queue overflows.
 

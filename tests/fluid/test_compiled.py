@@ -18,6 +18,7 @@ from ecc.models import RCP
 from ecc.network import Network
 from ecc.scenario import Scenario
 
+ROOM = Path(ahead.__file__).parent
 SCENARIO = Scenario(Network.dumbbell("10 Mb/s", [0.1]), RCP(), 5.0)
 COUNTING = """
 import sys
@@ -32,7 +33,7 @@ with event.install_listener("numba:compile", Counter()):
         fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), kind(), 2.0))
     fluid.simulate(Scenario(Network.dumbbell("10 Mb/s", [0.1]), models.QIRCP(), 2.0), time="discrete")
     fluid.solve_dde(lambda t, y, ylag: -ylag[0], (0.0, 3.0), [1.0], [1.0])
-print(sorted({name for name in made if name.startswith("ecc.fluid.") and name != "ecc.fluid.functions"}))
+print(sorted({name for name in made if name.startswith("ecc.fluid.") and name != "ecc.fluid.dde.callbacks"}))
 """
 
 
@@ -46,12 +47,15 @@ def counted(**surroundings):
 
 @pytest.mark.slow
 def test_the_first_run_compiles_laws_alone(tmp_path):
-    assert counted(ECC_CACHE_DIR=str(tmp_path)) == "['ecc.fluid.laws']"
+    assert counted(ECC_CACHE_DIR=str(tmp_path)) == "['ecc.fluid.network.laws']"
     assert counted(ECC_CACHE_DIR=str(tmp_path)) == "[]"
 
 
 def test_each_kernel_is_compiled_when_the_package_is_built():
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in Path(ahead.__file__).parent.glob("*.py")}
+    sources = {
+        ".".join(path.relative_to(ROOM).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in ROOM.rglob("*.py")
+    }
     found = {
         f"{module}.{name}"
         for module, text in sources.items()
@@ -64,7 +68,7 @@ def test_each_kernel_is_compiled_when_the_package_is_built():
 def test_on_another_processor_kernels_are_compiled_once(tmp_path):
     surroundings = {"ECC_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
     found = counted(**surroundings)
-    assert all(f"'ecc.fluid.{kernel.split('.')[0]}'" in found for kernel in ahead.KERNELS)
+    assert all(f"'ecc.fluid.{kernel.rpartition('.')[0]}'" in found for kernel in ahead.KERNELS)
     assert counted(**surroundings) == "[]"
 
 
@@ -94,6 +98,17 @@ def test_code_is_kept_by_all_that_it_reaches(tmp_path, monkeypatch):
         assert sum(made.stats.cache_hits.values()) == hits
     name, code = compiled.code_of(made)
     assert (tmp_path / name).read_bytes().endswith(code)
+
+
+def test_code_of_another_module_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("ECC_CACHE_DIR", str(tmp_path))
+    names = []
+    for module in ("math", "cmath"):  # the same function, after it moved
+        function = eval("lambda x: x + 1.0", {"__name__": module})
+        made = compiled.entry(function)
+        assert made(1.5) == 2.5 and not made.stats.cache_hits
+        names.append(compiled.code_of(made)[0])
+    assert names[0] != names[1]
 
 
 def test_what_is_called_with_constants_is_compiled_once(tmp_path, monkeypatch):

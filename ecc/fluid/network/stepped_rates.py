@@ -31,11 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
-from ecc.fluid.grid import Grid
-from ecc.fluid.laws import CompiledLaws
-from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome
-from ecc.fluid.windows import at, entered
+from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.groups import FluidNetwork
+from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
 __all__ = ["STEP_ARGUMENTS", "advance", "run_stepped"]

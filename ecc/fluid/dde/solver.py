@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows
-from ecc.fluid.functions import Callback, callback
+from ecc.fluid.dde.callbacks import Callback, callback
 
 if TYPE_CHECKING:
-    from ecc.fluid.integration import Integration
+    from ecc.fluid.dde.integration import Integration
 
 __all__ = ["DdeResult", "DdeSolution", "solve_dde"]
 
@@ -48,7 +48,7 @@ class DdeSolution:
         t : array_like
             Float or shape (n_times,), up to the end of the solution.
         """
-        from ecc.fluid.integration import curve_values
+        from ecc.fluid.dde.integration import curve_values
 
         times = np.atleast_1d(np.asarray(t, dtype=float))
         if not np.all(times <= self.t_max * (1.0 + 1e-12) + 1e-300):
@@ -187,8 +187,8 @@ def solve_dde(
     >>> round(float(r.y[0, -1]), 6)
     0.0
     """
-    from ecc.fluid import core
-    from ecc.fluid.integration import Integration, breaking_points, in_one_line
+    from ecc.fluid.dde import history_and_step as core
+    from ecc.fluid.dde.integration import Integration, breaking_points, in_one_line
 
     start, end = _span(t_span)
     fixed = tuple(_vector(args, "args").tolist()) if len(args) else ()
@@ -344,7 +344,7 @@ def _events(events: Any, args: tuple[float, ...]) -> list[_Event] | None:
 
 def _integrate(run: Integration, watch: list[_Event] | None, first: FloatArray) -> tuple[int, str, tuple[float, ...]]:
     """Run to the end or a terminal event: status, message and, for an event, its time."""
-    from ecc.fluid import core
+    from ecc.fluid.dde import history_and_step as core
 
     if watch is None:
         status = run.advance()
@@ -369,7 +369,7 @@ def _step_events(run: Integration, watch: list[_Event], before: float) -> float 
     """Note the events of the last step; the time of a terminal one, or None."""
     from scipy.optimize import brentq
 
-    from ecc.fluid.integration import curve_values
+    from ecc.fluid.dde.integration import curve_values
 
     now = run.now
     begun, width, curve = (part[-1:] for part in run.segments())
@@ -406,7 +406,7 @@ def _points(
     run: Integration, grid: FloatArray | None, sol: DdeSolution | None, first: FloatArray, start: float, reached: float
 ) -> tuple[FloatArray, FloatArray]:
     """Where to report: t_eval as far as it was reached, or the ends of the steps."""
-    from ecc.fluid import core
+    from ecc.fluid.dde import history_and_step as core
 
     if grid is not None:
         rows = np.vstack([np.tile(first, (int((grid <= start).sum()), 1)), run.work.sampled])

@@ -19,7 +19,7 @@ __all__ = [
     "segment_at", "slope_at", "unpack", "value_at",
 ]  # fmt: skip
 
-# status of `stepping.advance`
+# status of `stepper.advance`
 DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
 

@@ -15,7 +15,7 @@ another link or a later tick, is answered once:
 but for the first two of a flow, which speak of intervals that it joined midway. With "always" a source steps on its own
 clock, every T from the first price on, x_rtt being the rate of the packet acknowledged last. A flow begins at its
 `opening_rate`, and keeps to `floor` packets an RTT. The equations that have y lag by T and x move by (f(x) - x)/T
-(`ecc.fluid.continuous`) are no model of such a loop: price (y - C)/y of an idle link and a rate that has already left
+(`continuous`) are no model of such a loop: price (y - C)/y of an idle link and a rate that has already left
 that y behind multiply to peaks of several capacities.
 
 The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `windows`.
@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
-from ecc.fluid.grid import Grid
-from ecc.fluid.laws import ARGUMENTS, CompiledLaws
-from ecc.fluid.model import FluidNetwork
-from ecc.fluid.outcome import Outcome
-from ecc.fluid.windows import at, entered
+from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.groups import FluidNetwork
+from ecc.fluid.network.initial_conditions import Beginning
+from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
+from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.windows import at, entered
 from ecc.models.base import Equilibrium, Protocol
 
 __all__ = ["advance", "run_sampled"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ecc.fluid.compiled import Integers, compiled, entry, shifted
-from ecc.fluid.core import (
+from ecc.fluid.dde.history_and_step import (
     BAD_DELAY,
     BOUNDED,
     BREAK,
@@ -81,7 +81,7 @@ from ecc.fluid.core import (
     norm,
     unpack,
 )
-from ecc.fluid.radau import attempt_implicit
+from ecc.fluid.dde.radau import attempt_implicit
 
 __all__ = ["advance"]
 

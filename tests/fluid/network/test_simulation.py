@@ -321,7 +321,7 @@ def test_what_a_fluid_does_not_keep_is_not_recorded(protocol, time, names, messa
 def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
     scenario = Scenario(Network.dumbbell("100 Mb/s", rtts=np.linspace(0.05, 0.2, 60)), QIRCP(), 5.0)
     shares, whole = [], simulate(scenario)
-    monkeypatch.setattr("ecc.fluid.outcome._TURN", 0.01)
+    monkeypatch.setattr("ecc.fluid.network.result._TURN", 0.01)
     run = simulate(scenario, progress=shares.append)
     assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1.0
     assert np.array_equal(run.rate, whole.rate)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ecc.fluid.compiled import compiled, shifted
-from ecc.fluid.core import (
+from ecc.fluid.dde.history_and_step import (
     BAD_DELAY,
     EPS,
     FACTORED,

@@ -39,7 +39,7 @@ EQUATIONS = Taken(
         "opening_rate": lambda router, source: "x" in source or "x_rtt" in source,
     },
 )  # fmt: skip
-"""Of `ecc.fluid.continuous`."""
+"""Of `ecc.fluid.network.continuous`."""
 
 RECURRENCE = Taken(
     "a recurrence",
@@ -70,7 +70,7 @@ RECURRENCE = Taken(
     },
     without_memory=("y", "y_prev", "x", *_MEASURED),
 )
-"""Of `ecc.fluid.recurrence`: the papers' systems."""
+"""Of `ecc.fluid.network.recurrence`: the papers' systems."""
 
 STEPPED = Taken(
     "a fluid of steps",
@@ -82,7 +82,7 @@ STEPPED = Taken(
     },
     {"stepping": None, "stamping": ("arrival",)},
 )
-"""Of `ecc.fluid.stepped`."""
+"""Of `ecc.fluid.network.stepped_rates`."""
 
 SAMPLED = Taken(
     "a sampled fluid",
@@ -97,7 +97,7 @@ SAMPLED = Taken(
     },
     _LIMITED,
 )  # fmt: skip
-"""Of `ecc.fluid.sampled`."""
+"""Of `ecc.fluid.network.sampled_prices`."""
 
 GRANTED = Taken(
     "a fluid of grants",
@@ -113,7 +113,7 @@ GRANTED = Taken(
     },
     _LIMITED,
 )  # fmt: skip
-"""Of `ecc.fluid.granted`."""
+"""Of `ecc.fluid.network.granted_windows`."""
 
 WINDOWS = Taken(
     "a fluid of windows",
@@ -124,4 +124,4 @@ WINDOWS = Taken(
     },
     {"combine": None, "receiver_window": None},
 )
-"""Of `ecc.fluid.windows`."""
+"""Of `ecc.fluid.network.windows`."""

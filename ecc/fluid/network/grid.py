@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.network.result import Outcome, turns
 
 __all__ = ["Grid"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.fluid import simulate
-from ecc.fluid.model import FluidNetwork
+from ecc.fluid.network.groups import FluidNetwork
 from ecc.impairments import CapacitySchedule, Jitter, RandomLoss
 from ecc.models import EMKC, FAST, PIQIRCP, RCP, XCP, ConstantRate, JetMax
 from ecc.network import Flow, Link, Network

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.beginning import Beginning
 from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
-from ecc.fluid.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
-from ecc.fluid.model import FluidNetwork, StepDelays
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.network.groups import FluidNetwork, StepDelays
+from ecc.fluid.network.initial_conditions import Beginning
+from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
+from ecc.fluid.network.result import Outcome, turns
 from ecc.models.base import Protocol
 
 __all__ = ["advance", "run_recurrence"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ecc.fluid import core, stepping
+from ecc.fluid.dde import history_and_step as core
+from ecc.fluid.dde import stepper
 
 __all__ = ["Integration", "breaking_points", "curve_values", "in_one_line"]
 
@@ -291,7 +292,7 @@ class Integration:
         steps : int, optional
         """
         while True:
-            status = int(stepping.advance(self.table, steps))
+            status = int(stepper.advance(self.table, steps))
             if status != core.FULL:
                 return status
             grown = {}

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
-from ecc.fluid.model import FluidNetwork, step_delays
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.network.groups import FluidNetwork, step_delays
+from ecc.fluid.network.result import Outcome
 from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
@@ -44,12 +44,12 @@ def simulate(
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
-    Continuous runs solve delay differential equations (module ecc.fluid.continuous says which), discrete ones the
-    papers' recurrences, one step a control interval with delays rounded up, where headers read routers as packets leave
-    their queues (ecc.fluid.recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
-    windows (ecc.fluid.windows; they have no recurrence), XCP, whose routers grant in an interval what the last one left
-    (ecc.fluid.granted), JetMax, which steps (ecc.fluid.stepped), and those that answer prices of intervals
-    (ecc.fluid.sampled).
+    Continuous runs solve delay differential equations (module continuous of ecc.fluid.network says which), discrete
+    ones the papers' recurrences, one step a control interval with delays rounded up, where headers read routers as
+    packets leave their queues (recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
+    windows (windows; they have no recurrence), those whose routers grant in an interval what the last one left
+    (granted_windows), those whose sources move in steps (stepped_rates), and those that answer prices of intervals
+    (sampled_prices).
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def simulate(
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
     protocol, steady = _responsive(scenario)
     _check_losses(scenario)
-    from ecc.fluid import declared
+    from ecc.fluid.network import declared
     from ecc.laws.arguments import law_arguments
 
     windows = "w" in law_arguments(getattr(protocol, "source_law", None))
@@ -182,14 +182,14 @@ def simulate(
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
-    from ecc.fluid.beginning import Beginning
-    from ecc.fluid.continuous import run_continuous
-    from ecc.fluid.granted import run_granted
-    from ecc.fluid.laws import CompiledLaws
-    from ecc.fluid.recurrence import run_recurrence
-    from ecc.fluid.sampled import run_sampled
-    from ecc.fluid.stepped import run_stepped
-    from ecc.fluid.windows import run_windows
+    from ecc.fluid.network.continuous import run_continuous
+    from ecc.fluid.network.granted_windows import run_granted
+    from ecc.fluid.network.initial_conditions import Beginning
+    from ecc.fluid.network.laws import CompiledLaws
+    from ecc.fluid.network.recurrence import run_recurrence
+    from ecc.fluid.network.sampled_prices import run_sampled
+    from ecc.fluid.network.stepped_rates import run_stepped
+    from ecc.fluid.network.windows import run_windows
 
     begun = process_time()
     point: Equilibrium | None = None
@@ -221,7 +221,7 @@ def simulate(
 
 def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
     """The states of laws that a fluid has at the ends of samples."""
-    from ecc.fluid import declared
+    from ecc.fluid.network import declared
     from ecc.laws.arguments import law_arguments
 
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
-from ecc.fluid.dde import DdeSolution
+from ecc.fluid.dde.solver import DdeSolution
 from ecc.measures import limit_cycle
 
 __all__ = ["PeriodicOrbit", "periodic_orbit"]

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from ecc.fluid.compiled import call, compiled, entry_point, shifted
-from ecc.fluid.core import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
-from ecc.fluid.laws import ARGUMENTS
+from ecc.fluid.dde.history_and_step import OLDEST, START, STORED, USABLE, fields_at, slope_at, value_at
+from ecc.fluid.network.laws import ARGUMENTS
 
 inf = float("inf")
 

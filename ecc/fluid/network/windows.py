@@ -43,10 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
-from ecc.fluid.grid import Grid
-from ecc.fluid.laws import CompiledLaws
-from ecc.fluid.model import LEAST, FluidNetwork
-from ecc.fluid.outcome import Outcome
+from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.result import Outcome
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.shared.windows import initial_window
 

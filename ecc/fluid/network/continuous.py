@@ -32,12 +32,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid import core
-from ecc.fluid.beginning import MEASURED, Beginning
-from ecc.fluid.integration import Integration, breaking_points
-from ecc.fluid.laws import ARGUMENTS, CompiledLaws
-from ecc.fluid.model import LEAST, FluidNetwork
-from ecc.fluid.outcome import Outcome, turns
+from ecc.fluid.dde import history_and_step as core
+from ecc.fluid.dde.integration import Integration, breaking_points
+from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.initial_conditions import MEASURED, Beginning
+from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
+from ecc.fluid.network.result import Outcome, turns
 from ecc.models.base import SOURCE_CLOCKS, Protocol
 
 __all__ = ["run_continuous"]
@@ -77,7 +77,7 @@ def run_continuous(
     -------
     Outcome
     """
-    from ecc.fluid import rates
+    from ecc.fluid.network import right_hand_side as rates
 
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
@@ -263,7 +263,7 @@ def _named(component: int, block: dict[str, slice], links: int) -> str:
 
 def _law_failed(run: Integration, at: int) -> str | None:
     """Which law failed, and when; None if none did."""
-    from ecc.fluid.rates import SOURCE_FAILED
+    from ecc.fluid.network.right_hand_side import SOURCE_FAILED
 
     kind, which = run.work.numbers[at : at + 2]
     if kind == 0.0:
@@ -274,7 +274,7 @@ def _law_failed(run: Integration, at: int) -> str | None:
 
 def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, Any]) -> tuple[FloatArray, IntArray]:
     """(numbers, indices) that hold whole numbers and arrays where the header of `rates` says."""
-    from ecc.fluid.rates import HEADER
+    from ecc.fluid.network.right_hand_side import HEADER
 
     header = np.zeros(len(HEADER), dtype=np.int64)
     for name, value in whole.items():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.laws import CompiledLaws
-from ecc.fluid.model import LEAST, FluidNetwork
+from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.laws import CompiledLaws
 from ecc.models.base import Equilibrium, Protocol
 
 __all__ = ["MEASURED", "Beginning"]

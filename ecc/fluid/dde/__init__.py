@@ -1,0 +1,1 @@
+"""A solver of delay differential equations, their periodic orbits included. It knows no network."""
