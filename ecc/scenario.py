@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,9 +19,9 @@ from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
-from ecc.models import ConstantRate, Protocol, all_protocols
+from ecc.models import Protocol, all_protocols
 from ecc.models.base import Equilibrium, label, settings
-from ecc.models.protocol_assignment import ProtocolAssignment
+from ecc.models.protocol_assignment import Deployment, ProtocolAssignment
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, as_count, as_number, as_time
@@ -101,6 +102,12 @@ class Scenario(Displayed):
             object.__setattr__(self, "assignment", tuple(int(link) for link in links))
         self._check_clocks()
 
+    @cached_property
+    def deployment(self) -> Deployment:
+        """Which protocol each flow, each template of the workload's transfers and each link runs."""
+        templates = self.workload.templates if self.workload else []
+        return ProtocolAssignment.of(self.protocol).deploy(self.network, templates)
+
     def _title(self) -> str:
         return f"Scenario: {_in_short(self.protocol)}, {quantity_text(self.duration, 's')}"
 
@@ -140,12 +147,7 @@ class Scenario(Displayed):
         if not isinstance(given, Protocol | ProtocolAssignment):
             raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
-        runs: Sequence[Protocol]
-        if isinstance(given, ProtocolAssignment):
-            runs = given.of_flows(self.network.n_flows, len(flows) - self.network.n_flows)
-            given.of_links(self.network, list(zip(flows, runs, strict=True)))
-        else:
-            runs = [given] * len(flows)
+        runs = [*self.deployment.flows, *self.deployment.templates]
         for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):
             if 0 < protocol.receiver_window < flow.largest_packet:
                 which = f"flow {index}" if index < self.network.n_flows else "the workload"
@@ -394,7 +396,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
     cls = type(protocol)
-    known = _by_name().get(cls.__name__) is cls
+    known = all_protocols(unresponsive=True).get(cls.__name__) is cls
     return {
         "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
         **{k: v for k, v in settings(protocol).items() if v is not None},
@@ -428,10 +430,6 @@ def _protocol(table: Any) -> Protocol:
     return result
 
 
-def _by_name() -> dict[str, type[Protocol]]:
-    return {**all_protocols(), "ConstantRate": ConstantRate}
-
-
 def protocol_class(name: Any) -> type[Protocol]:
     """Return a protocol class by name (case and hyphens do not matter), or one of the user's own.
 
@@ -446,7 +444,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     ValueError
         Unknown name, or not a Protocol.
     """
-    protocols = _by_name()
+    protocols = all_protocols(unresponsive=True)
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
     if found is None and isinstance(name, str) and ":" in name:

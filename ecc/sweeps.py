@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,12 +278,8 @@ class ScenarioRuns:
             As of `at`.
         """
         from ecc.metrics import get
-        from ecc.models.base import Protocol
-        from ecc.models.protocol_assignment import ProtocolAssignment
 
-        mix = ProtocolAssignment.of(self.at(**settings).protocol)
-        links = [[some] if isinstance(some, Protocol) else list(some) for some in mix.links.values()]
-        protocols = [*mix.flows.values(), *chain(*links)]
+        protocols = self.at(**settings).deployment.protocols
         simulate = import_module(f"ecc.{self.engine}").simulate
         return simulate, *map(type, protocols), *(get(name).function for name in self.metrics)
 

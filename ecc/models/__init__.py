@@ -29,7 +29,14 @@ __all__ = [
 
 
 @check_arguments
-def all_protocols() -> dict[str, type[Protocol]]:
-    """Return the protocols by class name."""
+def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
+    """Return the protocols by class name.
+
+    Parameters
+    ----------
+    unresponsive : bool, optional
+        With traffic that responds to no feedback.
+    """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
-    return {cls.__name__: cls for cls in (*routed, NewReno, Vegas, FAST, BIC, VCP, UTIL, EDN, PEDN)}
+    windows = (NewReno, Vegas, FAST, BIC, VCP, UTIL, EDN, PEDN)
+    return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

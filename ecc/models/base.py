@@ -317,6 +317,16 @@ class Protocol:
         """Return `params()` with attribute access, for calling a law by hand."""
         return SimpleNamespace(**self.params())
 
+    @property
+    def is_responsive(self) -> bool:
+        """Whether sources act on feedback: by a source law, or in a hook that an ACK, a loss or a timer calls.
+
+        One that does not sends at its `opening_rate` for as long as it lives.
+        """
+        if getattr(self, "source_law", None) is not None or not self.has_packet_hooks():
+            return True
+        return not {"on_ack", "on_loss", "on_timer"}.isdisjoint(self.flow_hooks())
+
     @classmethod
     def has_packet_hooks(cls) -> bool:
         """Return whether the packet engines can run the protocol."""

@@ -1,4 +1,4 @@
-"""Unresponsive traffic: a constant rate, whatever routers announce and however much is lost.
+"""Unresponsive traffic: a constant rate, for any feedback and any loss.
 
 Beside other protocols, its packets are what their routers call unresponsive: they ask for no feedback and count as
 arrivals only (the u of JETMAX (3), (8)).
@@ -48,6 +48,10 @@ class ConstantRate(Protocol):
     def params(self) -> dict[str, float]:
         return {"rate": self.rate}
 
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        """The rate, which no feedback changes."""
+        return self.rate
+
     # ---- hooks -------------------------------------------------------------------------------------------
 
     def link_hooks(self) -> dict[str, Hook]:
@@ -68,9 +72,9 @@ class ConstantRate(Protocol):
         return self.rate, self.rate
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """Every flow at its rate; nobody follows a link."""
-        nobody = np.full(network.n_flows, -1, dtype=np.int64)
-        return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), nobody)
+        """Every flow at its rate, bottlenecked at no link."""
+        no_link = np.full(network.n_flows, -1, dtype=np.int64)
+        return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), no_link)
 
 
 def on_start(flow: Any, header: Any, p: Any, env: Any) -> None:

@@ -24,7 +24,7 @@ _PACKETS = (
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "affine", "rests", "overloads", "reductions", "linear_refusal", "assignment_caveat",
-    "params", "namespace", "rate_range", "equilibrium", "published_bounds",
+    "params", "namespace", "is_responsive", "rate_range", "equilibrium", "published_bounds",
 )  # fmt: skip
 
 

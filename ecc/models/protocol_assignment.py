@@ -1,19 +1,47 @@
-"""Several protocols in one network: which flow runs what, and whose routers stand at a link."""
+"""Several protocols in one network: which flow runs what, and whose routers are deployed at a link."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ecc.arguments import shown
 from ecc.models.base import Protocol
 from ecc.network import Flow, Network
 
-__all__ = ["ProtocolAssignment"]
+__all__ = ["Deployment", "ProtocolAssignment"]
 
 OTHERS = "default"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Which protocol runs where, worked out for one network (`Scenario.deployment`).
+
+    Attributes
+    ----------
+    flows : tuple of Protocol
+        Of each flow of the network.
+    templates : tuple of Protocol
+        Of each template of the workload's transfers.
+    links : tuple of tuple of Protocol
+        Those whose routers are deployed at each link.
+    """
+
+    flows: tuple[Protocol, ...]
+    templates: tuple[Protocol, ...]
+    links: tuple[tuple[Protocol, ...], ...]
+
+    @cached_property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """All protocols that run, each once, those of flows first."""
+        return tuple(_each_once([*self.flows, *self.templates, *(one for some in self.links for one in some)]))
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
 
 
 @dataclass(frozen=True)
@@ -25,8 +53,8 @@ class ProtocolAssignment:
     flows : mapping
         Which flows -> Protocol.
     links : mapping
-        Which links -> Protocol, or sequence of Protocols whose routers all stand there. A link that is not named runs
-        the routers of the protocols of all flows that cross it.
+        Which links -> Protocol, or sequence of Protocols whose routers are all deployed there. A link that is not named
+        runs the routers of the protocols of all flows that cross it.
 
     Raises
     ------
@@ -41,8 +69,8 @@ class ProtocolAssignment:
     Examples
     --------
     >>> from ecc.models import RCP, XCP
-    >>> ProtocolAssignment({0: XCP(), "default": RCP()}).of_flows(2)
-    [XCP(...), RCP(...)]
+    >>> ProtocolAssignment({0: XCP(), "default": RCP()}).deploy(Network.dumbbell("1 Mb/s", [0.1, 0.1])).flows
+    (XCP(...), RCP(...))
     """
 
     flows: Mapping[Any, Protocol]
@@ -70,7 +98,7 @@ class ProtocolAssignment:
 
     @classmethod
     def of(cls, protocol: Protocol | ProtocolAssignment) -> ProtocolAssignment:
-        """Return a mix as it is, and one protocol as the mix in which all flows and links run it."""
+        """Return an assignment as it is, and one protocol as the assignment in which all flows and links run it."""
         return protocol if isinstance(protocol, ProtocolAssignment) else cls({OTHERS: protocol}, {OTHERS: protocol})
 
     @property
@@ -78,42 +106,32 @@ class ProtocolAssignment:
         """All protocols, each once, those of flows first."""
         return _each_once([*self.flows.values(), *(one for some in self.links.values() for one in some)])
 
-    def of_flows(self, n_flows: int, n_transfers: int = 0) -> list[Protocol]:
-        """Return the protocol of each flow of a network, then of each transfer of a workload.
-
-        Parameters
-        ----------
-        n_flows, n_transfers : int
-
-        Raises
-        ------
-        ValueError
-            A flow that does not exist, or one without a protocol.
-        """
-        found = _spread(self.flows, n_flows, "flow")
-        if n_transfers:
-            found += [self.flows.get(OTHERS)] * n_transfers
-        for index, protocol in enumerate(found):
-            if protocol is None:
-                which = f"flow {index}" if index < n_flows else "the transfers of the workload"
-                raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
-        return found
-
-    def of_links(self, network: Network, flows: Sequence[tuple[Flow, Protocol]]) -> list[list[Protocol]]:
-        """Return the protocols whose routers stand at each link.
+    def deploy(self, network: Network, templates: Sequence[Flow] = ()) -> Deployment:
+        """Return which protocol each flow, each template of transfers and each link of a network runs.
 
         Parameters
         ----------
         network : Network
-        flows : sequence of tuple
-            Everything that crosses it, and its protocol.
+        templates : sequence of Flow, optional
+            Those of the transfers of a workload.
 
         Raises
         ------
         ValueError
-            A link that does not exist; one whose flows run a protocol with different parameters, so that it must be
-            named.
+            A flow or link that does not exist; a flow without a protocol; a link whose flows run a protocol with
+            different parameters, so that it must be named.
         """
+        n = network.n_flows
+        runs = _spread(self.flows, n, "flow") + [self.flows.get(OTHERS)] * len(templates)
+        for index, protocol in enumerate(runs):
+            if protocol is None:
+                which = f"flow {index}" if index < n else "the transfers of the workload"
+                raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
+        links = self._of_links(network, zip([*network.flows, *templates], runs, strict=True))
+        return Deployment(tuple(runs[:n]), tuple(runs[n:]), tuple(map(tuple, links)))
+
+    def _of_links(self, network: Network, flows: Iterable[tuple[Flow, Protocol]]) -> list[list[Protocol]]:
+        """The protocols whose routers are deployed at each link, given all that crosses the network."""
         named = _spread(self.links, network.n_links, "link")
         crossing: list[list[Protocol]] = [[] for _ in range(network.n_links)]
         for protocol, routes in _routes_by_protocol(flows).items():
@@ -144,7 +162,7 @@ def _each_once(protocols: Iterable[Protocol]) -> list[Protocol]:
     return found
 
 
-def _routes_by_protocol(flows: Sequence[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
+def _routes_by_protocol(flows: Iterable[tuple[Flow, Protocol]]) -> dict[Protocol, set[int]]:
     """The links that flows of a protocol cross."""
     found: dict[Protocol, set[int]] = {}
     for flow, protocol in flows:
@@ -153,7 +171,7 @@ def _routes_by_protocol(flows: Sequence[tuple[Flow, Protocol]]) -> dict[Protocol
 
 
 def _parts(key: Any, name: str) -> list[str]:
-    """A key as it stands in TOML: "default", "3" or "2-5"; several where it is a tuple or a range with gaps."""
+    """A key as it is written in TOML: "default", "3" or "2-5"; several where it is a tuple or a range with gaps."""
     if isinstance(key, range) and key.step == 1 and len(key) > 1:
         return [f"{key.start}-{key.stop - 1}"]
     if isinstance(key, range | tuple):

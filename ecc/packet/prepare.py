@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import TRANSPORTS, Hook, Protocol, check_choice
-from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, new_transfers, picoseconds
 from ecc.network import Flow
 from ecc.quantity import LONGEST_TIME
@@ -146,15 +145,14 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
         raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {shown(perturb)}")
     if perturb > _MOST_PERTURBED:
         raise ValueError(f"perturb must be <= {_MOST_PERTURBED:g}, got {shown(perturb)}")
-    network, mix = scenario.network, ProtocolAssignment.of(scenario.protocol)
-    if start == "equilibrium" and len(mix.protocols) > 1:
-        raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {mix}")
+    network, deployment = scenario.network, scenario.deployment
+    if start == "equilibrium" and len(deployment.protocols) > 1:
+        raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {deployment}")
     rng = np.random.default_rng(scenario.seed)
     templates = scenario.workload.templates if scenario.workload else []
     ends = [*network.flows, *templates]
-    runs = mix.of_flows(network.n_flows, len(templates))
-    stands = mix.of_links(network, list(zip(ends, runs, strict=True)))
-    at, routers = _routers(stands)
+    runs = [*deployment.flows, *deployment.templates]
+    at, routers = _routers(deployment.links)
 
     links, flows = new_links(len(routers)), new_flows(len(ends))
     links["at"] = at

@@ -498,7 +498,7 @@ class Run:
             },
             {
                 "engine": "packet",
-                "protocol": str(ProtocolAssignment.of(scenario.protocol)),
+                "protocol": str(scenario.deployment),
                 "scenario": self._scenario_text,
                 "seed": scenario.seed,
                 "version": __version__,

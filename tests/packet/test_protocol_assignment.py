@@ -7,7 +7,6 @@ import pytest
 
 import ecc
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, ConstantRate, JetMax
-from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.packet.prepare import prepare
@@ -95,7 +94,8 @@ def test_transfers_run_the_default():
     ],
 )
 def test_flows_are_named_by_index_range_or_default(flows, expected):
-    assert ProtocolAssignment(flows).of_flows(4) == expected
+    apart = Network([Link("10 Mb/s")] * 4, [Flow([k]) for k in range(4)])
+    assert Scenario(apart, {"flows": flows}, 1.0).deployment.flows == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_mappings_that_make_no_sense_are_refused_in_one_line(mapping, message):
 def test_only_packets_run_several_protocols():
     scenario = Scenario(TWO, {"flows": {0: RCP(), 1: QIRCP()}}, 5.0)
     with pytest.raises(
-        ValueError, match="protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got RCP, QIRCP"
+        ValueError, match="one Protocol, maybe beside unresponsive flows, for a fluid run, got RCP, QIRCP"
     ):
         ecc.fluid.simulate(scenario)
     with pytest.raises(TypeError, match="protocol must be a Protocol, got ProtocolAssignment"):
@@ -140,7 +140,7 @@ def test_only_packets_run_several_protocols():
         simulate(scenario, start="equilibrium")
     with pytest.raises(ValueError, match="ConstantRate responds to no feedback: it has no linear model"):
         ecc.linearize(ConstantRate("1 Mb/s"), TWO)
-    with pytest.raises(ValueError, match="must be one Protocol, maybe beside ConstantRate, .* got ConstantRate"):
+    with pytest.raises(ValueError, match="must be one Protocol, maybe beside unresponsive flows, .* got ConstantRate"):
         ecc.fluid.simulate(scenario.with_(protocol=ConstantRate("1 Mb/s")))
     with pytest.raises(ValueError, match="rate must be > 0 bit/s, got 0"):
         ConstantRate(0)

@@ -14,10 +14,8 @@ from ecc.arguments import check_arguments, shown
 from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.result import Outcome
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.models import ConstantRate
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
-from ecc.models.protocol_assignment import ProtocolAssignment
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
@@ -55,7 +53,7 @@ def simulate(
     ----------
     scenario : Scenario
         Scenario without a workload of transfers, of one protocol; in continuous time with random losses, capacities
-        that change and, where ACKs clock no windows, with flows of ConstantRate beside it.
+        that change and, where ACKs clock no windows, with unresponsive flows beside it.
     sample : float, s, > 0, optional
         Averages are taken over it, and it labels its end.
     time : str, optional
@@ -172,9 +170,9 @@ def simulate(
     _check_record(record, _recordable(protocol, taken))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
-            raise ValueError("flows of ConstantRate belong to rates and time='continuous', losses to the latter")
+            raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
-            raise ValueError(f"start must be 'empty' for a fluid run beside flows of ConstantRate, got {shown(start)}")
+            raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
     apart = rates is not None or delays is not None or (windows and bool(losses))
     fluid = FluidNetwork.of(scenario, apart, steady)
     table = None if delays is None else step_delays(delays, fluid)
@@ -257,20 +255,22 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
 
 
 def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64]]:
-    """The protocol of all flows that heed their routers, and the rates of those that do not, 0 for the others."""
-    network, mix = scenario.network, ProtocolAssignment.of(scenario.protocol)
-    protocols = mix.of_flows(network.n_flows)
-    heeding = list(dict.fromkeys(one for one in protocols if not isinstance(one, ConstantRate)))
-    if len(heeding) != 1:
+    """The protocol of all responsive flows, and the rates of the unresponsive ones, 0 for the others."""
+    network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
+    responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
+    if len(responsive) != 1:
         raise ValueError(
-            f"protocol must be one Protocol, maybe beside ConstantRate, for a fluid run, got {scenario.protocol}"
+            f"protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got {scenario.protocol}"
         )
-    routers = mix.of_links(network, list(zip(network.flows, protocols, strict=True)))
     for flow, protocol in zip(network.flows, protocols, strict=True):
-        for link in flow.route if protocol == heeding[0] else ():
-            if [one for one in routers[link] if not isinstance(one, ConstantRate)] != heeding:
+        for link in flow.route if protocol == responsive[0] else ():
+            if [one for one in routers[link] if one.is_responsive] != responsive:
                 raise ValueError(f"link {link} must have the routers of {type(protocol).__name__} for a fluid run")
-    return heeding[0], np.array([one.rate if isinstance(one, ConstantRate) else 0.0 for one in protocols])
+    rates = [
+        0.0 if one.is_responsive else one.opening_rate(rtt, 8.0 * flow.mean_packet)
+        for flow, rtt, one in zip(network.flows, network.rtts, protocols, strict=True)
+    ]
+    return responsive[0], np.array(rates, float)
 
 
 def _check_losses(scenario: Scenario) -> None:
@@ -337,7 +337,7 @@ def _trajectory(
     attributes = {
         "engine": "fluid",
         "time": time,
-        "protocol": str(ProtocolAssignment.of(scenario.protocol)),
+        "protocol": str(scenario.deployment),
         "scenario": text,
         "seed": scenario.seed,
         "version": __version__,
