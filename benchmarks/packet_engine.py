@@ -25,8 +25,8 @@ import numpy as np
 
 import ecc
 from ecc.native import FLOW_HOOKS, LINK_HOOKS, Engine
+from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.simulation import build_engine
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "oracle"))
 import ns2  # noqa: E402

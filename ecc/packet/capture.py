@@ -27,7 +27,7 @@ from ecc import headers
 from ecc.arguments import shown
 from ecc.errors import EccError
 from ecc.native import new_links
-from ecc.packet.prepare import Part, Setup
+from ecc.packet.setup import Part, Setup
 
 __all__ = ["ROOM", "Capture", "attach"]
 

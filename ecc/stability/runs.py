@@ -96,7 +96,7 @@ def perturbed_run(
     level = float(point.rates[network.incidence[:, link]].sum())
     time = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
-    held = float(run.stats.get("held_until", 0.0))
+    held = float(run.stats.get("warmup_end", 0.0))
     verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(push)))
     return PerturbedRun(verdict, time, deviation, link, run)
 

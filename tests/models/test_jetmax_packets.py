@@ -12,8 +12,8 @@ from ecc.impairments import DelaySpikes, RandomLoss
 from ecc.models import ConstantRate, JetMax
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
+from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.simulation import build_engine
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload
 

@@ -9,8 +9,8 @@ import ecc
 from ecc.models import PIQIRCP, QIRCP, RCP, XCP, ConstantRate, JetMax
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
+from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.simulation import build_engine
 from ecc.packet.twin import Kind
 from ecc.scenario import Scenario
 from ecc.workload import Arrivals, Workload

@@ -15,8 +15,8 @@ from ecc.models import RCP
 from ecc.native import CHANGE, FLOW_ENV, IMPAIRMENT, Engine, addresses, new_flows, new_links
 from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
+from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.simulation import build_engine
 from ecc.packet.twin import Kind
 from ecc.scenario import Scenario
 

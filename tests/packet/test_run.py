@@ -85,7 +85,7 @@ def test_neither_slices_nor_chunks_nor_pauses_nor_samples_nor_threads_change_a_r
     for thread in threads:
         thread.join()
     monkeypatch.setattr(simulation, "SLICE", 777)
-    monkeypatch.setattr(simulation, "CHUNK", 1)
+    monkeypatch.setattr("ecc.packet.transfers.CHUNK", 1)
     run = Run(SCENARIO, sample=0.3, histogram_from=1.5)
     for until in (0.1, 0.1, 0.05, 1.7, 3.0, None):
         run.advance(until)
@@ -108,7 +108,7 @@ def test_transfers_cost_memory_only_while_they_live():
 
 
 def test_rows_stream_to_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("ecc.packet.rows.ROWS", 64)
+    monkeypatch.setattr("ecc.packet.transfer_rows.ROWS", 64)
     path = tmp_path / "flows.parquet"
     run, kept = simulate(SCENARIO, flows_to=path), simulate(SCENARIO)
     assert len(run.flows) == 2 and run.stopped == "completed"
@@ -148,7 +148,7 @@ def test_cancel_ends_a_run_that_can_go_on(monkeypatch):
     assert simulate(SCENARIO, cancel=lambda: True).stopped == "canceled"
 
 
-def test_an_interrupt_waits_until_the_books_are_right(monkeypatch):
+def test_an_interrupt_waits_until_the_transfers_are_drawn(monkeypatch):
     # one that falls into the drawing of transfers would end it for good
     whole, blocks = simulate(SCENARIO), Workload.blocks
 
@@ -159,7 +159,7 @@ def test_an_interrupt_waits_until_the_books_are_right(monkeypatch):
             yield block
 
     monkeypatch.setattr(Workload, "blocks", interrupted)
-    monkeypatch.setattr(simulation, "CHUNK", 1)
+    monkeypatch.setattr("ecc.packet.transfers.CHUNK", 1)
     run = Run(SCENARIO).advance()
     assert run.stopped == "interrupted" and run.now < 6.0
     assert run.advance().trajectory().stats["digest"] == whole.stats["digest"]
@@ -336,7 +336,7 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
         with pytest.raises(ValueError, match=r"^'.*\.ckpt' is no checkpoint, or not a whole one$"):
             resume(broken)
     with monkeypatch.context() as patch:
-        patch.setattr(simulation, "_sources", lambda setup: ["other"])
+        patch.setattr(simulation, "hook_digests", lambda setup: ["other"])
         with pytest.raises(ValueError, match="protocol must have the hooks of the checkpoint, got others"):
             resume(path)
     with monkeypatch.context() as patch:

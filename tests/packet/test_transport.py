@@ -15,8 +15,8 @@ from ecc.impairments import Impairment, Jitter, RandomLoss
 from ecc.models.base import Equilibrium, Hook, Protocol
 from ecc.native import Engine
 from ecc.network import Flow, Link, Network
+from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.simulation import build_engine
 from ecc.packet.twin import Kind, build_twin
 from ecc.scenario import Scenario
 from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Unit

@@ -36,8 +36,9 @@ from ecc.native import (
     picoseconds,
 )
 from ecc.network import Flow, Link, Network
-from ecc.packet.prepare import prepare, record_dtype
-from ecc.packet.simulation import build_engine
+from ecc.packet.c_engine import build_engine
+from ecc.packet.prepare import prepare
+from ecc.packet.setup import record_dtype
 from ecc.packet.twin import Kind, Twin, build_twin
 from ecc.packet.twin.state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ecc.native import Stats
 from ecc.native.guard import Guard, advancing
-from ecc.packet.prepare import Setup
+from ecc.packet.setup import Setup
 from ecc.packet.twin.events import build_twin
 from ecc.packet.twin.state import to_seconds
 

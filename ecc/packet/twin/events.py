@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.errors import NativeError
 from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT, TRANSFER_RESULT, bin_edges, new_flows
-from ecc.packet.prepare import Setup
-from ecc.packet.recorded import Word
+from ecc.packet.recorded_fields import Word
+from ecc.packet.setup import Setup
 from ecc.packet.twin.state import (
     MAX_BURST,
     MAX_ZERO_WAITS,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.native import FLOW_ENV, RECORDED, addresses
-from ecc.packet.prepare import Setup
+from ecc.packet.setup import Setup
 
 __all__ = ["LASTING", "Series", "Word", "recorded", "series", "table"]
 

@@ -12,7 +12,7 @@ from ecc.cli import main
 from ecc.models import RCP, ConstantRate, JetMax, NewReno
 from ecc.packet import Run, resume, simulate
 from ecc.packet.prepare import prepare
-from ecc.packet.recorded import LASTING
+from ecc.packet.recorded_fields import LASTING
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05, 0.1], starts=[0.0, 1.0])
 

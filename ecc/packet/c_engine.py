@@ -1,0 +1,96 @@
+"""The C engine of a prepared run: hooks compiled, the addresses of hooks and records in its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.arguments import shown
+from ecc.jit import CompiledHooks, compile_hooks
+from ecc.models.base import Hook
+from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, addresses
+from ecc.packet.recorded_fields import Word, table
+from ecc.packet.setup import Part, Setup
+from ecc.scenario import Scenario
+
+__all__ = ["build_engine", "hook_digests"]
+
+_SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str, ...]]]] = {
+    "links": (
+        LINK_HOOKS,
+        LINK_ENV,
+        dict.fromkeys(LINK_HOOKS, ("next_interval",)) | {"on_arrival": ("drop", "next_interval")},
+    ),
+    "flows": (
+        FLOW_HOOKS,
+        FLOW_ENV,
+        dict.fromkeys(FLOW_HOOKS, ("rate", "window", "timer")) | {"on_receive": (), "on_stop": ()},
+    ),
+}
+"""Hooks of links and of flows, what they see, and the fields of it that the engine reads back."""
+
+
+def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), **options: Any) -> Engine:
+    """Return the C engine of a prepared run, hooks compiled.
+
+    Parameters
+    ----------
+    setup : Setup
+        Its records are those that the engine works on; its tables are left as they are.
+    scenario : Scenario
+    words : sequence of Word, optional
+        What samples record.
+    **options : object
+        Of ecc.native.Engine (sample, n_samples, trace).
+    """
+    keep: list[object] = [setup]
+    reasons: dict[int, str] = {}
+    tables = {"links": setup.links.copy(), "flows": setup.flows.copy()}
+    for part in setup.parts:
+        for side, numbers, states, params, hooks in part.sides():
+            names = _SIDES[side][0]
+            for name in hooks:
+                if name not in names:
+                    raise ValueError(f"hooks must be among {', '.join(names)}, got {shown(name)}")
+            if not hooks:
+                continue
+            compiled = _compiled(side, states, part, params, hooks)
+            keep.append(compiled)
+            reasons |= compiled.reasons
+            rows = tables[side]
+            rows["state"][numbers] = addresses(states)
+            rows["params"][numbers] = addresses(params)
+            for name, address in compiled.items():
+                rows[name][numbers] = address
+    links, flows = tables["links"], tables["flows"]
+    return Engine(
+        links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
+        templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
+        seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
+        recorded=table(setup, words), keep=keep, reasons=reasons, **options,
+    )  # fmt: skip
+
+
+def hook_digests(setup: Setup) -> list[str]:
+    """Return a digest of the hooks of each protocol's links and flows, and of all that they reach.
+
+    Parameters
+    ----------
+    setup : Setup
+    """
+    return [
+        _compiled(side, states, part, params, hooks).source
+        for part in setup.parts
+        for side, _, states, params, hooks in part.sides()
+        if hooks
+    ]
+
+
+def _compiled(
+    side: str, states: NDArray[np.void], part: Part, params: NDArray[np.void], hooks: Mapping[str, Hook]
+) -> CompiledHooks:
+    _, env, writable = _SIDES[side]
+    return compile_hooks(hooks, states.dtype, part.header, params.dtype, env, writable=writable)

@@ -1,0 +1,109 @@
+"""What a packet run has come to so far, as a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc import __version__
+from ecc.models.protocol_assignment import ProtocolAssignment
+from ecc.native import Engine, bin_edges
+from ecc.packet.recorded_fields import Series, recorded
+from ecc.packet.setup import Setup
+from ecc.packet.transfer_rows import flow_rows
+from ecc.packet.transfers import Transfers
+from ecc.packet.twin import PythonEngine
+from ecc.scenario import Scenario, notes_at_end
+from ecc.trajectory import Trajectory
+
+__all__ = ["trajectory_of"]
+
+
+def trajectory_of(
+    scenario: Scenario,
+    scenario_text: str,
+    setup: Setup,
+    engine: Engine | PythonEngine,
+    transfers: Transfers,
+    recording: Sequence[Series],
+    *,
+    period: float,
+    stopped: str,
+    has_histogram: bool,
+) -> Trajectory:
+    """Return all that happened so far.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    scenario_text : str
+        The same, as it is kept with the result.
+    setup : Setup
+    engine : Engine or PythonEngine
+    transfers : Transfers
+    recording : sequence of Series
+        What samples record beside the series of every run.
+    period : float, s
+        Of the samples.
+    stopped : str
+        Why the run does not go on.
+    has_histogram : bool
+        Whether queues have been counted.
+    """
+    seen, stats = engine.samples, engine.stats
+    per_second = 8.0 / (seen["time"][0] if len(seen["time"]) else 1.0)
+    of_flows = flow_rows(setup.flows[: setup.n_flows], engine.flow_results)
+    rows = np.concatenate([of_flows, transfers.rows, *([] if transfers.has_file else [engine.alive])])
+    rows = rows[np.argsort(rows["number"])]
+    words = seen.get("words", np.zeros((len(seen["time"]), 0), np.int64))
+    flows = {"transfer": rows["number"].copy()} | transfers.columns(rows)
+    if isinstance(scenario.protocol, ProtocolAssignment):
+        flows["protocol"] = _protocols(setup, rows)
+    return Trajectory.build(
+        period * np.arange(1, len(seen["time"]) + 1),
+        {
+            "rate": seen["sent"] * per_second,
+            "goodput": seen["received"] * per_second,
+            "bottleneck": seen["bottleneck"],
+            "queue": seen["queue"],
+            "queue_max": seen["queue_peak"],
+            "queue_mean": seen["queue_mean"],
+            "arrival": seen["arrived"] * per_second,
+            "drops": seen["dropped"],
+            **recorded(recording, words),
+        },
+        flows,
+        {
+            "stopped": stopped,
+            "now": stats.now,
+            "events": stats.events,
+            "data_packets": stats.data_packets,
+            "transfers": stats.transfers,
+            "cpu_seconds": stats.cpu_seconds,
+            "peak_bytes": stats.peak_bytes,
+            "digest": stats.digest,
+            "warmup_end": setup.warmup_end,
+            "notes": notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
+        },
+        {
+            "engine": "packet",
+            "protocol": str(scenario.deployment),
+            "scenario": scenario_text,
+            "seed": scenario.seed,
+            "version": __version__,
+        },
+        histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
+        trace=engine.trace if len(engine.trace) else None,
+    )
+
+
+def _protocols(setup: Setup, rows: NDArray[np.void]) -> NDArray[np.object_]:
+    """The name of the protocol of each transfer."""
+    names = np.empty(len(setup.flows), dtype=object)
+    for part in setup.parts:
+        names[part.flows] = type(part.protocol).__name__
+    number = rows["number"]
+    found: NDArray[np.object_] = names[np.where(number < setup.n_flows, number, setup.n_flows + rows["template_index"])]
+    return found

@@ -1,0 +1,170 @@
+"""The transfers of a run: drawn ahead of their starts, and kept, or written to a file, as they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.native import TRANSFER_RESULT
+from ecc.packet.checkpoint import Checkpoint
+from ecc.packet.setup import Setup
+from ecc.packet.transfer_rows import FlowsFile, columns, label_columns, next_name
+from ecc.scenario import Scenario
+from ecc.workload import DRAWN, LABELS
+
+__all__ = ["Transfers"]
+
+CHUNK = 1_000
+"""Transfers that are drawn ahead of their starts, at least; how many never changes the result."""
+
+
+class Transfers:
+    """What transfers of a run are to come, and what became of those that ended.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    setup : Setup
+    path : Path or None
+        Parquet file that gets the rows of those that end, from `open_file` on.
+
+    Raises
+    ------
+    EccError
+        There is a path, and Pyarrow is missing.
+    """
+
+    def __init__(self, scenario: Scenario, setup: Setup, path: Path | None) -> None:
+        self._scenario, self._setup = scenario, setup
+        self._has_labels = scenario.workload is not None and len(scenario.workload.tmix) > 0
+        self._arriving = self._chunks()
+        self._n_drawn = 0
+        self._labels = [np.zeros(0, LABELS)]
+        self._rows = [np.zeros(0, TRANSFER_RESULT)]
+        self._file = None if path is None else FlowsFile(path, self.columns)
+        self.has_file = path is not None
+        """Whether rows go, or went, to a file."""
+
+    def _chunks(self, skipped: int = 0) -> Iterator[NDArray[np.void]]:
+        """Drawn transfers but for the first, CHUNK or more at a time."""
+        waiting: list[NDArray[np.void]] = []
+        workload = self._scenario.workload
+        for block in workload.blocks(self._scenario.seed, self._scenario.duration) if workload else ():
+            waiting.append(block[skipped:])
+            skipped = max(0, skipped - len(block))
+            if sum(map(len, waiting)) >= CHUNK:
+                yield np.concatenate(waiting)
+                waiting = []
+        if waiting:
+            yield np.concatenate(waiting)
+
+    def draw(self) -> NDArray[np.void]:
+        """Return the next transfers as the engines read them, dtype TRANSFER; none: there are no more."""
+        drawn = next(self._arriving, np.zeros(0, DRAWN))
+        self._n_drawn += len(drawn)
+        if self._has_labels:
+            self._labels.append(drawn["label"].copy())
+        return self._setup.transfers(drawn)
+
+    # ---- those that ended ------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path | None:
+        """The file that rows go to from here on, or None."""
+        return None if self._file is None else self._file.path
+
+    def open_file(self) -> None:
+        """Make the file, if there is one and it is not made."""
+        if self._file is not None:
+            self._file.open()
+
+    def keep(self, rows: NDArray[np.void]) -> None:
+        """Keep the results of transfers that ended, or write them to the file.
+
+        Parameters
+        ----------
+        rows : NDArray[void], shape (n,)
+            Dtype TRANSFER_RESULT.
+        """
+        if len(rows) and self._file is not None:
+            self._file.write(rows)
+        elif len(rows):
+            self._rows.append(rows)
+
+    def close_file(self, alive: NDArray[np.void]) -> bool:
+        """End the file, if there is one; returns whether.
+
+        Parameters
+        ----------
+        alive : NDArray[void], shape (n,)
+            Results so far of those that have not ended, which get their rows too.
+        """
+        if self._file is None:
+            return False
+        self._file.write(alive)
+        self._file.close()
+        self._file = None
+        return True
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """The results that were kept, dtype TRANSFER_RESULT."""
+        self._rows = [np.concatenate(self._rows)]
+        return self._rows[0]
+
+    @property
+    def labels(self) -> NDArray[np.void]:
+        """Which connections the drawn transfers are of, dtype LABELS; empty without connections."""
+        self._labels = [np.concatenate(self._labels)]
+        return self._labels[0]
+
+    def columns(self, rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
+        """Return the columns of rows, by name.
+
+        Parameters
+        ----------
+        rows : NDArray[void], shape (n,)
+            Dtype TRANSFER_RESULT.
+        """
+        return columns(rows) | (label_columns(rows, self._setup.n_flows, self.labels) if self._has_labels else {})
+
+    # ---- checkpoints -------------------------------------------------------------------------------------------
+
+    def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what a checkpoint says of the transfers, and its arrays; later rows go to another file."""
+        if self._file is not None and self._file.is_open:
+            self._file.close()
+            self._file = FlowsFile(next_name(self._file.path), self.columns, is_new=True)
+        about = {
+            "handed": self._n_drawn, "has_file": self.has_file,
+            "file": None if self._file is None else self._file.path.name,
+        }  # fmt: skip
+        return about, {"rows": self.rows, "labels": self.labels}
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Take over what a checkpoint says.
+
+        Parameters
+        ----------
+        saved : Checkpoint
+
+        Raises
+        ------
+        ValueError
+            It is of transfers that cannot be.
+        """
+        n_flows, n_templates = self._setup.n_flows, len(self._setup.flows) - self._setup.n_flows
+        rows, labels = saved.array("rows", TRANSFER_RESULT), saved.array("labels", LABELS)
+        number, template = rows["number"] - n_flows, rows["template_index"]
+        if not ((number >= 0) & (number < saved.handed) & (template >= 0) & (template < n_templates)).all():
+            raise ValueError("rows must be of transfers that there are")
+        if self._has_labels and len(labels) != saved.handed:
+            raise ValueError(f"labels must be of {saved.handed} transfers, got {len(labels)}")
+        self._rows, self._labels, self._n_drawn = [rows], [labels], saved.handed
+        self._arriving = self._chunks(saved.handed)
+        self.has_file = saved.has_file
+        self._file = None if saved.file is None else FlowsFile(saved.file, self.columns, is_new=True)
