@@ -3,8 +3,11 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 import ecc
 
@@ -55,6 +58,24 @@ def test_only_tests_of_the_ledger_import_it():
     for path in here.rglob("*.py"):
         if path.relative_to(here).parts[0] not in of_it:
             assert "claims" not in set(imported(path)), path.relative_to(here)
+
+
+@pytest.mark.parametrize("room", [path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file()])
+def test_modules_of_a_package_form_no_cycle(room):
+    """Also counted: imports inside functions, and those for annotations alone."""
+    modules = {f"ecc.{'.'.join(p.relative_to(ROOT).with_suffix('').parts)}": p for p in (ROOT / room).rglob("*.py")}
+    above = {}
+    for name, path in modules.items():
+        if path.name == "__init__.py":  # names of the package, collected
+            continue
+        nodes = [
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)
+        ]
+        found = {
+            part for node in nodes for part in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        }
+        above[name] = (found & set(modules)) - {name, f"ecc.{room}"}
+    assert list(TopologicalSorter(above).static_order()) or not above
 
 
 def test_models_do_not_import_numba():

@@ -33,7 +33,7 @@ def test_linear_systems_show_their_notes_and_keep_them(system):
 def test_parts_of_a_system_keep_its_notes():
     for kind in (DelaySystem, SampledSystem):
         system = kind([[[-0.5, 0.0], [0.1, -0.2]]], [1], notes=[NOTE])
-        assert [part.notes for part, _ in system._blocks] == [(NOTE,), (NOTE,)]
+        assert [part.notes for part, _ in system.blocks] == [(NOTE,), (NOTE,)]
         assert kind([-0.5], [0]).notes == ()
 
 

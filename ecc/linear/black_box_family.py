@@ -48,7 +48,7 @@ def last_taken(family: Family, taken: float, refused: float) -> float:
 
 
 def unstable_of(system: LinearSystem) -> int:
-    return sum(many * unstable(part._characteristic) for part, many in system._blocks)
+    return sum(many * unstable(part.characteristic_matrix) for part, many in system.blocks)
 
 
 class Scan:
@@ -69,7 +69,7 @@ class Scan:
         system = self.family(gain)
         roots = system.roots(1)
         s = complex(roots[0]) if len(roots) else complex(-inf, 0.0)
-        if system._characteristic.sampled and len(roots):
+        if system.characteristic_matrix.sampled and len(roots):
             s = complex(np.log(s))
         return s.real, complex(s.real, abs(s.imag))
 
@@ -97,7 +97,7 @@ class Scan:
             grid.append(gain)
             lost = min(lost, gain) if number > 0 else lost
             if first and number == 0:
-                self.cover = Cover(lambda gain: self.family(gain)._terms(), gain)
+                self.cover = Cover(lambda gain: self.family(gain).terms(), gain)
                 self.cover.reaches(self.gains[-1])
                 self.known[self.cover.to] = 0
                 lost = self.cover.beyond or inf
@@ -145,7 +145,7 @@ class Scan:
 
     def _listed(self, gain: float) -> bool:
         """Whether roots are listed at little cost: not with delays of thousands of steps or radians."""
-        parts = (part._characteristic for part, _ in self.family(gain)._blocks)
+        parts = (part.characteristic_matrix for part, _ in self.family(gain).blocks)
         return all(isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) <= _LISTED for ch in parts)
 
     def between(self, low: float, high: float) -> list[Crossing]:
@@ -162,7 +162,7 @@ class Scan:
     def _polish(self, low: float, high: float) -> tuple[float, float]:
         """The gain and frequency at which the root that lies nearest to the boundary crosses it."""
         below, above = self.count(low), self.count(high)
-        sampled = self.family(low)._characteristic.sampled
+        sampled = self.family(low).characteristic_matrix.sampled
         alone = abs(above - below) <= 2
         for share in (_NARROW, 1e-6) if alone else (1e-6,):
             low, high = self._halved(low, high, share)
@@ -193,12 +193,12 @@ class Scan:
         try:
             s = system.roots(max(1, unstable))
         except ConvergenceError:  # with delays so long that roots are not listed, the one that is proven
-            for part, _ in self.family(beyond)._blocks:
-                exact = QuasiPolynomial.of(part._characteristic)
+            for part, _ in self.family(beyond).blocks:
+                exact = QuasiPolynomial.of(part.characteristic_matrix)
                 if exact is not None and exact.count(0.0)[1] > 0 and exact.root is not None:
                     return abs(exact.root.imag)
             raise
-        if system._characteristic.sampled:
+        if system.characteristic_matrix.sampled:
             s = np.log(s)
         return abs(complex(s[np.argmin(np.abs(s.real))]).imag)
 
@@ -206,7 +206,7 @@ class Scan:
         """The gain and frequency of a simple crossing, nan if there is none; a real root crosses at its frequency."""
 
         def value(gain: float, w: float) -> complex:
-            return complex(self.family(gain)._characteristic.determinant(np.array([1j * w]))[0])
+            return complex(self.family(gain).characteristic_matrix.determinant(np.array([1j * w]))[0])
 
         if real:
             if np.sign(value(low, omega).real) == np.sign(value(high, omega).real):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite, pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import UndecidedError
 from ecc.linear.argument_principle import Count, Evaluation, count_right, first_pieces
 from ecc.linear.characteristic import Characteristic, Real
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
-if TYPE_CHECKING:
-    from ecc.linear.systems import LinearSystem
-
-__all__ = ["Certificate", "certify", "certify_block", "decide", "unstable"]
+__all__ = ["Certificate", "certify_block", "certify_blocks", "decide", "unstable"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,12 +65,11 @@ _MOST_NODES = 1 << 12
 _STEP = 1e-13
 
 
-def decide(system: LinearSystem) -> tuple[str, str]:
+def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
     """ "stable", "unstable" or "undecided", and what is known of the last: by counts in floating point with its own
     error bounds, where these cannot tell in balls."""
     unknown = ""
-    for part, _ in system._blocks:
-        ch = part._characteristic
+    for ch in blocks:
         strong = ch.strong(0.0).holds
         if strong is None:
             unknown = "the neutral part is not proven stable under small changes of its delays, nor the contrary"
@@ -121,44 +117,9 @@ def unstable(ch: Characteristic) -> int:
     return proof.at_least
 
 
-@check_arguments
-def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
-    """Return a proof of the number of unstable roots of a system, or of those right of another line.
-
-    The mesh comes from floating point; on it P and P' are enclosed in balls, and the argument of det P is followed over
-    pieces whose enclosure excludes zero (`ecc.linear.argument_principle`). A root on the contour, or closer than 1e-13
-    of the system's scale, leaves the count open: then a line on either side gives bounds instead.
-
-    Parameters
-    ----------
-    system : DelaySystem or SampledSystem
-    line : float, optional
-        Real part of s [1/s], or of log z [1/step]: below 0, `stable` proves a rate of decay.
-
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    ValueError
-        A line that is not finite.
-    ImportError
-        python-flint is not installed.
-
-    Notes
-    -----
-    The matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts without
-    delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
-
-    Examples
-    --------
-    >>> certify(DelaySystem([-1.0], [1.6])).unstable
-    2
-    """
-    if not isfinite(line):
-        raise ValueError(f"line must be finite, got {shown(line)}")
-    proofs = [(certify_block(part._characteristic, line), many) for part, many in system._blocks]
+def certify_blocks(blocks: Sequence[tuple[Characteristic, int]], line: float = 0.0) -> Certificate:
+    """The proof for groups of states of which none feeds back to an earlier one, each with how often it occurs."""
+    proofs = [(certify_block(ch, line), many) for ch, many in blocks]
     if len(proofs) == 1 and proofs[0][1] == 1:
         return proofs[0][0]
     least = sum(many * proof.at_least for proof, many in proofs)

@@ -13,15 +13,16 @@ from scipy.optimize import brentq
 
 from ecc.arguments import check_arguments
 from ecc.linear.characteristic import Complex, Rational, Real, Terms, identity, rounded
+from ecc.linear.loops import ClosedLoop
 from ecc.linear.neutral import largest_radius
-from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
+from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
 
 __all__ = ["DelaySystem"]
 
 
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class DelaySystem(LinearSystem):
+class DelaySystem(ClosedLoop):
     """x'(t) + sum_j E_j x'(t - sigma_j) = sum_k A_k x(t - tau_k), delays exact.
 
     Parameters
@@ -98,6 +99,15 @@ class DelaySystem(LinearSystem):
         part, derivative = a[:, rows, states], e[:, rows, states]
         return DelaySystem(part, tau, neutral=derivative, neutral_delays=sigma, notes=self.notes)
 
+    def with_gain(self, gain: float) -> DelaySystem:
+        opened, back = self._opened(), 1.0 - gain
+        return DelaySystem(
+            np.concatenate([gain * self.matrices, back * opened.matrices]),
+            np.concatenate([self.delays, opened.delays]),
+            neutral=np.concatenate([gain * self.neutral, back * opened.neutral]),
+            neutral_delays=np.concatenate([self.neutral_delays, opened.neutral_delays]),
+        )
+
     @property
     def _exact(self) -> tuple[Real, ...]:
         """Matrices and delays, neutral ones last, that no rounding has touched."""
@@ -107,7 +117,7 @@ class DelaySystem(LinearSystem):
     def _pattern(self) -> NDArray[np.bool_]:
         return np.asarray(super()._pattern | np.any(self.neutral != 0.0, axis=0))
 
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
         later = self.neutral_delays > 0.0
         sigma = self.neutral_delays[later]
         if later.all():
@@ -145,7 +155,8 @@ class DelaySystem(LinearSystem):
         """
         points = np.asarray(s, dtype=np.complex128)
         with np.errstate(all="ignore"):
-            value = self._leading_determinant * self._characteristic.determinant(points.ravel()).reshape(points.shape)
+            determinant = self.characteristic_matrix.determinant(points.ravel()).reshape(points.shape)
+            value = self._leading_determinant * determinant
         if not np.isfinite(value).all():
             raise ValueError(f"s must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
         return np.asarray(value)
@@ -159,12 +170,12 @@ class DelaySystem(LinearSystem):
         E_j triangular in one order of the states; for others the supremum is found by search. The verdict does not rest
         on this number but on a proof (`ecc.linear.neutral`).
         """
-        return max(part._essential for part, _ in self._blocks)
+        return max(part._essential for part, _ in self.blocks)
 
     @cached_property
     def _essential(self) -> float:
         """The same of one group of states."""
-        ch = self._characteristic
+        ch = self.characteristic_matrix
         if ch.slope is None:
             return -inf
         on = np.any(ch.slope != 0.0, axis=(1, 2))
@@ -195,7 +206,7 @@ class DelaySystem(LinearSystem):
     @cached_property
     def _plain(self) -> float:
         """An upper bound: the spectral radius of sum_j |E_j| exp(-x sigma_j) is 1 there."""
-        ch = self._characteristic
+        ch = self.characteristic_matrix
         if ch.slope is None or ch.neutral_radius(-600.0 * ch.unit) < 1.0:
             return -inf
         low, high = -600.0 * ch.unit, ch.unit
@@ -207,8 +218,8 @@ class DelaySystem(LinearSystem):
     def _countable(self) -> float:
         """Right of this line roots have a proven bound."""
         sharp, plain = self._essential, self._plain
-        near = sharp + 1e-3 * self._characteristic.unit
-        return sharp if plain > near and self._characteristic.bound(near) < inf else plain
+        near = sharp + 1e-3 * self.characteristic_matrix.unit
+        return sharp if plain > near and self.characteristic_matrix.bound(near) < inf else plain
 
     @property
     def is_stable(self) -> bool:
@@ -222,7 +233,7 @@ class DelaySystem(LinearSystem):
 
     @property
     def _floor(self) -> float:
-        ch = self._characteristic
+        ch = self.characteristic_matrix
         floor = -600.0 * ch.unit if ch.longest > 0.0 else -2.0 * (ch.bound(0.0) + ch.unit)
         return max(floor, self._countable + 1e-3 * ch.unit)
 

@@ -11,12 +11,10 @@ from scipy.optimize import minimize_scalar
 from ecc.errors import ConvergenceError
 from ecc.linear.black_box_family import unstable_of
 from ecc.linear.characteristic import Complex, Real
-from ecc.linear.continuous import DelaySystem
 from ecc.linear.loci import Cut, characteristic_loci
-from ecc.linear.sampled import SampledSystem
 from ecc.linear.systems import LinearSystem
 
-__all__ = ["along_loci", "loops_cut", "with_gain"]
+__all__ = ["along_loci", "loops_cut"]
 
 _NONE = 1e-9  # of the largest eigenvalue: another that is no loop
 _PROBES = np.exp(2j * pi * np.array([0.07, 0.19, 0.41])) * np.array([1.1, 1.4, 1.05])
@@ -42,29 +40,6 @@ def loops_cut(system: LinearSystem) -> int:
     unit = 1.0 if cut.open.sampled else max(cut.open.unit, cut.closed.unit)
     size = np.sort(np.abs(np.linalg.eigvals(cut.at(np.log(_PROBES) if cut.open.sampled else unit * _PROBES))), axis=1)
     return int(np.max(np.sum(size > _NONE * size[:, -1:], axis=1)))
-
-
-def with_gain(system: LinearSystem, gain: float) -> LinearSystem:
-    """Return the closed system with one gain on all that is cut: opened + gain (closed - opened).
-
-    Parameters
-    ----------
-    system : LinearSystem
-        Built with `opened`.
-    gain : float
-    """
-    opened = system._opened()
-    shares = ((system, gain), (opened, 1.0 - gain))
-    matrices = np.concatenate([share * one.matrices for one, share in shares])
-    delays = np.concatenate([one.delays for one, _ in shares])
-    if isinstance(system, SampledSystem):
-        return SampledSystem(matrices, delays, dt=system.dt)
-    neutral = [(share * one.neutral, one.neutral_delays) for one, share in shares if isinstance(one, DelaySystem)]
-    return DelaySystem(
-        matrices, delays,
-        neutral=np.concatenate([matrix for matrix, _ in neutral]),
-        neutral_delays=np.concatenate([lags for _, lags in neutral]),
-    )  # fmt: skip
 
 
 def along_loci(system: LinearSystem) -> tuple[tuple[Crossed, Crossed], tuple[Real, Complex], Crossed]:
@@ -141,5 +116,5 @@ def _check(system: LinearSystem, margin: float) -> None:
     if isfinite(margin):
         tests += [(margin * (1.0 - _BESIDE), True), (margin * (1.0 + _BESIDE), False)]
     for gain, stable in tests:
-        if (unstable_of(with_gain(system, gain)) == 0) is not stable:
+        if (unstable_of(system.with_gain(gain)) == 0) is not stable:
             raise ConvergenceError(f"the gain margin of coupled loops is not {margin:g}: a count says so at {gain:g}")

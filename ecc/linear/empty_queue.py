@@ -42,7 +42,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from ecc.arguments import Positive, Seed, check_arguments, shown
-from ecc.linear.continuous import DelaySystem
+from ecc.linear.certificate import decide
+from ecc.linear.characteristic import Terms, align
 
 __all__ = ["empty_queue_bound", "empty_queue_boundary", "empty_queue_growth"]
 
@@ -93,7 +94,9 @@ def empty_queue_bound(alpha: float, rtts: ArrayLike = (1.0,), steps: int = 1000)
     values, counts = np.unique(delays / delays.mean(), return_counts=True)
     if _falls(alpha, values, counts):
         return inf
-    if not DelaySystem(-alpha * counts / len(delays), values).is_stable:
+    weights = (alpha * counts / len(delays)).reshape(-1, 1, 1)
+    without_queue = align(Terms(weights, values, np.zeros((0, 1, 1)), np.zeros(0), sampled=False))[0]
+    if decide([without_queue])[0] != "stable":
         return 0.0
     finest = max(steps, int(np.ceil(2.0 / values[0])))
     return alpha / _area_above(alpha, values, counts / len(delays), finest) * (1.0 - 1e-9)

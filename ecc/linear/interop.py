@@ -1,18 +1,16 @@
-"""python-control: its objects from ours, without any approximation of delays, and ours from its discrete systems."""
+"""python-control's objects from ours, without any approximation of delays."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ecc.arguments import check_arguments
-from ecc.linear.sampled import SampledSystem
+from ecc.linear.frequency_response import nyquist
+from ecc.linear.systems import LinearSystem
 
-if TYPE_CHECKING:
-    from ecc.linear.systems import LinearSystem
-
-__all__ = ["from_control", "to_control"]
+__all__ = ["to_control"]
 
 _MOST_STATES = 5000
 
@@ -42,8 +40,9 @@ def to_control(system: LinearSystem) -> Any:
     """
     import control
 
-    if not isinstance(system, SampledSystem):
-        curve = system.nyquist()
+    sampled, dt = system.sampling
+    if not sampled:
+        curve = nyquist(system)
         finite = np.isfinite(curve.response)
         return control.frd(curve.response[finite], curve.omega[finite])
     n, longest = system.size, int(system.delays[-1]) + 1
@@ -53,31 +52,4 @@ def to_control(system: LinearSystem) -> Any:
     for matrix, delay in zip(system.matrices, system.delays.astype(int), strict=True):
         a[:n, delay * n : (delay + 1) * n] += matrix
     unit = np.eye(n * longest, n)
-    return control.ss(a, unit, unit.T, np.zeros((n, n)), True if system.dt is None else system.dt)
-
-
-@check_arguments
-def from_control(system: Any) -> SampledSystem:
-    """Return the autonomous recurrence x[n+1] = A x[n] of a discrete python-control StateSpace.
-
-    Parameters
-    ----------
-    system : object
-        Control.StateSpace with dt > 0 or dt True.
-
-    Returns
-    -------
-    SampledSystem
-
-    Raises
-    ------
-    TypeError
-        Not a StateSpace.   ValueError: a system in continuous time.
-    """
-    import control
-
-    if not isinstance(system, control.StateSpace):
-        raise TypeError(f"system must be a control.StateSpace, got {type(system).__name__}")
-    if not system.isdtime(strict=True):
-        raise ValueError(f"system must be in discrete time, got dt = {system.dt!r}")
-    return SampledSystem([system.A], [0], dt=None if system.dt is True else float(system.dt))
+    return control.ss(a, unit, unit.T, np.zeros((n, n)), True if dt is None else dt)

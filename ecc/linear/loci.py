@@ -22,7 +22,7 @@ from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import count_right
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
-from ecc.linear.margins import nyquist
+from ecc.linear.frequency_response import nyquist
 from ecc.linear.systems import LinearSystem
 
 __all__ = ["Loci", "characteristic_loci", "return_ratio"]
@@ -64,7 +64,7 @@ class Cut:
 
     def __init__(self, system: LinearSystem) -> None:
         opened = system._opened()
-        self.open, self.closed = align(opened._terms(), system._terms())
+        self.open, self.closed = align(opened.terms(), system.terms())
         change, size = np.zeros(system.size), np.zeros(system.size)
         for name in ("constant", "slope"):
             one, two = getattr(self.open, name), getattr(self.closed, name)

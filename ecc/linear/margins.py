@@ -1,4 +1,4 @@
-"""The open loop on the boundary of stability: Nyquist curve and margins, delays exact.
+"""Margins of the open loop from the critical point -1, delays exact.
 
 Where states fall into groups of which one acts on the next but not back, each group is a loop with margins of its own:
 det Delta/det Delta_open is then the product of the (1 + L_i) of the loops, and the crossings of the product minus 1 say
@@ -10,62 +10,21 @@ for L (MacFarlane, Postlethwaite 1977).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isnan, log, nan, pi
+from math import inf, isfinite, isnan, nan, pi
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from ecc.display import Displayed, Rows, frequency_text, quantity_text
-from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real
+from ecc.linear.coupled_loops import along_loci, loops_cut
+from ecc.linear.frequency_response import settled_beyond
 from ecc.linear.imaginary_axis import Pair, Real3, boundary_crossings, isolate, refine
 from ecc.linear.systems import LinearSystem, components, reachable
 
-__all__ = ["FrequencyResponse", "Margins", "margins", "nyquist"]
+__all__ = ["Margins", "margins"]
 
 _FAR = 2e4  # rad turned within the longest delay
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FrequencyResponse(Displayed):
-    """Samples of the open loop, which `ecc.plot.bode_figure` and `nyquist_figure` take as they are.
-
-    Attributes
-    ----------
-    omega : ndarray, shape (m,)
-        rad/s (DelaySystem) or rad/step (SampledSystem).
-    response : complex ndarray, shape (m,)
-        L.
-    sampled, dt : bool, float or None
-        Whether omega is in rad/step, and the length of a step [s], or None.
-    """
-
-    omega: Real
-    response: Complex
-    sampled: bool = False
-    dt: float | None = None
-
-    @property
-    def unit(self) -> str:
-        """Unit of `frequency`."""
-        return "rad/step" if self.sampled and self.dt is None else "rad/s"
-
-    @property
-    def frequency(self) -> Real:
-        """Shape (m,): omega in rad/s wherever the length of a step is known."""
-        return self.omega if self.dt is None else self.omega / self.dt
-
-    def _title(self) -> str:
-        return "Frequency response of an open loop"
-
-    def _rows(self) -> Rows:
-        size = np.abs(self.response)
-        rows = [("samples", str(len(self.omega)))]
-        if len(self.omega):
-            ends = (frequency_text(float(w), self.sampled, self.dt) for w in self.omega[[0, -1]])
-            rows += [("from, to", ", ".join(ends)), ("|L|", f"{size.min():.4g} to {size.max():.4g}")]
-        return rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,16 +106,6 @@ class Margins(Displayed):
         return rows if self.coupled == 1 else [*rows, ("coupled loops", f"{self.coupled}, with one factor on all")]
 
 
-def _reach(pair: Pair, level: float) -> float:
-    """Frequency beyond which |L| < level: both determinants have settled, det(I - M/s) with |M/s| <= q."""
-    if pair.sampled:
-        return pi
-    radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
-    if not isfinite(radius):
-        raise ConvergenceError("the neutral part does not let the open loop fall off", None)
-    return radius / -np.expm1(-log(1.0 + level) / (2 * pair.low.size)) * (1.0 + 1e-6) if radius else 1.0
-
-
 def _modulus(f0: Complex, d0: Complex, f1: Complex, d1: Complex) -> Real3:
     """|F1|^2 - |F0|^2."""
     one, zero = np.abs(f1) ** 2, np.abs(f0) ** 2
@@ -213,7 +162,7 @@ def margins(system: LinearSystem) -> Margins:
         loop, cut = system._part(states), opened._part(states)
         key = tuple(
             array.tobytes()
-            for terms in (loop._terms(), cut._terms())
+            for terms in (loop.terms(), cut.terms())
             for array in (terms.constant, terms.delays, terms.slope, terms.slope_delays)
         )
         if key not in known:
@@ -227,23 +176,21 @@ def margins(system: LinearSystem) -> Margins:
         whole = replace(whole, **{name: getattr(where, name), frequency: getattr(where, frequency)})
     coupled = max((one.coupled for one in found), default=1)
     loops = tuple(found) if len(found) > 1 else ()
-    sampled, dt = system._step
+    sampled, dt = system.sampling
     return replace(whole, coupled=coupled, loops=loops, notes=opened.notes, sampled=sampled, dt=dt)
 
 
 def _of_loop(system: LinearSystem) -> Margins | None:
     """Margins of states that act on each other; None where nothing is cut."""
-    from ecc.linear.coupled_loops import along_loci, loops_cut
-
     coupled = loops_cut(system)
     if coupled == 0:
         return None
     if coupled == 1:
         opened = system._opened()
-        pair = Pair(opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant)
-        omega = refine(pair, _modulus, *isolate(pair, _modulus, _reach(pair, 1.0)))
+        pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+        omega = refine(pair, _modulus, *isolate(pair, _modulus, settled_beyond(pair, 1.0)))
         f0, _, f1, _ = pair.at(omega)
-        response, (above, below), closest = f1 / f0, _gains(pair), _closest(pair, _reach(pair, 0.05))
+        response, (above, below), closest = f1 / f0, _gains(pair), _closest(pair, settled_beyond(pair, 0.05))
     else:
         (above, below), (omega, response), closest = along_loci(system)
     angle = np.angle(-response)
@@ -252,7 +199,7 @@ def _of_loop(system: LinearSystem) -> Margins | None:
         delay = np.where(omega > 0.0, lag / omega, inf)
     phase_at = int(np.argmin(np.abs(angle))) if len(omega) else -1
     delay_at = int(np.argmin(delay)) if len(omega) else -1
-    sampled, dt = system._step
+    sampled, dt = system.sampling
     return Margins(
         stable=system.is_stable,
         gain_margin=above[0],
@@ -275,10 +222,10 @@ def _gains(pair: Pair) -> tuple[tuple[float, float], tuple[float, float]]:
     """(gain, frequency) of the smallest gain > 1 and of the largest < 1 on the boundary."""
     level = 0.25
     while True:
-        top = _reach(pair, level)
+        top = settled_beyond(pair, level)
         found = boundary_crossings(pair, top)
         above = [c for c in found if c.gain > 1.0 and (pair.sampled or c.gain <= 1.0 / level)]
-        if above or pair.sampled or level < 1e-12 or pair.band * _reach(pair, level / 4.0) > _FAR:
+        if above or pair.sampled or level < 1e-12 or pair.band * settled_beyond(pair, level / 4.0) > _FAR:
             break
         level /= 4.0
     below = [c for c in found if c.gain < 1.0]
@@ -307,53 +254,3 @@ def _closest(pair: Pair, top: float) -> tuple[float, float]:
         )
         best.append((float(found.fun), float(found.x)))
     return min(best)
-
-
-def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyResponse:
-    """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) of a sampled system.
-
-    Parameters
-    ----------
-    system : LinearSystem
-        DelaySystem or SampledSystem built with `opened`.
-    omega : array_like, shape (m,), finite, optional
-        rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere from point to
-        point, up to where |L| stays below 0.01, or to pi.
-
-    Returns
-    -------
-    FrequencyResponse
-
-    Raises
-    ------
-    ValueError
-        No `opened`; omega not one-dimensional or not finite.
-    """
-    opened = system._opened()
-    pair = Pair(opened._terms(), system._terms(), 1.0, system._leading_determinant / opened._leading_determinant)
-    if omega is not None:
-        points = np.asarray(omega, dtype=np.float64)
-        if points.ndim != 1 or not np.all(np.isfinite(points)):
-            raise ValueError(f"omega must be one-dimensional and finite, got shape {points.shape}")
-        return FrequencyResponse(points, _response(pair, points), *system._step)
-    top = _reach(pair, 0.01)
-    points = np.geomspace(1e-4 * min(top, 1.0 / pair.band if pair.band else top), top, 300)
-    points[-1] = top
-    response = _response(pair, points)
-    for _ in range(10):
-        if len(points) > 20_000:
-            break
-        size = 1.0 + np.abs(response) ** 2
-        far = 2.0 * np.abs(np.diff(response)) > 0.05 * np.sqrt(size[1:] * size[:-1])
-        if not far.any():
-            break
-        new = 0.5 * (points[1:] + points[:-1])[far]
-        at = np.flatnonzero(far) + 1
-        points, response = np.insert(points, at, new), np.insert(response, at, _response(pair, new))
-    return FrequencyResponse(points, response, *system._step)
-
-
-def _response(pair: Pair, omega: Real) -> Complex:
-    f0, _, f1, _ = pair.at(omega)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(f1 / f0)

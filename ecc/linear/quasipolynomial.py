@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ecc.linear.characteristic import Characteristic, Complex, fraction
-from ecc.linear.rootfinding import newton
+from ecc.linear.newton_iteration import newton
 
 __all__ = ["BITS", "QuasiPolynomial"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import exp, isfinite, pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,91 +13,19 @@ from numpy.typing import NDArray
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import Count, count_right
 from ecc.linear.characteristic import Characteristic, Complex, fraction, inverse, longest_sum
+from ecc.linear.newton_iteration import distinct, newton, newton_steps, pair_weights
+from ecc.linear.quasipolynomial import QuasiPolynomial
 
-if TYPE_CHECKING:
-    from ecc.linear.quasipolynomial import QuasiPolynomial
-
-__all__ = ["newton", "newton_steps", "rightmost", "starts"]
+__all__ = ["rightmost", "starts"]
 
 NDArrayInt = NDArray[np.int64]
 
-_ROUNDS = 60
 _CLOSE = 1e-8  # of ch.unit: distance from a root at which the line right of it is drawn
 _NEAR = 1e-3  # of |s| + ch.unit: roots that lie as close may hide each other in floating point
 
 
 _SHORT = 120
 """Order up to which all roots of a sampled system are sought at once: by eigenvalues, or exactly."""
-
-
-def newton_steps(value: Complex, slope: Complex) -> Complex:
-    """det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 where P is singular."""
-    with np.errstate(all="ignore"):
-        trace = np.einsum("pij,pji->p", inverse(value), slope)
-        step = 1.0 / trace
-    return np.where(np.isfinite(trace), step, 0.0)
-
-
-def newton(ch: Characteristic, starts: Complex) -> Complex:
-    """Distinct roots of det P that Newton's method reaches from the starts, upper half plane, rightmost first."""
-    s = np.asarray(starts, dtype=np.complex128)
-    s = s[np.isfinite(s)]
-    lowest = -600.0 * ch.unit  # exp(-s tau) would overflow
-    done: list[Complex] = []
-    last = np.full(len(s), np.inf)
-    for _ in range(_ROUNDS):
-        if not len(s):
-            break
-        value, slope = ch.evaluate(s)
-        known = np.isfinite(value).all(axis=(1, 2))
-        s, last, value, slope = s[known], last[known], value[known], slope[known]
-        step = newton_steps(value, slope)
-        size = np.abs(step)
-        reach = np.abs(s) + ch.unit
-        with np.errstate(all="ignore"):
-            step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
-        ends = (size <= 1e-15 * reach) | ((size <= 1e-11 * reach) & (size >= 0.25 * last))
-        done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
-        goes = ~ends & np.isfinite(step) & (s.real > lowest)
-        s, last = s[goes] - step[goes], size[goes]
-    if len(s):  # a multiple root: linear convergence down to the rounding of P
-        done.append(s[last <= 1e-6 * (np.abs(s) + ch.unit)])
-    found = _distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
-    step = newton_steps(*ch.evaluate(found))  # of equal roots not the best one may have been kept
-    step = np.where(np.abs(step) <= 1e-9 * (np.abs(found) + ch.unit), step, 0.0)
-    return np.where(_weights(ch, found) == 1, found - step.real, found - step)
-
-
-def _distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex:
-    """Fold to the upper half plane, snap to the real axis (and to |Im| = pi), drop repetitions."""
-    real, imag = s.real, s.imag
-    if ch.sampled:
-        imag = np.remainder(imag + pi, 2.0 * pi) - pi
-    imag = np.abs(imag)
-    close = tolerance * (np.abs(s) + ch.unit)
-    imag = np.where(imag <= close, 0.0, imag)
-    if ch.sampled:
-        imag = np.where(pi - imag <= tolerance * (pi + ch.unit), pi, imag)
-    s, close = real + 1j * imag, close
-    order = np.lexsort((real, imag))  # equal roots lie side by side up to the tolerance in Im
-    s, close = s[order], close[order]
-    kept: list[int] = []
-    for i in range(len(s)):
-        for j in reversed(kept):
-            if s[i].imag - s[j].imag > close[i]:
-                kept.append(i)
-                break
-            if abs(s[i] - s[j]) <= close[i]:
-                break
-        else:
-            kept.append(i)
-    s = s[kept]
-    return s[np.lexsort((s.imag, -s.real))]
-
-
-def _weights(ch: Characteristic, s: Complex) -> NDArrayInt:
-    """1 for a real root (z > 0 or z < 0 of a sampled system), 2 for a pair."""
-    return np.where((s.imag == 0.0) | (ch.sampled & (s.imag == pi)), 1, 2)
 
 
 def _multiplicity(ch: Characteristic, s: complex, radius: float) -> int:
@@ -136,21 +64,21 @@ class _Found:
     def add(self, starts: Complex) -> bool:
         """Polish the starts; say whether a root was new."""
         before = len(self.roots)
-        joined = _distinct(self.ch, np.concatenate([self.roots, newton(self.ch, starts)]))
+        joined = distinct(self.ch, np.concatenate([self.roots, newton(self.ch, starts)]))
         if len(joined) == before:
             return False
         self.roots, self.merged = joined, False
-        self.weights = _weights(self.ch, joined)
+        self.weights = pair_weights(self.ch, joined)
         return True
 
     def merge(self) -> bool:
         """Join roots closer than 1e-6 and count what lies there: multiple roots."""
         if self.merged:
             return False
-        self.roots = _distinct(self.ch, self.roots, 1e-6)
+        self.roots = distinct(self.ch, self.roots, 1e-6)
         near = 1e-5 * (np.abs(self.roots) + self.ch.unit)
         many = [_multiplicity(self.ch, complex(s), float(r)) for s, r in zip(self.roots, near, strict=True)]
-        self.weights = _weights(self.ch, self.roots) * np.array(many, int)
+        self.weights = pair_weights(self.ch, self.roots) * np.array(many, int)
         self.merged = True
         return True
 
@@ -159,14 +87,12 @@ class _Found:
 
         Of m roots at distances r floating point shows eps/r^(m - 1), and a line beside them looks singular.
         """
-        from ecc.linear.quasipolynomial import QuasiPolynomial
-
         ch = self.ch
         exact = QuasiPolynomial.of(ch)
         if exact is None:
             return None
         taken = self.roots.real > sigma - _NEAR * ch.unit
-        centers = _distinct(ch, self.roots[taken], _NEAR)
+        centers = distinct(ch, self.roots[taken], _NEAR)
         radii = 4.0 * _NEAR * (np.abs(centers) + ch.unit)
         outside = np.all(np.abs(self.roots[:, None] - centers) > radii, axis=1)
         out, weights = [self.roots[outside]], [self.weights[outside]]
@@ -176,7 +102,7 @@ class _Found:
                 return None
             nearest = np.abs(apart[:, None] - centers).argmin(axis=1) == i  # disks may overlap
             out.append(apart[nearest])
-            weights.append(_weights(ch, apart[nearest]))
+            weights.append(pair_weights(ch, apart[nearest]))
         roots, many = np.concatenate(out), np.concatenate(weights)
         order = np.lexsort((roots.imag, -roots.real))
         self.roots, self.weights, self.merged = roots[order], many[order], True

@@ -6,20 +6,22 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from sys import float_info
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.linear.characteristic import Complex, Rational, Real, Terms
-from ecc.linear.systems import LinearSystem, merge, rational_sums, read_delays, read_matrices, read_notes
+from ecc.linear.loops import ClosedLoop
+from ecc.linear.systems import merge, rational_sums, read_delays, read_matrices, read_notes
 
-__all__ = ["SampledSystem"]
+__all__ = ["SampledSystem", "from_control"]
 
 
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class SampledSystem(LinearSystem):
+class SampledSystem(ClosedLoop):
     """x[n+1] = sum_k A_k x[n - m_k].
 
     Parameters
@@ -81,12 +83,17 @@ class SampledSystem(LinearSystem):
         self._check_opened()
 
     @property
-    def _step(self) -> tuple[bool, float | None]:
+    def sampling(self) -> tuple[bool, float | None]:
         return True, self.dt
 
     def _part(self, states: NDArray[np.int64]) -> SampledSystem:
         a, m = self._given or (self.matrices, self.delays)
         return SampledSystem(a[:, states[:, None], states], m, dt=self.dt, notes=self.notes)
+
+    def with_gain(self, gain: float) -> SampledSystem:
+        opened = self._opened()
+        matrices = np.concatenate([gain * self.matrices, (1.0 - gain) * opened.matrices])
+        return SampledSystem(matrices, np.concatenate([self.delays, opened.delays]), dt=self.dt)
 
     def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
         if self._given is None:
@@ -94,7 +101,7 @@ class SampledSystem(LinearSystem):
         a, m = self._given
         return lambda: (rational_sums(a, m + 1.0, -1), {})
 
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
         return Terms(-self.matrices, self.delays + 1.0, np.zeros((0, self.size, self.size)), np.zeros(0), sampled=True)
 
     def characteristic(self, z: ArrayLike) -> Complex:
@@ -117,14 +124,15 @@ class SampledSystem(LinearSystem):
         """
         points = np.asarray(z, dtype=np.complex128)
         with np.errstate(all="ignore"):
-            value = self._characteristic.determinant(np.log(points.ravel())).reshape(points.shape) * points**self.size
+            determinant = self.characteristic_matrix.determinant(np.log(points.ravel())).reshape(points.shape)
+            value = determinant * points**self.size
         if not np.isfinite(value).all():
             raise ValueError(f"z must be where the determinant is finite, got {points[~np.isfinite(value)][0]}")
         return np.asarray(value)
 
     @property
     def _floor(self) -> float:
-        return -600.0 * self._characteristic.unit
+        return -600.0 * self.characteristic_matrix.unit
 
     @property
     def spectral_radius(self) -> float:
@@ -133,7 +141,7 @@ class SampledSystem(LinearSystem):
         Without delays it is that of one matrix, by its eigenvalues; otherwise as proven by a count (`roots`).
         """
         largest = 0.0
-        for part, _ in self._blocks:
+        for part, _ in self.blocks:
             plain = not np.any(part.matrices[part.delays > 0.0])
             moduli = np.abs(np.linalg.eigvals(part.matrices.sum(axis=0)) if plain else part.roots(1))
             largest = max(largest, *moduli.tolist(), 0.0)
@@ -175,3 +183,30 @@ class SampledSystem(LinearSystem):
         z = np.exp(s)
         z[np.abs(np.abs(s.imag) - np.pi) == 0.0] = -np.exp(s.real[np.abs(np.abs(s.imag) - np.pi) == 0.0])
         return np.asarray(z)
+
+
+@check_arguments
+def from_control(system: Any) -> SampledSystem:
+    """Return the autonomous recurrence x[n+1] = A x[n] of a discrete python-control StateSpace.
+
+    Parameters
+    ----------
+    system : object
+        Control.StateSpace with dt > 0 or dt True.
+
+    Returns
+    -------
+    SampledSystem
+
+    Raises
+    ------
+    TypeError
+        Not a StateSpace.   ValueError: a system in continuous time.
+    """
+    import control
+
+    if not isinstance(system, control.StateSpace):
+        raise TypeError(f"system must be a control.StateSpace, got {type(system).__name__}")
+    if not system.isdtime(strict=True):
+        raise ValueError(f"system must be in discrete time, got dt = {system.dt!r}")
+    return SampledSystem([system.A], [0], dt=None if system.dt is True else float(system.dt))

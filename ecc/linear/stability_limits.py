@@ -24,7 +24,6 @@ from ecc.display import Displayed, Rows, frequency_text, quantity_text, value_te
 from ecc.errors import ConvergenceError, UndecidedError
 from ecc.linear.affine_family import SAMPLES, Affine, follow, lost_at
 from ecc.linear.black_box_family import Family, Found, Scan, checked, last_taken, unstable_of
-from ecc.linear.certificate import certify as prove
 from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
@@ -150,7 +149,7 @@ class _Group:
                 self.affine = None
 
     def terms(self, member: LinearSystem) -> Terms:
-        whole, rows = member._terms(), self.states[:, None]
+        whole, rows = member.terms(), self.states[:, None]
         return whole._replace(constant=whole.constant[:, rows, self.states], slope=whole.slope[:, rows, self.states])
 
     def again(self, family: Family, maximum: float) -> None:
@@ -409,7 +408,7 @@ def stability_limit(
                     f"certified from the gain {since:.6g} on, provided that between sampled gains no coefficient or "
                     "delay curves more than its second differences there",
                 )
-    sampled, dt = family(value if 0.0 < value < inf else search.gain)._step
+    sampled, dt = family(value if 0.0 < value < inf else search.gain).sampling
     return StabilityLimit(value, frequency, certified, tuple(found), start, complete, notes, sampled, dt)
 
 
@@ -451,7 +450,7 @@ def _bracket(family: Family, value: float, low: float) -> tuple[float, float] | 
     if low < value * (1.0 - _NEAR):
         return None
     high = value * (1.0 + _HAIR)
-    below, above = prove(family(low)), prove(family(high))
+    below, above = family(low).certify(), family(high).certify()
     if below.stable is not True or above.stable is not False:
         verdicts = f"stable below: {below.stable}, above: {above.stable}"
         raise ConvergenceError(f"no proof around gain {value!r} ({verdicts})", (low, high))

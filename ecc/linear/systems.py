@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import fsum
-from typing import TYPE_CHECKING, Any, Self
+from math import fsum, isfinite
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,16 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.display import first_notes, html_table, quantity_text
 from ecc.errors import UndecidedError
-from ecc.linear.certificate import decide
+from ecc.linear.certificate import Certificate, certify_blocks, decide
 from ecc.linear.characteristic import Characteristic, Complex, Rational, Real, Terms, align
 from ecc.linear.rootfinding import rightmost, starts
+from ecc.linear.switched import Switched
 
-if TYPE_CHECKING:
-    from ecc.linear.certificate import Certificate
-    from ecc.linear.margins import FrequencyResponse, Margins
-    from ecc.linear.switched import Switched
-
-__all__ = ["LinearSystem", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
+__all__ = ["LinearSystem", "certify", "components", "read_delays", "read_matrices", "read_notes", "reachable"]
 
 
 def _items(value: Any, what: str) -> Any:
@@ -158,10 +154,10 @@ class LinearSystem(ABC):
 
     `notes`: what a user must know about the model beside its verdict, one line each; shown with every result.
 
-    A new kind of system adds (1) its constructor, (2) `_terms`, (3) `characteristic` in its own variable, (4) `_part`.
+    A new kind of system adds (1) its constructor, (2) `terms`, (3) `characteristic` in its own variable, (4) `_part`.
 
     Where the states fall into groups of which one acts on the next but not back, det Delta is the product of the
-    groups' determinants: roots, counts and proofs are taken group by group (`_blocks`).
+    groups' determinants: roots, counts and proofs are taken group by group (`blocks`).
     """
 
     matrices: Real
@@ -172,7 +168,7 @@ class LinearSystem(ABC):
     """Matrices and delays as they were given, where adding up those of equal delay has to round."""
 
     @abstractmethod
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
         """B_k and E_j of the characteristic matrix, with the identity in front of the highest term."""
 
     @abstractmethod
@@ -185,7 +181,7 @@ class LinearSystem(ABC):
         return np.asarray(np.any(self.matrices != 0.0, axis=0))
 
     @cached_property
-    def _blocks(self) -> tuple[tuple[Self, int], ...]:
+    def blocks(self) -> tuple[tuple[Self, int], ...]:
         """The systems whose determinants multiply to det Delta, and how often each occurs."""
         groups = components(reachable(self._pattern)) if self.size > 1 else []
         if len(groups) <= 1:
@@ -193,16 +189,16 @@ class LinearSystem(ABC):
         known: dict[tuple[bytes, ...], tuple[Self, int]] = {}
         for states in groups:
             part = self._part(states)
-            part.__dict__["_blocks"] = ((part, 1),)
-            terms = part._terms()
+            part.__dict__["blocks"] = ((part, 1),)
+            terms = part.terms()
             key = (terms.constant.tobytes(), terms.slope.tobytes(), part._given_bytes())  # over the same delays
             first, many = known.get(key, (part, 0))
             known[key] = first, many + 1
         return tuple(known.values())
 
     @cached_property
-    def _characteristic(self) -> Characteristic:
-        unrounded, ch = self._unrounded(), align(self._terms())[0]
+    def characteristic_matrix(self) -> Characteristic:
+        unrounded, ch = self._unrounded(), align(self.terms())[0]
         return ch if unrounded is None else replace(ch, unrounded=unrounded)
 
     def _given_bytes(self) -> bytes:
@@ -210,7 +206,7 @@ class LinearSystem(ABC):
 
     @abstractmethod
     def _unrounded(self) -> Callable[[], tuple[Rational, Rational]] | None:
-        """B_k and E_j of `_terms` in rational numbers; None where the binary numbers there are exact."""
+        """B_k and E_j of `terms` in rational numbers; None where the binary numbers there are exact."""
 
     @property
     def size(self) -> int:
@@ -257,7 +253,7 @@ class LinearSystem(ABC):
         return noted
 
     @property
-    def _step(self) -> tuple[bool, float | None]:
+    def sampling(self) -> tuple[bool, float | None]:
         """Whether time goes in steps, and the length of a step [s] if that is known."""
         return False, None
 
@@ -275,12 +271,47 @@ class LinearSystem(ABC):
         return 1.0
 
     @abstractmethod
+    def with_gain(self, gain: float) -> Self:
+        """Return the closed system with one gain on all that is cut: opened + gain (closed - opened).
+
+        Parameters
+        ----------
+        gain : float
+            1: this system.
+
+        Raises
+        ------
+        ValueError
+            The system was built without `opened`.
+        """
+
+    @abstractmethod
     def characteristic(self, s: ArrayLike) -> Complex:
         """Return det Delta at complex points of any shape."""
 
     @abstractmethod
     def roots(self, k: int) -> Complex:
         """Return the k dominant roots."""
+
+    def poles(self, k: int | None = None) -> Complex:
+        """Return the poles of the closed loop, which are its characteristic roots: `roots` as control texts call them.
+
+        Parameters
+        ----------
+        k : int, >= 1, optional
+            How many, dominant ones first; None: all of them, but those of a sampled system at z = 0.
+
+        Raises
+        ------
+        ValueError
+            k < 1, or none given for a system with delays in continuous time, which has infinitely many poles.
+        """
+        if k is None:
+            ch = self.characteristic_matrix
+            if ch.longest > 0.0 and not ch.sampled:
+                raise ValueError("k must be given for a system with delays, which has infinitely many poles")
+            k = self.size * max(1, int(ch.longest))
+        return self.roots(k)
 
     @cached_property
     def verdict(self) -> str:
@@ -304,7 +335,7 @@ class LinearSystem(ABC):
     @cached_property
     def _decision(self) -> tuple[str, str]:
         """The verdict, and what is known where it is "undecided"."""
-        return decide(self)
+        return decide(part.characteristic_matrix for part, _ in self.blocks)
 
     def open_loop(self, s: ArrayLike) -> Complex:
         """Return the open loop L with its gain at complex points: 1 + L = 0 is the characteristic equation.
@@ -344,50 +375,14 @@ class LinearSystem(ABC):
         if k < 1:
             raise ValueError(f"k must be >= 1, got {k}")
         found: list[Complex] = []
-        for part, many in self._blocks:
-            ch = part._characteristic
+        for part, many in self.blocks:
+            ch = part.characteristic_matrix
             if not ch.sampled or len(ch.delays):
                 found += [rightmost(ch, int(k), starts(ch, int(k)), part._floor)] * many
         if len(found) == 1:
             return found[0]
         s = np.concatenate([*found, np.zeros(0, complex)])
         return np.asarray(s[np.lexsort((np.abs(s.imag), -s.real))][:k])
-
-    def nyquist(self, omega: ArrayLike | None = None) -> FrequencyResponse:
-        """Return the open loop on the boundary of stability.
-
-        Parameters
-        ----------
-        omega : array_like, shape (m,), optional
-            rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
-
-        Returns
-        -------
-        FrequencyResponse
-            Omega, response.
-
-        Raises
-        ------
-        ValueError
-            No `opened`, or a frequency that is not finite.
-        """
-        from ecc.linear.margins import nyquist
-
-        return nyquist(self, omega)
-
-    def margins(self) -> Margins:
-        """Return gain, phase, delay and modulus margins over all crossings, of each loop where there are several.
-
-        See `ecc.linear.margins.Margins`.
-
-        Raises
-        ------
-        ValueError
-            No `opened`.
-        """
-        from ecc.linear.margins import margins
-
-        return margins(self)
 
     def certify(self, line: float = 0.0) -> Certificate:
         """Return a proof, by ball arithmetic, of how many roots are unstable; see `ecc.linear.Certificate`.
@@ -397,32 +392,12 @@ class LinearSystem(ABC):
         line : float, optional
             1/s (DelaySystem) or 1/step: count roots right of it instead, as proof of a rate of decay.
         """
-        from ecc.linear.certificate import certify
-
-        return certify(self, line)
-
-    def to_control(self) -> Any:
-        """Return the python-control object of this system, without any approximation of delays.
-
-        Returns
-        -------
-        object
-            StateSpace with dt (SampledSystem): the companion form, from a disturbance of x[n+1] to x[n].
-            FrequencyResponseData (DelaySystem): exact samples of the open loop.
-
-        Raises
-        ------
-        ValueError
-            A DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
-        ImportError
-            python-control is not installed.
-        """
-        from ecc.linear.interop import to_control
-
-        return to_control(self)
+        if not isfinite(line):
+            raise ValueError(f"line must be finite, got {shown(line)}")
+        return certify_blocks([(part.characteristic_matrix, many) for part, many in self.blocks], line)
 
     def _describe(self) -> Sequence[tuple[str, str]]:
-        sampled, dt = self._step
+        sampled, dt = self.sampling
         ends = dict.fromkeys(self.delays[[0, -1]].tolist()) if len(self.delays) else ()
         span = " to ".join(f"{end:g}" if sampled else quantity_text(end, "s") for end in ends) or "none"
         if sampled:
@@ -435,3 +410,41 @@ class LinearSystem(ABC):
 
     def _repr_html_(self) -> str:
         return html_table(f"{type(self).__name__}, {self.verdict}", self._describe(), self.notes)
+
+
+@check_arguments
+def certify(system: LinearSystem, line: float = 0.0) -> Certificate:
+    """Return a proof of the number of unstable roots of a system, or of those right of another line.
+
+    The mesh comes from floating point; on it P and P' are enclosed in balls, and the argument of det P is followed over
+    pieces whose enclosure excludes zero (`ecc.linear.argument_principle`). A root on the contour, or closer than 1e-13
+    of the system's scale, leaves the count open: then a line on either side gives bounds instead.
+
+    Parameters
+    ----------
+    system : DelaySystem or SampledSystem
+    line : float, optional
+        Real part of s [1/s], or of log z [1/step]: below 0, `stable` proves a rate of decay.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ValueError
+        A line that is not finite.
+    ImportError
+        python-flint is not installed.
+
+    Notes
+    -----
+    The matrices and delays are taken as the exact binary numbers that they are; only where a neutral term acts without
+    delay they are first multiplied by the inverse of the matrix at x'(t), in floating point.
+
+    Examples
+    --------
+    >>> certify(DelaySystem([-1.0], [1.6])).unstable
+    2
+    """
+    return system.certify(line)

@@ -193,8 +193,8 @@ def _interval(
         if certify and end in frequencies:
             proof = loss.certified if end == loss.value else _beside(family, end, inward)
         ends.append((frequencies.get(end, nan), proof))
-    sampled, dt = present._step
-    if any(family(end)._step[1] != dt for end in (low, high) if end in frequencies):
+    sampled, dt = present.sampling
+    if any(family(end).sampling[1] != dt for end in (low, high) if end in frequencies):
         dt = None  # a control interval: steps differ in length
     found = StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
@@ -414,8 +414,8 @@ class Analysis(Displayed):
         row: dict[str, Any] = {
             "model": model.time,
             "stable": {"stable": True, "unstable": False}.get(model.verdict),
-            "frequency_unit": "rad/step" if model.system._step[0] else "rad/s",
-            "step": model.system._step[1],
+            "frequency_unit": "rad/step" if model.system.sampling[0] else "rad/s",
+            "step": model.system.sampling[1],
         }
         if interval is not None:
             first = next((low for low, _ in interval.ranges), nan)

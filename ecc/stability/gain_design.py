@@ -26,7 +26,8 @@ from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
-from ecc.linear.rootfinding import newton, starts
+from ecc.linear.newton_iteration import newton
+from ecc.linear.rootfinding import starts
 from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.stability.gains import gain_names
@@ -94,8 +95,8 @@ def _step(system: DelaySystem | SampledSystem) -> float:
 def _estimate(system: DelaySystem | SampledSystem) -> float:
     """Decay by Newton's method alone [1/s]: a root may be missing, which a proof would show."""
     found = [-inf]
-    for part, _ in system._blocks:
-        ch = part._characteristic
+    for part, _ in system.blocks:
+        ch = part.characteristic_matrix
         if not ch.sampled or len(ch.delays):
             found += newton(ch, next(iter(starts(ch, 1))))[:1].real.tolist()
     rightmost: float = max(found)

@@ -132,7 +132,7 @@ def stability_map(
 
 def _signature(system: System) -> tuple[int, bytes]:
     """Systems of one signature have the same delays in the same order, and zeros in the same places."""
-    terms = system._terms()
+    terms = system.terms()
     return len(terms.delays), (terms.constant != 0.0).tobytes()
 
 
@@ -227,7 +227,7 @@ def _expanded(at: Callable[[int, int], System], points: list[tuple[int, int]]) -
     systems = [at(*point) for point in points]
     if len({_signature(one) for one in systems}) > 1:
         return None
-    blocks = expand([one._terms() for one in systems])
+    blocks = expand([one.terms() for one in systems])
     if blocks is None:
         return None
     seen: dict[bytes, tuple[Index, Expansion]] = {}  # links alike have blocks alike

@@ -40,7 +40,7 @@ def test_adjugate_of_a_singular_matrix(size):
 @pytest.mark.parametrize("delays", [3, 300])
 def test_grid_equals_pointwise(delays):
     rng = np.random.default_rng(1)
-    ch = neutral_system(rng, delays)._characteristic
+    ch = neutral_system(rng, delays).characteristic_matrix
     omega = 0.2 + 0.03 * np.arange(1000)
     for ours, theirs in zip(evaluate_grid([ch], -0.1, 0.2, 0.03, 1000)[0], ch.evaluate(-0.1 + 1j * omega), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-11 * np.abs(theirs).max())
@@ -49,7 +49,7 @@ def test_grid_equals_pointwise(delays):
 def test_derivative_and_its_bounds():
     rng = np.random.default_rng(2)
     system = neutral_system(rng, 4)
-    ch = system._characteristic
+    ch = system.characteristic_matrix
     s = 0.3 + 1j * np.linspace(0.0, 9.0, 50)
     h = 1e-3
     value, slope = ch.evaluate(s)
@@ -57,7 +57,7 @@ def test_derivative_and_its_bounds():
     np.testing.assert_allclose(slope, (near[2] - near[1]) / (2j * h), rtol=1e-4, atol=1e-5)
     fourth = (near[0] - 4 * near[1] + 6 * value - 4 * near[2] + near[3]) / h**4
     assert np.all(np.abs(fourth) <= ch.fourth_derivative(0.3, np.abs(s) + 2 * h) * 1.01 + 1e-3)
-    exact = DelaySystem(system.matrices, system.delays)._characteristic
+    exact = DelaySystem(system.matrices, system.delays).characteristic_matrix
     assert np.all(ch.rounding(0.3, s)[0] < 1e-12)
     assert exact.slope is None
 
@@ -69,7 +69,7 @@ def test_no_root_lies_beyond_the_bound(seed):
     system = DelaySystem(2.0 * rng.normal(size=(5, 2, 2)), rng.uniform(0, 3, 5), **neutral)
     roots = system.roots(10)
     for s in roots:
-        assert abs(s) <= system._characteristic.bound(float(s.real))
+        assert abs(s) <= system.characteristic_matrix.bound(float(s.real))
 
 
 def test_count_right_of_any_line_equals_the_roots():
@@ -81,21 +81,21 @@ def test_count_right_of_any_line_equals_the_roots():
         real = system.roots(12).real
         for a, b in zip(real, real[1:], strict=False):
             if a - b > 1e-9:
-                assert count_right(system._characteristic, 0.5 * (a + b)).number == (real > 0.5 * (a + b)).sum()
+                assert count_right(system.characteristic_matrix, 0.5 * (a + b)).number == (real > 0.5 * (a + b)).sum()
     system = SampledSystem(0.3 * rng.normal(size=(4, 3, 3)), [0, 3, 8, 11])
     size = np.abs(system.roots(36))
     assert len(size) == 36
     for a, b in zip(size, size[1:], strict=False):
         if a - b > 1e-9:
             line = float(np.log(0.5 * (a + b)))
-            assert count_right(system._characteristic, line).number == (size > 0.5 * (a + b)).sum()
+            assert count_right(system.characteristic_matrix, line).number == (size > 0.5 * (a + b)).sum()
 
 
 def test_count_on_a_root_is_left_open():
-    ch = DelaySystem([0.0, -1.0], [0.0, np.pi / 2])._characteristic
+    ch = DelaySystem([0.0, -1.0], [0.0, np.pi / 2]).characteristic_matrix
     assert count_right(ch, 1e-9).number == 0
     assert count_right(ch, -1e-9).number == 2
-    integrator = DelaySystem([0.0], [0.0])._characteristic
+    integrator = DelaySystem([0.0], [0.0]).characteristic_matrix
     stuck = count_right(integrator, 0.0)
     assert stuck.number is None
     assert stuck.stuck == 0.0

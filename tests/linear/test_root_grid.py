@@ -28,17 +28,17 @@ def value(expansion, s):
 def test_blocks_multiply_to_the_determinant(seed, sampled):
     systems = random_systems(seed, sampled)
     s = 0.3 + 0.8j
-    product = np.prod([value(block, s) for _, block in expand([one._terms() for one in systems])], axis=0)
-    truth = [one._characteristic.determinant(np.array([s]))[0] for one in systems]
+    product = np.prod([value(block, s) for _, block in expand([one.terms() for one in systems])], axis=0)
+    truth = [one.characteristic_matrix.determinant(np.array([s]))[0] for one in systems]
     np.testing.assert_allclose(product, truth, rtol=1e-11)
 
 
 def test_triangular_systems_fall_into_blocks():
     a = np.array([[-1.0, 0.0], [3.0, -2.0]])
-    blocks = expand([DelaySystem([a], [0.5])._terms()])
+    blocks = expand([DelaySystem([a], [0.5]).terms()])
     assert sorted(states.tolist() for states, _ in blocks) == [[0], [1]]
     neutral = DelaySystem([-1.0], [0.0], neutral=[0.3], neutral_delays=[1.0])
-    assert expand([neutral._terms()]) is None
+    assert expand([neutral.terms()]) is None
 
 
 def family(sampled, gains, delays):

@@ -223,7 +223,7 @@ def test_groups_of_states_are_found_in_any_order():
     delays = [0, 1, 3]
     order = rng.permutation(5)
     system = SampledSystem(matrices[:, order[:, None], order], delays)
-    assert sorted(part.size for part, _ in system._blocks) == [1, 2, 2]
+    assert sorted(part.size for part, _ in system.blocks) == [1, 2, 2]
     np.testing.assert_allclose(np.abs(system.roots(9)), companion_moduli(matrices, delays)[:9], rtol=1e-9)
 
 
@@ -256,7 +256,7 @@ def test_isolated_roots_are_all_there_are(size, steps):
     """Exact isolation against the counted search, and against the trace and the determinant of the companion matrix."""
     rng = np.random.default_rng(size)
     system = SampledSystem(0.3 * rng.normal(size=(3, size, size)), [0, steps // 2, steps - 1])
-    s, many = isolated(system._characteristic)
+    s, many = isolated(system.characteristic_matrix)
     assert many.sum() == size * steps
     every = np.repeat(np.exp(s), np.where(many > 1, 2, 1))
     every[1:][np.diff(every) == 0] = every[1:][np.diff(every) == 0].conj()

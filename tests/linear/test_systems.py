@@ -47,6 +47,27 @@ def test_characteristic_is_the_determinant():
     np.testing.assert_allclose(SampledSystem([a, b], [0, 4]).characteristic(s), expected, rtol=1e-12)
 
 
+def test_poles_are_the_roots():
+    control = pytest.importorskip("control")
+    system = SampledSystem([1.0, -0.2], [0, 4], dt=0.1)
+    every = np.sort_complex(control.poles(system.to_control()))
+    np.testing.assert_allclose(np.sort_complex(system.poles()), every, atol=1e-12)
+    assert system.poles(2).tolist() == system.roots(2).tolist()
+    plain = np.array([[0.0, 1.0], [-2.0, -3.0]])
+    np.testing.assert_allclose(DelaySystem([plain], [0.0]).poles(), [-1.0, -2.0], rtol=1e-12)
+    assert DelaySystem([-1.0], [1.0]).poles(2).tolist() == DelaySystem([-1.0], [1.0]).roots(2).tolist()
+    assert len(SampledSystem([0.0], [3]).poles()) == 0
+    with pytest.raises(ValueError, match="k must be given for a system with delays, which has infinitely many poles"):
+        DelaySystem([-1.0], [1.0]).poles()
+
+
+def test_one_gain_on_the_loop():
+    loop = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
+    assert loop.with_gain(1.5).is_stable and not loop.with_gain(1.6).is_stable
+    sampled = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0]))
+    assert sampled.with_gain(1.6).matrices.ravel().tolist() == [1.0, -0.16000000000000003]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,0 +1,118 @@
+"""The open loop on the boundary of stability, delays exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, log, pi
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ecc.display import Displayed, Rows, frequency_text
+from ecc.errors import ConvergenceError
+from ecc.linear.characteristic import Complex, Real
+from ecc.linear.imaginary_axis import Pair
+from ecc.linear.systems import LinearSystem
+
+__all__ = ["FrequencyResponse", "nyquist", "settled_beyond"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequencyResponse(Displayed):
+    """Samples of the open loop, which `ecc.plot.bode_figure` and `nyquist_figure` take as they are.
+
+    Attributes
+    ----------
+    omega : ndarray, shape (m,)
+        rad/s (DelaySystem) or rad/step (SampledSystem).
+    response : complex ndarray, shape (m,)
+        L.
+    sampled, dt : bool, float or None
+        Whether omega is in rad/step, and the length of a step [s], or None.
+    """
+
+    omega: Real
+    response: Complex
+    sampled: bool = False
+    dt: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """Unit of `frequency`."""
+        return "rad/step" if self.sampled and self.dt is None else "rad/s"
+
+    @property
+    def frequency(self) -> Real:
+        """Shape (m,): omega in rad/s wherever the length of a step is known."""
+        return self.omega if self.dt is None else self.omega / self.dt
+
+    def _title(self) -> str:
+        return "Frequency response of an open loop"
+
+    def _rows(self) -> Rows:
+        size = np.abs(self.response)
+        rows = [("samples", str(len(self.omega)))]
+        if len(self.omega):
+            ends = (frequency_text(float(w), self.sampled, self.dt) for w in self.omega[[0, -1]])
+            rows += [("from, to", ", ".join(ends)), ("|L|", f"{size.min():.4g} to {size.max():.4g}")]
+        return rows
+
+
+def settled_beyond(pair: Pair, level: float) -> float:
+    """Frequency beyond which |L| < level: both determinants have settled, det(I - M/s) with |M/s| <= q."""
+    if pair.sampled:
+        return pi
+    radius = max(pair.low.bound(0.0), pair.high.bound(0.0))
+    if not isfinite(radius):
+        raise ConvergenceError("the neutral part does not let the open loop fall off", None)
+    return radius / -np.expm1(-log(1.0 + level) / (2 * pair.low.size)) * (1.0 + 1e-6) if radius else 1.0
+
+
+def nyquist(system: LinearSystem, omega: ArrayLike | None = None) -> FrequencyResponse:
+    """Return the open loop on the boundary of stability: L(j w), or L(exp(j w)) of a sampled system.
+
+    Parameters
+    ----------
+    system : LinearSystem
+        DelaySystem or SampledSystem built with `opened`.
+    omega : array_like, shape (m,), finite, optional
+        rad/s or rad/step; None: a mesh on which the curve moves by less than 0.05 on the Riemann sphere from point to
+        point, up to where |L| stays below 0.01, or to pi.
+
+    Returns
+    -------
+    FrequencyResponse
+
+    Raises
+    ------
+    ValueError
+        No `opened`; omega not one-dimensional or not finite.
+    """
+    opened = system._opened()
+    pair = Pair(opened.terms(), system.terms(), 1.0, system._leading_determinant / opened._leading_determinant)
+    if omega is not None:
+        points = np.asarray(omega, dtype=np.float64)
+        if points.ndim != 1 or not np.all(np.isfinite(points)):
+            raise ValueError(f"omega must be one-dimensional and finite, got shape {points.shape}")
+        return FrequencyResponse(points, _response(pair, points), *system.sampling)
+    top = settled_beyond(pair, 0.01)
+    points = np.geomspace(1e-4 * min(top, 1.0 / pair.band if pair.band else top), top, 300)
+    points[-1] = top
+    response = _response(pair, points)
+    for _ in range(10):
+        if len(points) > 20_000:
+            break
+        size = 1.0 + np.abs(response) ** 2
+        far = 2.0 * np.abs(np.diff(response)) > 0.05 * np.sqrt(size[1:] * size[:-1])
+        if not far.any():
+            break
+        new = 0.5 * (points[1:] + points[:-1])[far]
+        at = np.flatnonzero(far) + 1
+        points, response = np.insert(points, at, new), np.insert(response, at, _response(pair, new))
+    return FrequencyResponse(points, response, *system.sampling)
+
+
+def _response(pair: Pair, omega: Real) -> Complex:
+    f0, _, f1, _ = pair.at(omega)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(f1 / f0)

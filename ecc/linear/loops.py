@@ -1,0 +1,72 @@
+"""Questions about a closed loop whose open loop is known: Nyquist curve, margins, and the object of python-control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ecc.arguments import check_arguments
+from ecc.linear.frequency_response import FrequencyResponse, nyquist
+from ecc.linear.interop import to_control
+from ecc.linear.margins import Margins, margins
+from ecc.linear.systems import LinearSystem
+
+__all__ = ["ClosedLoop"]
+
+
+@check_arguments
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class ClosedLoop(LinearSystem):
+    """A linear system with delays together with the same system with its loop cut (`opened`)."""
+
+    def nyquist(self, omega: ArrayLike | None = None) -> FrequencyResponse:
+        """Return the open loop on the boundary of stability.
+
+        Parameters
+        ----------
+        omega : array_like, shape (m,), optional
+            rad/s (DelaySystem) or rad/step (SampledSystem), or None for a mesh fine enough to draw.
+
+        Returns
+        -------
+        FrequencyResponse
+            Omega, response.
+
+        Raises
+        ------
+        ValueError
+            No `opened`, or a frequency that is not finite.
+        """
+        return nyquist(self, omega)
+
+    def margins(self) -> Margins:
+        """Return gain, phase, delay and modulus margins over all crossings, of each loop where there are several.
+
+        See `ecc.linear.margins.Margins`.
+
+        Raises
+        ------
+        ValueError
+            No `opened`.
+        """
+        return margins(self)
+
+    def to_control(self) -> Any:
+        """Return the python-control object of this system, without any approximation of delays.
+
+        Returns
+        -------
+        object
+            StateSpace with dt (SampledSystem): the companion form, from a disturbance of x[n+1] to x[n].
+            FrequencyResponseData (DelaySystem): exact samples of the open loop.
+
+        Raises
+        ------
+        ValueError
+            A DelaySystem without `opened`; a SampledSystem of more than 5000 companion states.
+        ImportError
+            python-control is not installed.
+        """
+        return to_control(self)

@@ -1,0 +1,84 @@
+"""Newton's method on det P from many starts at once, and which of the points that it reaches are one root."""
+
+from __future__ import annotations
+
+from math import pi
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.linear.characteristic import Characteristic, Complex, inverse
+
+__all__ = ["distinct", "newton", "newton_steps", "pair_weights"]
+
+_ROUNDS = 60
+
+
+def newton_steps(value: Complex, slope: Complex) -> Complex:
+    """det P / (det P)' = 1 / trace(P^-1 P'), shape (points,); 0 where P is singular."""
+    with np.errstate(all="ignore"):
+        trace = np.einsum("pij,pji->p", inverse(value), slope)
+        step = 1.0 / trace
+    return np.where(np.isfinite(trace), step, 0.0)
+
+
+def newton(ch: Characteristic, starts: Complex) -> Complex:
+    """Distinct roots of det P that Newton's method reaches from the starts, upper half plane, rightmost first."""
+    s = np.asarray(starts, dtype=np.complex128)
+    s = s[np.isfinite(s)]
+    lowest = -600.0 * ch.unit  # exp(-s tau) would overflow
+    done: list[Complex] = []
+    last = np.full(len(s), np.inf)
+    for _ in range(_ROUNDS):
+        if not len(s):
+            break
+        value, slope = ch.evaluate(s)
+        known = np.isfinite(value).all(axis=(1, 2))
+        s, last, value, slope = s[known], last[known], value[known], slope[known]
+        step = newton_steps(value, slope)
+        size = np.abs(step)
+        reach = np.abs(s) + ch.unit
+        with np.errstate(all="ignore"):
+            step *= np.minimum(1.0, (4.0 * ch.unit + 0.5 * np.abs(s)) / size)
+        ends = (size <= 1e-15 * reach) | ((size <= 1e-11 * reach) & (size >= 0.25 * last))
+        done.append(np.where(np.isfinite(step[ends]), s[ends] - step[ends], s[ends]))
+        goes = ~ends & np.isfinite(step) & (s.real > lowest)
+        s, last = s[goes] - step[goes], size[goes]
+    if len(s):  # a multiple root: linear convergence down to the rounding of P
+        done.append(s[last <= 1e-6 * (np.abs(s) + ch.unit)])
+    found = distinct(ch, np.concatenate(done) if done else np.zeros(0, complex))
+    step = newton_steps(*ch.evaluate(found))  # of equal roots not the best one may have been kept
+    step = np.where(np.abs(step) <= 1e-9 * (np.abs(found) + ch.unit), step, 0.0)
+    return np.where(pair_weights(ch, found) == 1, found - step.real, found - step)
+
+
+def distinct(ch: Characteristic, s: Complex, tolerance: float = 1e-9) -> Complex:
+    """Fold to the upper half plane, snap to the real axis (and to |Im| = pi), drop repetitions."""
+    real, imag = s.real, s.imag
+    if ch.sampled:
+        imag = np.remainder(imag + pi, 2.0 * pi) - pi
+    imag = np.abs(imag)
+    close = tolerance * (np.abs(s) + ch.unit)
+    imag = np.where(imag <= close, 0.0, imag)
+    if ch.sampled:
+        imag = np.where(pi - imag <= tolerance * (pi + ch.unit), pi, imag)
+    s, close = real + 1j * imag, close
+    order = np.lexsort((real, imag))  # equal roots lie side by side up to the tolerance in Im
+    s, close = s[order], close[order]
+    kept: list[int] = []
+    for i in range(len(s)):
+        for j in reversed(kept):
+            if s[i].imag - s[j].imag > close[i]:
+                kept.append(i)
+                break
+            if abs(s[i] - s[j]) <= close[i]:
+                break
+        else:
+            kept.append(i)
+    s = s[kept]
+    return s[np.lexsort((s.imag, -s.real))]
+
+
+def pair_weights(ch: Characteristic, s: Complex) -> NDArray[np.int64]:
+    """1 for a real root (z > 0 or z < 0 of a sampled system), 2 for a pair."""
+    return np.where((s.imag == 0.0) | (ch.sampled & (s.imag == pi)), 1, 2)
