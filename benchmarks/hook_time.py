@@ -16,7 +16,7 @@ PACKETS_PER_SECOND = 1e9 / (8 * 1500)
 
 def main() -> None:
     """Print one row a protocol."""
-    known = {name: cls for name, cls in all_protocols().items() if cls.rests}
+    known = {name: cls for name, cls in all_protocols().items() if cls.equilibrium_is_static}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("protocols", nargs="*", metavar="PROTOCOL", help=f"{', '.join(known)}; all by default")
     parser.add_argument("--repeat", type=int, default=5)

@@ -90,7 +90,7 @@ def engine_of(case: str, hooks: str) -> Engine:
     capacity, rtts, _, _ = CASES[case]
     protocol = {"XCP": ecc.models.XCP(), "NewReno": ecc.models.NewReno(initial=2)}.get(hooks, ecc.models.RCP())
     scenario = ecc.Scenario(network_of(case, hooks), protocol, duration=span_of(case, hooks)[1], seed=1)
-    setup = prepare(scenario, start="equilibrium" if protocol.rests else "empty")
+    setup = prepare(scenario, start="equilibrium" if protocol.equilibrium_is_static else "empty")
     setup.flows["opening_size"] = 0  # whole packets from the start
     if hooks != "none":
         return build_engine(setup, scenario)

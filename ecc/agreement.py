@@ -399,7 +399,7 @@ class _Causes:
 
     def open_rest(self) -> list[str]:
         """A protocol that says itself why it comes to no single point."""
-        reason = getattr(self.protocol, "restless", "") if self.phase.equilibrium is None else ""
+        reason = self.protocol.no_equilibrium if self.protocol and self.phase.equilibrium is None else ""
         return [f"no single equilibrium: {reason}"] if reason else []
 
     def moving(self, name: str) -> list[str]:

@@ -329,11 +329,10 @@ def _on_assignment(
     asked: dict[int, tuple[Callable[..., float], dict[str, Any]]],
 ) -> list[str]:
     """What must be known where flows meet several links that flows follow: is theirs the one that they would choose?"""
-    several, leaves, ties = False, "", ""
+    leaves, ties = "", ""
     known = {link: law(**at) for link, (law, at) in asked.items()}
     for i, flow in enumerate(network.flows if len(asked) > 1 and protocol.combine != "sum" else ()):
         x, b, met = float(point.rates[i]), int(point.bottleneck[i]), [link for link in flow.route if link in asked]
-        several |= len(met) > 1
         told = {link: law(**(at | {"x": x})) if "x" in at else known[link] for link in met for law, at in [asked[link]]}
         for link in met:
             ahead = (told[b] - told[link]) * (1.0 if protocol.combine == "min" else -1.0)
@@ -348,8 +347,7 @@ def _on_assignment(
                     f"flow {i} meets equal feedback at links {b} and {link}, between which the loop switches: the "
                     "verdict is that on flows which are held to one of them"
                 )
-    caveat = protocol.assignment_caveat if several else None
-    return [note for note in (leaves, ties, caveat) if note]
+    return [note for note in (leaves, ties, *point.notes) if note]
 
 
 def _passed_on(
@@ -404,7 +402,7 @@ def _check_loads(protocol: Protocol, network: Network, point: Equilibrium) -> No
                 f"no equilibrium: the router of link {link} would have to announce {R:g}, outside its range from "
                 f"{low:g} to {high:g}"
             )
-        if load > capacity * (1.0 + _AT_REST) and not protocol.overloads:
+        if load > capacity * (1.0 + _AT_REST) and not protocol.overloads_at_equilibrium:
             raise LinearizationError(
                 f"no equilibrium: arrivals of {load:g} bit/s would fill the queue of link {link} ({capacity:g} bit/s) "
                 "without end"

@@ -1,9 +1,9 @@
-"""Congestion headers as bytes: EVAL fig. 2 (THESIS fig. 28), JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5, VCP.
+"""Congestion headers as bytes: what their layouts share. Each protocol's file declares its own.
 
-The texts give the fields, their units and the sizes, in all and for data that flow one way only; with these sizes every
-width is determined. The order of fields is that of the texts. What they leave open: numbers are unsigned integers where
-they are counts or identifiers and IEEE singles where they may have fractions, big end first; rates are bytes a
-millisecond (as EVAL says of XCP's) and MaxNet's prices microseconds (as its `frequency`).
+The papers (EVAL fig. 2, THESIS fig. 28, JETMAX sec. 6.6, MAXNET fig. 3, EDN sec. 5) give the fields, their units and
+the sizes, in all and for data that flow in one direction only; with these sizes every width is determined. The order of
+fields is that of the papers. What they leave open: numbers are unsigned integers where they are counts or identifiers
+and IEEE singles where they may have fractions, big end first; rates are bytes a millisecond.
 
 Python sees seconds, bit/s and bytes.
 """
@@ -16,13 +16,25 @@ from typing import Any, ClassVar, Self
 
 from ecc.arguments import check_arguments, shown
 
-__all__ = [
-    "CongestionHeader", "EDNField", "JetMaxHeader", "JetMaxTransportHeader", "MaxNetOption", "PIQIRCPHeader",
-    "RCPHeader", "VCPField", "XCPHeader",
-]  # fmt: skip
+__all__ = ["CongestionHeader", "WireHeader"]
 
 COMMON, FORWARD, REVERSE = "common", "forward", "reverse"
 MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # on the wire, of a second and of a bit/s
+DONT_FRAGMENT = 0x4000  # of the flags and fragment offset of the IP header
+
+
+@dataclass(frozen=True)
+class WireHeader:
+    """What a protocol writes into a packet.
+
+    `above`: bytes after the IP header; `option`: a TCP option; `service`, `fragment`: the byte of the traffic class,
+    and the flags and fragment offset, of the IP header itself.
+    """
+
+    above: bytes = b""
+    option: bytes = b""
+    service: int = 0
+    fragment: int = DONT_FRAGMENT
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class _Wire:
     factor: float = 1.0
     low: float = 0.0
     high: float = float("inf")
-    way: str = FORWARD
+    direction: str = FORWARD
     constant: int | None = None
 
     @property
@@ -56,29 +68,36 @@ class _Wire:
         return number if self.factor == 1.0 else number / self.factor
 
 
-def _count(size: int, default: int = 0, way: str = FORWARD) -> Any:
-    return field(default=default, metadata={"wire": _Wire(8 * size, way=way)})
+def count_field(size: int, default: int = 0, direction: str = FORWARD) -> Any:
+    """Return a field that is an unsigned integer of `size` bytes."""
+    return field(default=default, metadata={"wire": _Wire(8 * size, direction=direction)})
 
 
-def _bits(width: int, default: int = 0, way: str = FORWARD) -> Any:
-    return field(default=default, metadata={"wire": _Wire(width, way=way)})
+def bits_field(width: int, default: int = 0, direction: str = FORWARD) -> Any:
+    """Return a field that is an unsigned integer of `width` bits."""
+    return field(default=default, metadata={"wire": _Wire(width, direction=direction)})
 
 
-def _constant(value: int, way: str = COMMON, width: int = 8) -> Any:
-    return field(default=value, init=False, repr=False, metadata={"wire": _Wire(width, way=way, constant=value)})
+def constant_field(value: int, direction: str = COMMON, width: int = 8) -> Any:
+    """Return a field that has one value in every header."""
+    return field(
+        default=value, init=False, repr=False, metadata={"wire": _Wire(width, direction=direction, constant=value)}
+    )
 
 
-def _number(factor: float = 1.0, low: float = 0.0, high: float = float("inf"), way: str = FORWARD) -> Any:
-    return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, way)})
+def number_field(factor: float = 1.0, low: float = 0.0, high: float = float("inf"), direction: str = FORWARD) -> Any:
+    """Return a field that is an IEEE single, `factor` times our value."""
+    return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, direction)})
 
 
-def _time(size: int, factor: float, way: str = FORWARD) -> Any:
-    return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, way=way)})
+def time_field(size: int, factor: float, direction: str = FORWARD) -> Any:
+    """Return a field that is an unsigned integer of `size` bytes, `factor` times our value."""
+    return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, direction=direction)})
 
 
 @check_arguments
 class CongestionHeader:
-    """Base of the headers: what is common to encoding and decoding; the fields are those of the subclasses."""
+    """Base of the headers: encoding and decoding of the fields that a subclass declares."""
 
     title: ClassVar[str]
 
@@ -107,8 +126,25 @@ class CongestionHeader:
         one_way : bool, optional
             What is needed where data flow one way only: neither what ACKs carry back nor what all have.
         """
-        bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.way == FORWARD)
+        bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.direction == FORWARD)
         return -(-bits // 8)
+
+    @classmethod
+    def nearest(cls, **values: float) -> Self:
+        """Return the header whose fields have these values, or the nearest that they can have.
+
+        Parameters
+        ----------
+        **values : float
+            Field -> value; NaN is the least.
+        """
+        fitted: dict[str, Any] = {}
+        for name, wire in cls.layout().items():
+            if name in values:
+                low, high = wire.span
+                value = min(max(values[name], low), high) if values[name] == values[name] else low
+                fitted[name] = value if wire.single or wire.factor != 1.0 else round(value)
+        return cls(**fitted)
 
     def encode(self) -> bytes:
         """Return the bytes."""
@@ -143,158 +179,3 @@ class CongestionHeader:
             elif value != wire.constant:
                 raise ValueError(f"{name} of {cls.title} must be {wire.constant}, got {value}")
         return cls(**values)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class XCPHeader(CongestionHeader):
-    """XCP's, 20 bytes; 12 one way.
-
-    `protocol`: number of the transport above; `version`; `rtt`: the host's estimate [s]; `spacing`: time between its
-    packets [s]; `delta`: change of throughput asked for, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
-    """
-
-    title = "an XCP header"
-    protocol: int = _count(1, 6, COMMON)
-    length: int = _constant(20)
-    version: int = _count(1, 1, COMMON)
-    unused: int = _constant(0)
-    rtt: float = _time(4, MS)
-    spacing: float = _number(MS)
-    delta: float = _number(BYTES_PER_MS, low=float("-inf"))
-    reverse: float = _number(BYTES_PER_MS, low=float("-inf"), way=REVERSE)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class RCPHeader(CongestionHeader):
-    """RCP's, 16 bytes; 8 one way.
-
-    `protocol`, `version`: as in XCPHeader; `rate`: of the routers [bit/s]; `rtt`: the host's estimate [s]; `reverse`:
-    the `rate` that an ACK brings back.
-    """
-
-    title = "an RCP header"
-    protocol: int = _count(1, 6, COMMON)
-    length: int = _constant(16)
-    version: int = _count(1, 1, COMMON)
-    unused: int = _constant(0)
-    rate: float = _number(BYTES_PER_MS)
-    rtt: float = _time(4, MS)
-    reverse: float = _number(BYTES_PER_MS, way=REVERSE)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class PIQIRCPHeader(CongestionHeader):
-    """PIQI-RCP's, 24 bytes; 13 one way.
-
-    `protocol`, `version`, `rate`, `rtt`, `reverse`: as in RCPHeader; `router`: ID of the bottleneck; `interval_number`:
-    the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK brings back.
-    """
-
-    title = "a PIQI-RCP header"
-    protocol: int = _count(1, 6, COMMON)
-    length: int = _constant(24)
-    version: int = _count(1, 1, COMMON)
-    router: int = _count(1)
-    rate: float = _number(BYTES_PER_MS)
-    rtt: float = _time(4, MS)
-    reverse: float = _number(BYTES_PER_MS, way=REVERSE)
-    interval_number: int = _count(4)
-    reverse_interval_number: int = _count(4, way=REVERSE)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class JetMaxHeader(CongestionHeader):
-    """JetMax's, 32 bytes; 20 one way.
-
-    `protocol`, `version`: as in XCPHeader; `bottleneck` (R_T), `hop` (R_C), `suggested` (R_S), `reverse_suggested`
-    (RS_F): router IDs, counted in hops; `loss`: virtual, largest so far; `rate`: fair [bit/s]; `proposed_size` [bytes];
-    `spacing`: time between packets [s]; `reverse_loss`, `reverse_rate`: what an ACK brings back.
-    """
-
-    title = "a JetMax header"
-    protocol: int = _count(1, 6, COMMON)
-    length: int = _constant(32)
-    version: int = _count(1, 1, COMMON)
-    unused: int = _constant(0, FORWARD)
-    bottleneck: int = _count(1)
-    hop: int = _count(1)
-    suggested: int = _count(1)
-    reverse_suggested: int = _count(1, way=REVERSE)
-    loss: float = _number(high=1.0)
-    rate: float = _number(BYTES_PER_MS)
-    proposed_size: float = _number()
-    spacing: float = _number(MS)
-    reverse_loss: float = _number(high=1.0, way=REVERSE)
-    reverse_rate: float = _number(BYTES_PER_MS, way=REVERSE)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class JetMaxTransportHeader(CongestionHeader):
-    """JetMax's own transport of JETMAX sec. 6.6, 28 bytes.
-
-    `source_port`, `destination_port`, `flags`, `sequence`: of the transport; `bottleneck`, `hop`, `suggested`, `loss`,
-    `rate`, `proposed_size`, `spacing`: as in JetMaxHeader.
-    """
-
-    title = "a JetMax transport header"
-    source_port: int = _count(2, way=COMMON)
-    destination_port: int = _count(2, way=COMMON)
-    flags: int = _count(1, way=COMMON)
-    bottleneck: int = _count(1)
-    hop: int = _count(1)
-    suggested: int = _count(1)
-    sequence: int = _count(4, way=COMMON)
-    loss: float = _number(high=1.0)
-    rate: float = _number(BYTES_PER_MS)
-    proposed_size: float = _number()
-    spacing: float = _number(MS)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class MaxNetOption(CongestionHeader):
-    """MaxNet's TCP option, 8 bytes: option 42, then the length of what follows it.
-
-    `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
-    """
-
-    title = "a MaxNet option"
-    option: int = _constant(42)
-    length: int = _constant(6)
-    echo: float = _time(3, US, REVERSE)
-    price: float = _time(3, US)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class EDNField(CongestionHeader):
-    """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
-
-    `reverse`: D_r; `forward`: D_f, of units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7; but the
-    offset has 13, so that the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
-    """
-
-    title = "an EDN field"
-    reserved: int = _constant(0, width=1)
-    unfragmented: int = _constant(1, width=1)
-    reverse: int = _bits(7, way=REVERSE)
-    forward: int = _bits(7)
-
-
-@check_arguments
-@dataclass(frozen=True)
-class VCPField(CongestionHeader):
-    """VCP's and UTIL's, the byte of the IP header that ends in the two ECN bits.
-
-    `service`: the six bits before these, of others; `load`: region of the load factor (1 low, 2 high, 3 overload; 0: a
-    packet of another protocol).
-    """
-
-    title = "a VCP field"
-    service: int = _bits(6, way=COMMON)
-    load: int = _bits(2)

@@ -512,7 +512,7 @@ def _ended_elsewhere(scenario: Scenario, time: NDArray[np.float64], rate: NDArra
     """See `notes_at_end`."""
     network, protocol = scenario.network, scenario.protocol
     n = int(_LAST * len(time))
-    if n < _LEAST_SAMPLES or not isinstance(protocol, Protocol) or not protocol.rests:
+    if n < _LEAST_SAMPLES or not isinstance(protocol, Protocol) or not protocol.equilibrium_is_static:
         return ()
     if scenario.workload is not None or scenario.impairments or network.n_flows * network.n_links > _MOST_CROSSINGS:
         return ()

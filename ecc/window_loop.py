@@ -43,7 +43,7 @@ _TAKEN = Taken(
     "a linear model",
     {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "p")},
     {"combine": None},
-    {"slow_start_law": "", "loss_law": "", "memory_law": ""},  # nothing starts or is lost at a rest
+    {"slow_start_law": "", "loss_response_law": "", "memory_law": ""},  # nothing starts or is lost at a rest
     model="linear model",
 )
 _EQUAL = 1e-9  # relative: rounding in the equilibrium

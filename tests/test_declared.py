@@ -34,7 +34,7 @@ def announce_law(R: Any) -> Any:
     return 0.8 * R
 
 
-def loss_law(w: Any) -> Any:
+def loss_response_law(w: Any) -> Any:
     return 0.3 * w
 
 
@@ -77,7 +77,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "announce_law": [staticmethod(announce_law)],
     "slow_start_law": [staticmethod(slow_start_law)],
     "decrease_law": [staticmethod(decrease_law)],
-    "loss_law": [staticmethod(loss_law)],
+    "loss_response_law": [staticmethod(loss_response_law)],
     "memory_law": [staticmethod(memory_law)],
     "priority_law": [staticmethod(priority_law)],
     "refusal_law": [staticmethod(refusal_law)],
@@ -157,7 +157,7 @@ SAME = {
     ("recurrence", "stamping"), ("recurrence", "sampled"),
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "sampled")),
-    *(("linear windows", entry) for entry in ("slow_start_law", "loss_law", "memory_law")),
+    *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law")),
 }  # fmt: skip
 
 

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecc.headers import (
-    EDNField,
-    JetMaxHeader,
-    JetMaxTransportHeader,
-    MaxNetOption,
-    PIQIRCPHeader,
-    RCPHeader,
-    VCPField,
-    XCPHeader,
-)
 from ecc.models import PIQIRCP, RCP, XCP, JetMax, MaxNet
+from ecc.models.edn import EDNField
+from ecc.models.jetmax import JetMaxHeader, JetMaxTransportHeader
+from ecc.models.maxnet import MaxNetOption
+from ecc.models.piqi_rcp import PIQIRCPHeader
+from ecc.models.rcp import RCPHeader
+from ecc.models.vcp import VCPField
+from ecc.models.xcp import XCPHeader
 
 HEADERS = [XCPHeader, JetMaxHeader, RCPHeader, PIQIRCPHeader, JetMaxTransportHeader, MaxNetOption, EDNField, VCPField]
 every_header = pytest.mark.parametrize("kind", HEADERS, ids=lambda kind: kind.__name__)

@@ -41,7 +41,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
    returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
    `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
-   jump, a `loss_law` returns the window behind one, and a `memory_law` what is remembered.
+   jump, a `loss_response_law` returns the window behind one, and a `memory_law` what is remembered.
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
@@ -60,6 +60,7 @@ Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -74,6 +75,8 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, value_text
 from ecc.errors import LinearizationError
+from ecc.headers import WireHeader
+from ecc.laws.affine import is_affine
 from ecc.network import Network
 from ecc.quantity import as_delay, as_number
 
@@ -84,7 +87,11 @@ TRANSPORTS = (None, "newreno", "sack")
 
 _NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
 
+_MOVING = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "q", "q_mean", "q_flow", "loss", "w", "m")
+"""Arguments of laws that move along a run."""
+
 Hook = Callable[[Any, Any, Any, Any], None]
+RelayLoop = Callable[[Any], NDArray[np.complex128]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,13 +101,14 @@ class Equilibrium(Displayed):
     `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
     announces if it has no memory (to a flow at rest, if that differs from flow to flow); infinite at links that no flow
     follows. `bottleneck` is the link that each flow follows, -1 where feedback is summed over the path. `queue`
-    (n_links,) [bit]; None: all are empty.
+    (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each.
     """
 
     rates: NDArray[np.float64]
     fair_rate: NDArray[np.float64]
     bottleneck: NDArray[np.int64]
     queue: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
 
     def _rows(self) -> Rows:
         paths = bool(np.all(self.bottleneck < 0))
@@ -112,6 +120,7 @@ class Equilibrium(Displayed):
             ),
             ("bottleneck of each flow", "feedback is summed over the path" if paths else value_text(self.bottleneck)),
             ("queue of each link", "empty" if self.queue is None else value_text(self.queue, "bit")),
+            *(("note", note) for note in self.notes),
         ]
 
 
@@ -132,15 +141,15 @@ class Bound:
 
 
 class Stepping(NamedTuple):
-    """How sources step: once routers have told of a whole interval that knew of the last step.
+    """How sources step: once routers have reported on a whole interval that began after the last step.
 
     `waits`: intervals of theirs that are let pass before that, after a change of router and after one of the rate;
-    `asks`: whether a higher rate waits until no link refuses it; `near`: distance from what its link offers, as a share
-    of it, up to which a source has come there.
+    `needs_approval`: whether a higher rate waits until no link refuses it; `near`: distance from what its link offers,
+    as a share of it, up to which a source has come there.
     """
 
     waits: tuple[int, int]
-    asks: bool
+    needs_approval: bool
     near: float
 
 
@@ -153,40 +162,9 @@ class NoRecord:
 class Protocol:
     """Base of all protocols; see the module's text for how to write one."""
 
-    combine: ClassVar[str] = "min"
-    """How the feedback of the links of a path is combined: "min" or "max" (a flow follows one link), or "sum"."""
-    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
-    """The linear models that the protocol has."""
-    main_parameter: ClassVar[str] = ""
-    """The parameter whose stable interval is asked for where no other is named (`ecc.stability.analyze`)."""
-    affine: ClassVar[bool] = False
-    """Whether the laws are affine in rates and feedback, so that their derivatives are the same everywhere."""
-    rests: ClassVar[bool] = True
-    """Whether runs come to rest at the equilibrium, with empty queues."""
-    overloads: ClassVar[bool] = False
-    """Whether links are loaded beyond their capacity at rest, loss or price being the feedback."""
-    Header: ClassVar[type] = NoRecord
-    LinkState: ClassVar[type] = NoRecord
-    FlowState: ClassVar[type] = NoRecord
-    router_law: ClassVar[Callable[..., float]]
-    announce_law: ClassVar[Callable[..., float] | None] = None
-    source_law: ClassVar[Callable[..., float]]
-    slow_start_law: ClassVar[Callable[..., float] | None] = None
-    decrease_law: ClassVar[Callable[..., float] | None] = None
-    loss_law: ClassVar[Callable[..., float] | None] = None
-    memory_law: ClassVar[Callable[..., float] | None] = None
-    asks: ClassVar[frozenset[str]] = frozenset()
-    """What hooks want in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
-    opening_size: ClassVar[int] = 0
-    """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
-    header_bytes: ClassVar[tuple[int, int] | None] = None
-    """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
-    reductions: ClassVar[Mapping[str, str]] = {}
-    """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
-
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("equilibrium", "published_bounds", "relay_loop", "mean_rate"):  # what people ask
+        for name in ("equilibrium", "published_bounds", "relay_loop"):  # what people call
             if name in vars(cls):
                 setattr(cls, name, check_arguments(vars(cls)[name]))
         if own := vars(cls).get("__post_init__"):
@@ -206,6 +184,118 @@ class Protocol:
             fits = isinstance(value, Real) and not isinstance(value, bool)
             if f.type in _NUMBERS and not fits and value is not f.default:
                 raise TypeError(f"{f.name} must be a number, got {shown(value)}")
+
+    # ---- laws --------------------------------------------------------------------------------------------
+
+    router_law: ClassVar[Callable[..., float]]
+    announce_law: ClassVar[Callable[..., float] | None] = None
+    source_law: ClassVar[Callable[..., float]]
+    slow_start_law: ClassVar[Callable[..., float] | None] = None
+    decrease_law: ClassVar[Callable[..., float] | None] = None
+    loss_response_law: ClassVar[Callable[..., float] | None] = None
+    memory_law: ClassVar[Callable[..., float] | None] = None
+
+    @property
+    def priority_law(self) -> Callable[..., float] | None:
+        """A law with a router's arguments: flows are bottlenecked at the link where it is largest; None: no law."""
+        return None
+
+    @property
+    def refusal_law(self) -> Callable[..., float] | None:
+        """With `stepping`, a law with a router's arguments: above 0 a link refuses what is asked for; None: nothing."""
+        return None
+
+    def params(self) -> dict[str, float]:
+        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
+
+    def namespace(self) -> SimpleNamespace:
+        """Return `params()` with attribute access, for calling a law by hand."""
+        return SimpleNamespace(**self.params())
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        """Return the least and the largest state R of a router of a capacity [bit/s]; by default 0 and the capacity."""
+        return 0.0, capacity
+
+    @property
+    def has_affine_laws(self) -> bool:
+        """Whether the laws are affine in rates, queues and feedback: their derivatives are the same everywhere."""
+        if getattr(self, "router_law", None) is None or getattr(self, "source_law", None) is None:
+            return False
+        constants = {"p": self.namespace()}
+        return all(is_affine(law, _MOVING, constants) for law in (self.router_law, self.announce_law, self.source_law))
+
+    # ---- feedback and router timing ----------------------------------------------------------------------
+
+    combine: ClassVar[str] = "min"
+    """How the feedback of the links of a path is combined: "min" or "max" (a flow has one bottleneck), or "sum"."""
+
+    @property
+    def stamping(self) -> str:
+        """When a router writes its feedback into a packet: at its "departure", or at its "arrival" in the queue."""
+        return "departure"
+
+    @property
+    def scaling_rtt(self) -> str:
+        """Which RTT the router law gets as `d`: "mean" or "max"."""
+        return "mean"
+
+    @property
+    def scaling_rtt_limit(self) -> float:
+        """RTTs above this count as this in `d` [s]; inf: all count in full."""
+        return inf
+
+    rtt_weights: ClassVar[str] = "rates"
+    """Whether each packet counts in a router's mean RTT ("rates"), or each flow ("flows")."""
+
+    @property
+    def router_clock(self) -> str:
+        """How long routers measure: "interval", the parameter of that name, or "rtt", as long as their mean RTT."""
+        return "interval"
+
+    @property
+    def interval_law(self) -> Callable[..., float] | None:
+        """How long routers count (of d) before they share out what is left of the capacity; None: they do not."""
+        return None
+
+    @property
+    def queue_interval_law(self) -> Callable[..., float] | None:
+        """With `interval_law`: how long a router seeks the lowest queue (of d, q and C)."""
+        return None
+
+    # ---- source timing, and the form of the fluid --------------------------------------------------------
+
+    @property
+    def source_clock(self) -> str:
+        """When a source updates: "interval" (by ACKs, at most once an interval), "ack" (by each), "rtt" (once an RTT).
+
+        "always": once an interval however many ACKs there are: by a timer, or in shares that ACKs bring.
+        """
+        return "interval"
+
+    windowed: ClassVar[bool] = False
+    """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
+    sampled: ClassVar[bool] = False
+    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid`)."""
+
+    @property
+    def stepping(self) -> Stepping | None:
+        """How sources move in steps; None: they respond to feedback at every moment."""
+        return None
+
+    def opening_rate(self, rtt: Any, packet: Any) -> Any:
+        """Return what a flow sends before any feedback [bit/s]: a packet, or its `floor`, in an RTT.
+
+        Parameters
+        ----------
+        rtt : float or array, s
+        packet : float or array
+            Bit.
+        """
+        return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
+
+    # ---- loss recovery -----------------------------------------------------------------------------------
 
     @property
     def transport(self) -> str | None:
@@ -235,87 +325,30 @@ class Protocol:
         """With a transport: the least that the timeout is longer than the smoothed RTT [s], the G of RFC 6298."""
         return 0.0
 
-    @property
-    def priority_law(self) -> Callable[..., float] | None:
-        """A law with a router's arguments: what a link is followed for before its feedback counts; None: nothing."""
-        return None
+    # ---- packets: records, hooks and headers -------------------------------------------------------------
 
-    @property
-    def scaling_rtt(self) -> str:
-        """Which RTT the router law gets as `d`: "mean" or "max"."""
-        return "mean"
+    Header: ClassVar[type] = NoRecord
+    LinkState: ClassVar[type] = NoRecord
+    FlowState: ClassVar[type] = NoRecord
+    required_env: ClassVar[frozenset[str]] = frozenset()
+    """What hooks need in `env` beside the rest: "random" (uniform, each call), "flow_queue" (a flow's bytes queued)."""
+    opening_size: ClassVar[int] = 0
+    """Size of the packets that a flow sends until its first ACK [bytes]; 0: that of all others."""
+    header_bytes: ClassVar[tuple[int, int] | None] = None
+    """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
 
-    @property
-    def scaling_rtt_limit(self) -> float:
-        """RTTs above this count as this in `d` [s]; inf: all count in full."""
-        return inf
-
-    sampled: ClassVar[bool] = False
-    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid.network`)."""
-
-    windowed: ClassVar[bool] = False
-    """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
-
-    rtt_weights: ClassVar[str] = "rates"
-    """Whether each packet counts in a router's mean RTT ("rates"), or each flow ("flows")."""
-
-    @property
-    def router_clock(self) -> str:
-        """How long routers measure: "interval", the parameter of that name, or "rtt", as long as their mean RTT."""
-        return "interval"
-
-    @property
-    def refusal_law(self) -> Callable[..., float] | None:
-        """With `stepping`, a law with a router's arguments: above 0 a link refuses what is asked for; None: nothing."""
-        return None
-
-    @property
-    def interval_law(self) -> Callable[..., float] | None:
-        """How long routers count (of d) before they share out what is left (`ecc.fluid.network`); None: they do not."""
-        return None
-
-    @property
-    def queue_interval_law(self) -> Callable[..., float] | None:
-        """With `interval_law`: how long a router seeks the lowest queue (of d, q and C)."""
-        return None
-
-    @property
-    def stepping(self) -> Stepping | None:
-        """How sources move in steps (`ecc.fluid.network`); None: they follow what they hear all the time."""
-        return None
-
-    @property
-    def stamping(self) -> str:
-        """When a router writes its feedback into a packet: at its "departure", or at its "arrival" in the queue."""
-        return "departure"
-
-    @property
-    def source_clock(self) -> str:
-        """When a source updates: "interval" (by ACKs, at most once an interval), "ack" (by each), "rtt" (once an RTT).
-
-        "always": once an interval however many ACKs there are: by a timer, or in parts that ACKs bring.
-        """
-        return "interval"
-
-    def opening_rate(self, rtt: Any, packet: Any) -> Any:
-        """Return what a flow sends before any feedback [bit/s]: a packet, or its `floor`, in an RTT.
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        """Return the bytes that captures show for a packet; by default the fields of its header record, 8 each.
 
         Parameters
         ----------
-        rtt : float or array, s
-        packet : float or array
-            Bit.
+        header : mapping
+            Field of `Header` -> value.
+        is_ack : bool
+            An ACK, not data.
         """
-        return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
-
-    def params(self) -> dict[str, float]:
-        """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
-
-    def namespace(self) -> SimpleNamespace:
-        """Return `params()` with attribute access, for calling a law by hand."""
-        return SimpleNamespace(**self.params())
+        return WireHeader(b"".join(struct.pack("!d" if isinstance(v, float) else "!q", v) for v in header.values()))
 
     @property
     def is_responsive(self) -> bool:
@@ -357,9 +390,20 @@ class Protocol:
         """Return the `LinkState` with which a router begins."""
         return self.LinkState()
 
-    def rate_range(self, capacity: float) -> tuple[float, float]:
-        """Return the least and the largest state R of a router of a capacity [bit/s]; by default 0 and the capacity."""
-        return 0.0, capacity
+    # ---- equilibrium, linear models, and what is published -----------------------------------------------
+
+    times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
+    """The linear models that the protocol has."""
+    main_parameter: ClassVar[str] = ""
+    """The parameter whose stable interval is asked for where no other is named (`ecc.stability.analyze`)."""
+    equilibrium_is_static: ClassVar[bool] = True
+    """Whether the equilibrium is static: runs that converge stay at it, with empty queues."""
+    overloads_at_equilibrium: ClassVar[bool] = False
+    """Whether links are loaded beyond their capacity at the equilibrium, loss or price being the feedback."""
+    no_equilibrium: ClassVar[str] = ""
+    """Why the laws have no equilibrium, as a clause; empty: they have one, or none is defined."""
+    reductions: ClassVar[Mapping[str, str]] = {}
+    """Published approximations of the continuous model: equation -> "taylor" (e^-sT = 1 - sT) or "static" (sT = 0)."""
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Return the stationary point of the laws on a network, for a fixed bottleneck assignment if given.
@@ -369,16 +413,8 @@ class Protocol:
         LinearizationError
             There is none, as by default.
         """
-        raise LinearizationError(f"{type(self).__name__} has no equilibrium: it does not define equilibrium")
-
-    def published_bounds(self, network: Network) -> list[Bound]:
-        """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
-        return []
-
-    @property
-    def assignment_caveat(self) -> str | None:
-        """Why runs need not come to the assignment of the equilibrium where paths have several bottlenecks; or None."""
-        return None
+        reason = self.no_equilibrium or "it does not define equilibrium"
+        raise LinearizationError(f"{type(self).__name__} has no equilibrium: {reason}")
 
     @property
     def linear_refusal(self) -> str | None:
@@ -387,6 +423,25 @@ class Protocol:
         A class attribute of this name says it of all variants.
         """
         return None
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """Return the stability bounds that the papers prove, evaluated on a network; none by default."""
+        return []
+
+    @classmethod
+    def has_relay(cls) -> bool:
+        """Return whether sources switch like relays, so that describing functions give their limit cycle."""
+        return cls.relay_loop is not Protocol.relay_loop
+
+    def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
+        """Return the loop from the relays to the feedback that they receive, and the queue [bit] for one unit of it.
+
+        Raises
+        ------
+        ValueError
+            There is no relay, as by default.
+        """
+        raise ValueError(f"{type(self).__name__} has no relay: it does not define relay_loop")
 
 
 def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) -> None:

@@ -69,7 +69,7 @@ class BIC(windows.WindowProtocol):
     form: str = "paper"
     transport: str = field(default="sack", kw_only=True)
 
-    restless = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
 
     def __post_init__(self) -> None:
         check_choice(self, "form", ("paper", "linux"))
@@ -90,7 +90,7 @@ class BIC(windows.WindowProtocol):
         return w + gained(w, m, s, p)
 
     @staticmethod
-    def loss_law(w: Any, s: Any, p: Any) -> Any:
+    def loss_response_law(w: Any, s: Any, p: Any) -> Any:
         """Sec. III, W behind a loss."""
         found = max(below(w, s, p), 2.0 * s)
         return found + s if p.linux > 0.0 else found

@@ -19,12 +19,13 @@ from ecc.models.base import Protocol, interval_of
 __all__ = ["ENTRIES", "LAWS", "Taken"]
 
 _PACKETS = (
-    "Header", "LinkState", "FlowState", "asks", "opening_size", "header_bytes", "transport", "min_rto",
-    "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
+    "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_header", "transport",
+    "min_rto", "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (
-    "times", "main_parameter", "affine", "rests", "overloads", "reductions", "linear_refusal", "assignment_caveat",
-    "params", "namespace", "is_responsive", "rate_range", "equilibrium", "published_bounds",
+    "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",
+    "reductions", "linear_refusal", "params", "namespace", "is_responsive", "rate_range", "equilibrium",
+    "published_bounds", "has_relay", "relay_loop",
 )  # fmt: skip
 
 

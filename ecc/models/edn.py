@@ -33,14 +33,17 @@ falls below it would go back to slow start and stand at B; W = ssthresh is beyon
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, Hook, check_choice
+from ecc.headers import REVERSE, CongestionHeader, WireHeader, bits_field, constant_field
+from ecc.models.base import Equilibrium, Hook, RelayLoop, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.network import Network
@@ -131,6 +134,11 @@ class EDN(windows.WindowProtocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return FLOW_HOOKS
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        field = EDNField.nearest(forward=header["forward"], reverse=header["reverse"])
+        return WireHeader(fragment=int.from_bytes(field.encode(), "big"))
+
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
@@ -146,7 +154,7 @@ class EDN(windows.WindowProtocol):
     def linear_refusal(self) -> str | None:
         return windows.relay_refusal("EDN")
 
-    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
         """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
 
         Parameters
@@ -247,3 +255,22 @@ FLOW_HOOKS: dict[str, Hook] = {
     "on_ack": on_ack,
     "on_loss": on_loss,
 }
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class EDNField(CongestionHeader):
+    """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
+
+    `reverse`: D_r; `forward`: D_f, of units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7; but the
+    offset has 13, so that the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
+    """
+
+    title = "an EDN field"
+    reserved: int = constant_field(0, width=1)
+    unfragmented: int = constant_field(1, width=1)
+    reverse: int = bits_field(7, direction=REVERSE)
+    forward: int = bits_field(7)

@@ -97,7 +97,7 @@ class FAST(windows.WindowProtocol):
         """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
         if assignment is not None:
             raise ValueError("assignment must be None: flows of FAST listen to all links of their route")
-        return windows.rest_with_own(network, self.alpha)
+        return windows.equilibrium_with_own(network, self.alpha)
 
 
 def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:

@@ -40,15 +40,28 @@ fair rate (THESIS ch. VII) flows make detours, and settle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
+from ecc.headers import (
+    BYTES_PER_MS,
+    COMMON,
+    FORWARD,
+    MS,
+    REVERSE,
+    CongestionHeader,
+    WireHeader,
+    constant_field,
+    count_field,
+    number_field,
+)
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, Stepping, check_choice, check_number
-from ecc.models.shared.equilibria import shared_fair_rate
+from ecc.models.shared.equilibria import crosses_several, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate, as_size
 
@@ -159,7 +172,6 @@ class JetMax(Protocol):
     stamping = "arrival"
     times = ("discrete",)
     main_parameter = "tau"
-    affine = True
     header_bytes = (32, 32)  # EVAL sec. 3
 
     def __post_init__(self) -> None:
@@ -233,6 +245,16 @@ class JetMax(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": flow_on_start, "on_send": on_send, "on_ack": on_ack}
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        to = "reverse_" if is_ack else ""
+        values = {
+            "bottleneck": header["R_T"], "hop": header["R_C"], f"{to}suggested": header["R_S"],
+            f"{to}loss": header["loss"], f"{to}rate": header["rate"], "proposed_size": header["size"],
+            "spacing": header["gap"],
+        }  # fmt: skip
+        return WireHeader(JetMaxHeader.nearest(**values).encode())
+
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         """The books of a router in the middle of a steady run."""
         return LinkState(g=R)
@@ -248,16 +270,9 @@ class JetMax(Protocol):
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """JETMAX Lemma 3, Theorem 3: (gamma C - u)/N, max-min fair over capacities gamma C."""
-        return shared_fair_rate(network, self.gamma * network.capacities, assignment)
-
-    @property
-    def assignment_caveat(self) -> str | None:
-        if self.bottleneck == "rate" or not self.proposed_rate:
-            return None
-        return (
-            "flows follow the largest virtual loss, which counts refused proposals: a run need not come to this "
-            "assignment, and may leave a flow at its least rate for good (bottleneck='rate' does not count them)"
-        )
+        point = shared_fair_rate(network, self.gamma * network.capacities, assignment)
+        counts_refused = self.bottleneck == "loss" and self.proposed_rate
+        return replace(point, notes=(REFUSED,) if counts_refused and crosses_several(network, point) else ())
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """JETMAX Theorem 2, and the condition of sec. 5.4 for monotone convergence."""
@@ -267,6 +282,11 @@ class JetMax(Protocol):
             Bound("JETMAX sec. 5.4", "tau", 1.0, exact, "discrete", assigned, "converges monotonically"),
         ]
 
+
+REFUSED = (
+    "flows follow the largest virtual loss, which counts refused proposals: a run need not come to this assignment, "
+    "and may leave a flow at its least rate for good (bottleneck='rate' does not count them)"
+)
 
 router_law, virtual_loss, source_law = JetMax.router_law, JetMax.virtual_loss, JetMax.source_law
 
@@ -417,3 +437,56 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         return
     flow.g = header.rate
     step(flow, header.loss == 0.0, p, env)
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class JetMaxHeader(CongestionHeader):
+    """JetMax's, 32 bytes; 20 one way.
+
+    `protocol`, `version`: as in XCPHeader; `bottleneck` (R_T), `hop` (R_C), `suggested` (R_S), `reverse_suggested`
+    (RS_F): router IDs, counted in hops; `loss`: virtual, largest so far; `rate`: fair [bit/s]; `proposed_size` [bytes];
+    `spacing`: time between packets [s]; `reverse_loss`, `reverse_rate`: what an ACK brings back.
+    """
+
+    title = "a JetMax header"
+    protocol: int = count_field(1, 6, COMMON)
+    length: int = constant_field(32)
+    version: int = count_field(1, 1, COMMON)
+    unused: int = constant_field(0, FORWARD)
+    bottleneck: int = count_field(1)
+    hop: int = count_field(1)
+    suggested: int = count_field(1)
+    reverse_suggested: int = count_field(1, direction=REVERSE)
+    loss: float = number_field(high=1.0)
+    rate: float = number_field(BYTES_PER_MS)
+    proposed_size: float = number_field()
+    spacing: float = number_field(MS)
+    reverse_loss: float = number_field(high=1.0, direction=REVERSE)
+    reverse_rate: float = number_field(BYTES_PER_MS, direction=REVERSE)
+
+
+@check_arguments
+@dataclass(frozen=True)
+class JetMaxTransportHeader(CongestionHeader):
+    """JetMax's own transport of JETMAX sec. 6.6, 28 bytes.
+
+    `source_port`, `destination_port`, `flags`, `sequence`: of the transport; `bottleneck`, `hop`, `suggested`, `loss`,
+    `rate`, `proposed_size`, `spacing`: as in JetMaxHeader.
+    """
+
+    title = "a JetMax transport header"
+    source_port: int = count_field(2, direction=COMMON)
+    destination_port: int = count_field(2, direction=COMMON)
+    flags: int = count_field(1, direction=COMMON)
+    bottleneck: int = count_field(1)
+    hop: int = count_field(1)
+    suggested: int = count_field(1)
+    sequence: int = count_field(4, direction=COMMON)
+    loss: float = number_field(high=1.0)
+    rate: float = number_field(BYTES_PER_MS)
+    proposed_size: float = number_field()
+    spacing: float = number_field(MS)

@@ -93,7 +93,7 @@ class Kelly(Protocol):
     sampled = True
     times = ("discrete",)
     main_parameter = "kappa"
-    overloads = True
+    overloads_at_equilibrium = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "omega", as_rate(self.omega, "omega"))

@@ -41,6 +41,7 @@ off those at rest, and queues four times as long.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, pi
 from typing import Any
@@ -48,6 +49,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
+from ecc.headers import REVERSE, US, CongestionHeader, WireHeader, constant_field, time_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
@@ -210,6 +213,11 @@ class MaxNet(Protocol):
     LinkState = LinkState
     FlowState = FlowState
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        kind, _, *rest = MaxNetOption.nearest(**{"echo" if is_ack else "price": header["price"]}).encode()
+        return WireHeader(option=bytes([kind, 2 + len(rest), *rest]))  # TCP counts the first two bytes, fig. 3 not
+
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=R)
 
@@ -317,3 +325,21 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 LARGEST = 500.0  # of the integral: its exponential is still a number
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class MaxNetOption(CongestionHeader):
+    """MaxNet's TCP option, 8 bytes: option 42, then the length of what follows it.
+
+    `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
+    """
+
+    title = "a MaxNet option"
+    option: int = constant_field(42)
+    length: int = constant_field(6)
+    echo: float = time_field(3, US, REVERSE)
+    price: float = time_field(3, US)

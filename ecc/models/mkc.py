@@ -65,7 +65,7 @@ class MKC(Protocol):
     sampled = True
     times = ("discrete",)
     main_parameter = "beta"
-    overloads = True
+    overloads_at_equilibrium = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", as_rate(self.alpha, "alpha"))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from ecc.arguments import shown
+from ecc.arguments import check_arguments, shown
 from ecc.models.base import Hook
 from ecc.models.shared import windows
 from ecc.quantity import Quantity, as_number, as_time
@@ -44,7 +44,7 @@ class NewReno(windows.WindowProtocol):
         A parameter out of range.
     """
 
-    restless = "its windows grow until a queue overflows or a packet is lost, and jump there"
+    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -68,6 +68,7 @@ class NewReno(windows.WindowProtocol):
 
     # ---- published results -------------------------------------------------------------------------------
 
+    @check_arguments
     def mean_rate(self, loss: float, rtt: Quantity, packet_size: int = 1000, timeout: Quantity = 1.0) -> float:
         """Return the sending rate of a long flow that loses packets at random.
 

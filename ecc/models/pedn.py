@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import edn
-from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.base import Equilibrium, Hook, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 from ecc.quantity import as_count
@@ -109,11 +109,13 @@ class PEDN(windows.WindowProtocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return edn.FLOW_HOOKS
 
+    wire_header = staticmethod(edn.EDN.wire_header)
+
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
-        point = windows.rest_with_own(network, self.A)
+        point = windows.equilibrium_with_own(network, self.A)
         told = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
         return replace(point, fair_rate=told)
 
@@ -121,7 +123,7 @@ class PEDN(windows.WindowProtocol):
     def linear_refusal(self) -> str | None:
         return windows.relay_refusal("PEDN")
 
-    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters

@@ -17,13 +17,26 @@ Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which asks for om
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import shown
+from ecc.arguments import check_arguments, shown
+from ecc.headers import (
+    BYTES_PER_MS,
+    COMMON,
+    MS,
+    REVERSE,
+    CongestionHeader,
+    WireHeader,
+    constant_field,
+    count_field,
+    number_field,
+    time_field,
+)
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.qi_rcp import integral_bounds
 from ecc.models.shared import rate_feedback
@@ -163,6 +176,12 @@ class PIQIRCP(Protocol):
         on_ack = {"interval": on_ack_interval, "ack": on_ack_every, "rtt": on_ack_rtt}[self.update]
         return rate_feedback.flow_hooks(on_ack, self.loss)
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        rate, number = ("reverse", "reverse_interval_number") if is_ack else ("rate", "interval_number")
+        values = {rate: header["rate"], number: header["stamp"], "rtt": header["rtt"], "router": header["link"] + 1}
+        return WireHeader(PIQIRCPHeader.nearest(**values).encode())
+
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
@@ -227,3 +246,27 @@ def on_ack_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:
     """Once an RTT."""
     if header.link != rate_feedback.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
         approach(flow, header, p, env)
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class PIQIRCPHeader(CongestionHeader):
+    """PIQI-RCP's, 24 bytes; 13 one way.
+
+    `protocol`, `version`, `rate`, `rtt`, `reverse`: as in RCPHeader; `router`: ID of the bottleneck; `interval_number`:
+    the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK brings back.
+    """
+
+    title = "a PIQI-RCP header"
+    protocol: int = count_field(1, 6, COMMON)
+    length: int = constant_field(24)
+    version: int = count_field(1, 1, COMMON)
+    router: int = count_field(1)
+    rate: float = number_field(BYTES_PER_MS)
+    rtt: float = time_field(4, MS)
+    reverse: float = number_field(BYTES_PER_MS, direction=REVERSE)
+    interval_number: int = count_field(4)
+    reverse_interval_number: int = count_field(4, direction=REVERSE)

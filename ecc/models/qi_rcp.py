@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
@@ -112,6 +113,8 @@ class QIRCP(Protocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
+
+    wire_header = staticmethod(RCP.wire_header)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

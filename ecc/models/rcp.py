@@ -15,12 +15,26 @@ JETMAX (1) and EVAL (5) print the queue term with the wrong sign, THESIS (3.3) l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
+from ecc.headers import (
+    BYTES_PER_MS,
+    COMMON,
+    MS,
+    REVERSE,
+    CongestionHeader,
+    WireHeader,
+    constant_field,
+    count_field,
+    number_field,
+    time_field,
+)
 from ecc.models.base import TRANSPORTS, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
@@ -129,6 +143,12 @@ class RCP(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        return WireHeader(
+            RCPHeader.nearest(**{"rtt": header["rtt"], "reverse" if is_ack else "rate": header["rate"]}).encode()
+        )
+
     # ---- equilibrium -------------------------------------------------------------------------------------
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
@@ -150,3 +170,25 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
         R = router_law(link.R, link.y, 8.0 * env.queue, env.capacity, d, T, p)
         rate_feedback.announce(link, R, d, p, env)
         env.next_interval = min(p.interval, d)
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class RCPHeader(CongestionHeader):
+    """RCP's, 16 bytes; 8 one way.
+
+    `protocol`, `version`: as in XCPHeader; `rate`: of the routers [bit/s]; `rtt`: the host's estimate [s]; `reverse`:
+    the `rate` that an ACK brings back.
+    """
+
+    title = "an RCP header"
+    protocol: int = count_field(1, 6, COMMON)
+    length: int = constant_field(16)
+    version: int = count_field(1, 1, COMMON)
+    unused: int = constant_field(0)
+    rate: float = number_field(BYTES_PER_MS)
+    rtt: float = time_field(4, MS)
+    reverse: float = number_field(BYTES_PER_MS, direction=REVERSE)

@@ -61,7 +61,7 @@ class UTIL(windows.WindowProtocol):
     interval: float = 0.2
     sampling: float = 0.01
     combine = "max"
-    restless = "any load of 0.8 to 1 of the target stays"
+    no_equilibrium = "any load of 0.8 to 1 of the target stays"
 
     def __post_init__(self) -> None:
         check_number(self, gamma=None, kappa_q=0.0, interval=as_delay, sampling=as_delay)
@@ -105,6 +105,8 @@ class UTIL(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": windows.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+
+    wire_header = staticmethod(vcp.VCP.wire_header)
 
 
 slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law

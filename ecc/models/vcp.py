@@ -25,9 +25,12 @@ A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc.arguments import check_arguments
+from ecc.headers import COMMON, CongestionHeader, WireHeader, bits_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import Hook, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
@@ -105,7 +108,7 @@ class VCP(windows.WindowProtocol):
     sampling: float = 0.01
     opening: str = "mi"
     combine = "max"
-    restless = "its windows swing between AI and MD"
+    no_equilibrium = "its windows swing between AI and MD"
 
     def __post_init__(self) -> None:
         check_number(
@@ -169,6 +172,10 @@ class VCP(windows.WindowProtocol):
 
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": windows.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
+
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        return WireHeader(service=VCPField.nearest(load=header["load"]).encode()[0])
 
 
 def region(rho: Any) -> Any:
@@ -249,3 +256,20 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             flow.decreased = env.now
         else:
             env.window += (source_law(w, R, D, T, since, s, p) - w) * s / w
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class VCPField(CongestionHeader):
+    """VCP's and UTIL's, the byte of the IP header that ends in the two ECN bits.
+
+    `service`: the six bits before these, of others; `load`: region of the load factor (1 low, 2 high, 3 overload; 0: a
+    packet of another protocol).
+    """
+
+    title = "a VCP field"
+    service: int = bits_field(6, direction=COMMON)
+    load: int = bits_field(2)

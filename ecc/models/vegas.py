@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.laws.elementary import sqrt
-from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.base import Equilibrium, Hook, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 
@@ -73,7 +73,7 @@ class Vegas(windows.WindowProtocol):
     alpha: float = 1.0
     beta: float = 3.0
     gamma: float = 1.0
-    restless = "any window with alpha to beta packets queued stays, unless alpha = beta"
+    no_equilibrium = "any window with alpha to beta packets queued stays, unless alpha = beta"
 
     def __post_init__(self) -> None:
         check_number(self, alpha=0.0, beta=0.0, gamma=0.0)
@@ -99,7 +99,7 @@ class Vegas(windows.WindowProtocol):
         return moved(w, queued(w, D - R, D), s, p)
 
     @staticmethod
-    def loss_law(w: Any, s: Any) -> Any:
+    def loss_response_law(w: Any, s: Any) -> Any:
         """Sec. 3.1."""
         return max(KEPT * w, 2.0 * s)
 
@@ -109,13 +109,13 @@ class Vegas(windows.WindowProtocol):
         """With alpha = beta, so many packets of each flow in queues; else there is no single one."""
         if self.alpha < self.beta:
             return super().equilibrium(network, assignment)
-        return windows.rest_with_own(network, self.alpha)
+        return windows.equilibrium_with_own(network, self.alpha)
 
     @property
     def linear_refusal(self) -> str | None:
         return super().linear_refusal if self.alpha < self.beta else windows.relay_refusal("Vegas")
 
-    def relay_loop(self, network: Network) -> tuple[windows.Loop, float]:
+    def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
         """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
 
         Parameters

@@ -43,7 +43,7 @@ model: routers that count for an interval and grant in the next, and windows tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, pi, sqrt
 from typing import Any
@@ -51,7 +51,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import check_arguments
 from ecc.errors import LinearizationError
+from ecc.headers import (
+    BYTES_PER_MS,
+    COMMON,
+    MS,
+    REVERSE,
+    CongestionHeader,
+    WireHeader,
+    constant_field,
+    count_field,
+    number_field,
+    time_field,
+)
 from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import followers, shared_rate
@@ -254,6 +267,12 @@ class XCP(Protocol):
             "on_loss": flow_on_loss,
         }
 
+    @staticmethod
+    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        change = "reverse" if is_ack else "delta"
+        values = {"rtt": header["rtt"], "spacing": header["spacing"], change: header["feedback"]}
+        return WireHeader(XCPHeader.nearest(**values).encode())
+
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(d=max_rtt if self.rtt == "max" else mean_rtt)
 
@@ -417,3 +436,26 @@ def set_window(window: Any, p: Any, env: Any) -> None:
     env.window = window
     if p.paced > 0.0:
         env.rate = 8.0 * window / env.srtt
+
+
+# ---- on the wire -----------------------------------------------------------------------------------------------------
+
+
+@check_arguments
+@dataclass(frozen=True)
+class XCPHeader(CongestionHeader):
+    """XCP's, 20 bytes; 12 one way.
+
+    `protocol`: number of the transport above; `version`; `rtt`: the host's estimate [s]; `spacing`: time between its
+    packets [s]; `delta`: change of throughput asked for, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
+    """
+
+    title = "an XCP header"
+    protocol: int = count_field(1, 6, COMMON)
+    length: int = constant_field(20)
+    version: int = count_field(1, 1, COMMON)
+    unused: int = constant_field(0)
+    rtt: float = time_field(4, MS)
+    spacing: float = number_field(MS)
+    delta: float = number_field(BYTES_PER_MS, low=float("-inf"))
+    reverse: float = number_field(BYTES_PER_MS, low=float("-inf"), direction=REVERSE)

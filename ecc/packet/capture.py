@@ -4,12 +4,11 @@ An additional router at the link, behind all others, records each packet whose l
 on the wire later is there; what was dropped before the queue is not). It keeps the header as it is then.
 
 Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go the other way; a transfer
-has the number of its slot. Above IPv4 there is the protocol's header of `ecc.headers`, as IP protocol 253 (for
-experiments, RFC 3692); for protocols with a `transport`, and for MaxNet, whose header is an option of it, TCP. EDN's
-and VCP's fields are in the IP header itself. A header that the papers do not lay out is the fields of its record, 8
-bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet on this
-link, or the headers', if these need more. What does not fit into a field is the nearest value that does. MaxNet's
-option says 8 bytes, its first two included, as TCP wants it: with the 6 of MAXNET fig. 3 others cannot read it.
+has the number of its slot. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253 (for
+experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields of
+the IP header itself. A header that the papers do not lay out is the fields of its record, 8 bytes each. Sequence
+numbers count what the link has sent of a flow. The original length is that of the packet on this link, or the headers',
+if these need more. What does not fit into a field is the nearest value that does.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc import headers
 from ecc.arguments import shown
 from ecc.errors import EccError
+from ecc.headers import WireHeader
 from ecc.native import new_links
 from ecc.packet.setup import Part, Setup
 
@@ -36,7 +35,6 @@ ROOM = 8192
 SUFFIXES = (".pcapng", ".parquet")
 ACK = 1
 EXPERIMENT, TCP = 253, 6
-DONT_FRAGMENT = 0x4000
 RAW_IP = 101
 
 
@@ -66,7 +64,7 @@ class _Recorder:
     """Stands where a protocol does: hooks of a router that notes packets."""
 
     n_words: int
-    asks: ClassVar[frozenset[str]] = frozenset()
+    required_env: ClassVar[frozenset[str]] = frozenset()
 
     def link_hooks(self) -> dict[str, Callable[..., None]]:
         return {"on_departure": note if self.n_words else note_without_header}
@@ -174,7 +172,7 @@ class _Region:
     """A protocol's part of all headers."""
 
     def __init__(self, part: Part) -> None:
-        self.name = type(part.protocol).__name__
+        self.name, self.protocol = type(part.protocol).__name__, part.protocol
         self.is_tcp = getattr(part.protocol, "transport", None) is not None
         self.dtype, self.offset = part.header, part.header_offset
 
@@ -190,85 +188,13 @@ class _Region:
 # ---- headers as bytes ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Wire:
-    """What a protocol writes into a packet: after the IP header, into its TCP header, or into the IP header itself."""
-
-    above: bytes = b""
-    option: bytes = b""
-    service: int = 0
-    fragment: int = DONT_FRAGMENT
-
-
-def _fitted(kind: type[headers.CongestionHeader], **values: float) -> headers.CongestionHeader:
-    """A header whose fields have these values, or the nearest that they can have."""
-    fitted: dict[str, Any] = {}
-    for name, wire in kind.layout().items():
-        if name in values:
-            low, high = wire.span
-            value = min(max(values[name], low), high) if values[name] == values[name] else low
-            fitted[name] = value if wire.single or wire.factor != 1.0 else round(value)
-    return kind(**fitted)
-
-
-def _xcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    delta = "reverse" if is_ack else "delta"
-    return _Wire(_fitted(headers.XCPHeader, rtt=h["rtt"], spacing=h["spacing"], **{delta: h["feedback"]}).encode())
-
-
-def _rcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    return _Wire(_fitted(headers.RCPHeader, rtt=h["rtt"], **{"reverse" if is_ack else "rate": h["rate"]}).encode())
-
-
-def _piqi_rcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    way = "reverse" if is_ack else "rate"
-    number = "reverse_interval_number" if is_ack else "interval_number"
-    given = {way: h["rate"], number: h["stamp"], "rtt": h["rtt"], "router": h["link"] + 1}
-    return _Wire(_fitted(headers.PIQIRCPHeader, **given).encode())
-
-
-def _jetmax(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    way = "reverse_" if is_ack else ""
-    given = {
-        "bottleneck": h["R_T"], "hop": h["R_C"], f"{way}suggested": h["R_S"], f"{way}loss": h["loss"],
-        f"{way}rate": h["rate"], "proposed_size": h["size"], "spacing": h["gap"],
-    }  # fmt: skip
-    return _Wire(_fitted(headers.JetMaxHeader, **given).encode())
-
-
-def _maxnet(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    option = _fitted(headers.MaxNetOption, **{"echo" if is_ack else "price": h["price"]})
-    kind, _, *rest = option.encode()
-    return _Wire(option=bytes([kind, 2 + len(rest), *rest]))
-
-
-def _edn(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    field = _fitted(headers.EDNField, forward=h["forward"], reverse=h["reverse"]).encode()
-    return _Wire(fragment=int.from_bytes(field, "big"))
-
-
-def _vcp(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    return _Wire(service=_fitted(headers.VCPField, load=h["load"]).encode()[0])
-
-
-def _record(h: Mapping[str, Any], is_ack: bool) -> _Wire:
-    return _Wire(b"".join(struct.pack("!d" if isinstance(value, float) else "!q", value) for value in h.values()))
-
-
-WIRES: dict[str, Callable[[Mapping[str, Any], bool], _Wire]] = {
-    "XCP": _xcp, "RCP": _rcp, "QIRCP": _rcp, "PIQIRCP": _piqi_rcp, "JetMax": _jetmax, "MaxNet": _maxnet,
-    "EDN": _edn, "PEDN": _edn, "VCP": _vcp, "UTIL": _vcp,
-}  # fmt: skip
-"""How the header of a protocol travels; others as `_record`."""
-
-
 def _checksum(data: bytes) -> int:
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total & 0xFFFF) + (total >> 16)
     return 0xFFFF - (total + (total >> 16)) % 2**16
 
 
-def _frame(region: _Region, wire: _Wire, flow: int, kind: int, size: int, sequence: int) -> tuple[bytes, int]:
+def _frame(region: _Region, wire: WireHeader, flow: int, kind: int, size: int, sequence: int) -> tuple[bytes, int]:
     """The headers of a packet, and its length."""
     above, protocol = wire.above, EXPERIMENT
     ends = [0x0A000000 + flow % 2**23, 0x0A800000 + flow % 2**23]
@@ -314,7 +240,7 @@ class _Pcapng:
         for time, size, kind, flow, (region, record) in zip(
             *(columns[name].tolist() for name in ("time", "size", "kind", "flow")), records, strict=True
         ):
-            wire = WIRES.get(region.name, _record)(record, kind == ACK)
+            wire = region.protocol.wire_header(record, kind == ACK)
             sent = self._sent.get((flow, kind), 0)
             frame, length = _frame(region, wire, flow, kind, size, sent)
             self._sent[flow, kind] = sent + (0 if kind == ACK else length - len(frame))

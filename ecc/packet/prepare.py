@@ -174,8 +174,8 @@ def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]
     of_links["buffer_packets"] = [link.buffer_packets or 0 for link in network.links]
     for part in parts:
         links["header_offset"][part.routers] = part.header_offset
-        links["wants_random"][part.routers] = "random" in part.protocol.asks
-        links["wants_flow_queue"][part.routers] = "flow_queue" in part.protocol.asks
+        links["wants_random"][part.routers] = "random" in part.protocol.required_env
+        links["wants_flow_queue"][part.routers] = "flow_queue" in part.protocol.required_env
     return links
 
 
@@ -204,7 +204,7 @@ def _flow_table(
         protocol, its = part.protocol, part.flows
         check_choice(protocol, "transport", TRANSPORTS)
         out["header_offset"][its] = part.header_offset
-        out["wants_random"][its] = "random" in protocol.asks
+        out["wants_random"][its] = "random" in protocol.required_env
         out["opening_size"][its] = protocol.opening_size
         out["transport"][its] = TRANSPORTS.index(protocol.transport)
         out["receiver_window"][its] = protocol.receiver_window

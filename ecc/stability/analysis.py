@@ -580,7 +580,7 @@ def _lingers(loop: SwitchedLoop) -> bool:
 
 def _without_model(protocol: Protocol, network: Network) -> Analysis:
     """The limit cycle, where sources are relays; otherwise the refusal."""
-    if hasattr(protocol, "relay_loop"):
+    if protocol.has_relay():
         try:
             cycle = relay_cycle(protocol, network)
         except (ValueError, LinearizationError) as error:

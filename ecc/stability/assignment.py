@@ -119,7 +119,7 @@ class BottleneckAssignment(Displayed):
         if "d" in wanted:
             raise ValueError(f"protocol must have laws without RTTs, got {name}")
         network, links, crosses = self.network, self.links, self.network.incidence
-        point = _anywhere(network, links) if protocol.affine else protocol.equilibrium(network, links)
+        point = _anywhere(network, links) if protocol.has_affine_laws else protocol.equilibrium(network, links)
         p = protocol.namespace()
         interval = interval_of(protocol)
         jacobian = np.zeros((network.n_flows, network.n_flows))

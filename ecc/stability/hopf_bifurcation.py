@@ -170,7 +170,7 @@ def hopf(
     if time not in ("continuous", "discrete"):
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     name = type(protocol).__name__
-    if protocol.affine:
+    if protocol.has_affine_laws:
         raise ValueError(f"laws must be curved, those of {name} are affine: its limits alone stop what grows")
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:

@@ -74,8 +74,6 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     >>> round(cycle.amplitude), round(cycle.period, 3)
     (12159, 0.408)
     """
-    if not hasattr(protocol, "relay_loop"):
-        raise ValueError(f"{type(protocol).__name__} has no relay: EDN, PEDN and Vegas have")
     loop, queue = protocol.relay_loop(network)
     longest, shortest = float(network.rtts.max()), float(network.rtts.min())
     found = relay_oscillation(loop, np.geomspace(0.05 / longest, 2.0 / shortest, 400))

@@ -76,7 +76,7 @@ def test_edn_fields_go_there_and_back():
     following = record(protocol, "Header")
     edn.on_send(flow, following, None, None)
     assert (following.forward, following.reverse) == (0.0, 5.0)
-    assert ecc.headers.EDNField(forward=3, reverse=5).encode() == bytes([0b0100_0010, 0b1000_0011])
+    assert edn.EDNField(forward=3, reverse=5).encode() == bytes([0b0100_0010, 0b1000_0011])
 
 
 def test_edn_counts_a_window_of_acks_to_move_by_a_packet():

@@ -11,7 +11,7 @@ from ecc.network import Network
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario
 
-PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks() and cls.rests]
+PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks() and cls.equilibrium_is_static]
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
 NETWORKS = {
     "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),

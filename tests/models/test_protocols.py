@@ -12,7 +12,7 @@ from ecc.closed_loop import linearize, linearize_laws
 from ecc.models import EMKCAVQ, PIQIRCP, QIRCP, RCP, XCP, JetMax, MaxNet, Protocol, all_protocols
 from ecc.network import Flow, Link, Network
 
-PROTOCOLS = [cls() for cls in all_protocols().values() if cls.rests]
+PROTOCOLS = [cls() for cls in all_protocols().values() if cls.equilibrium_is_static]
 NETWORKS = {
     "dumbbell": Network.dumbbell("100 Mb/s", rtts=[0.12, 0.12, 0.3]),
     "parking_lot": Network.parking_lot(["970 Mb/s", "800 Mb/s"]),

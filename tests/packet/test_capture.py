@@ -13,12 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ecc import Arrivals, Flow, Link, Network, Scenario, Workload, headers
+from ecc import Arrivals, Flow, Link, Network, Scenario, Workload
 from ecc.errors import EccError
 from ecc.impairments import RandomLoss
-from ecc.models import PIQIRCP, RCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
+from ecc.models import EDN, PEDN, PIQIRCP, RCP, UTIL, VCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
+from ecc.models.edn import EDNField
+from ecc.models.jetmax import JetMaxHeader
+from ecc.models.maxnet import MaxNetOption
+from ecc.models.piqi_rcp import PIQIRCPHeader
+from ecc.models.rcp import RCPHeader
+from ecc.models.vcp import VCPField
+from ecc.models.xcp import XCPHeader
 from ecc.packet import Run, simulate
-from ecc.packet.capture import WIRES
 
 LINKS = [Link("10 Mb/s", "5 ms", buffer="20 kB"), Link("10 Mb/s", "5 ms")]
 NETWORK = Network(LINKS, [Flow([0], reverse=[1]), Flow([0], reverse=[1], packet_size=(300, 1500))])
@@ -65,7 +71,7 @@ def test_every_packet_with_its_header(tmp_path):
             assert (first, total, fragment, protocol) == (0x45, length, 0x4000, 253)
             ends = [b"\x0a\x00\x00" + bytes([row.flow]), b"\x0a\x80\x00" + bytes([row.flow])]
             assert [frame[12:16], frame[16:20]] == (ends[::-1] if k else ends)
-            header = headers.XCPHeader.decode(frame[20:])
+            header = XCPHeader.decode(frame[20:])
             assert header.rtt == pytest.approx(row.header_rtt, abs=5.1e-4)
             assert (header.reverse if k else header.delta) == pytest.approx(row.header_feedback, rel=1e-6)
     assert table["header_feedback"].abs().max() > 1e4 and table["header_rtt"].max() > 0.01
@@ -151,8 +157,8 @@ def tshark(path, *fields):
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 @pytest.mark.parametrize("protocol", [XCP(), RCP(), PIQIRCP(update="rtt"), JetMax(), MaxNet(), Kelly(), Streamed(4e6)])
 def test_tshark_reads_it(protocol, tmp_path):
-    kinds = {"XCP": headers.XCPHeader, "RCP": headers.RCPHeader, "PIQIRCP": headers.PIQIRCPHeader}
-    kinds |= {"JetMax": headers.JetMaxHeader}
+    kinds = {"XCP": XCPHeader, "RCP": RCPHeader, "PIQIRCP": PIQIRCPHeader}
+    kinds |= {"JetMax": JetMaxHeader}
     name = type(protocol).__name__
     for link in (0, 1):
         path, table = tmp_path / f"{link}.pcapng", tmp_path / f"{link}.parquet"
@@ -175,7 +181,7 @@ def test_tshark_reads_it(protocol, tmp_path):
             if name == "MaxNet":
                 kind, size, *rest = bytes.fromhex(one["tcp.options"].replace(":", ""))
                 assert (kind, size) == (42, 8)
-                option = headers.MaxNetOption.decode(bytes([kind, 6, *rest]))
+                option = MaxNetOption.decode(bytes([kind, 6, *rest]))
                 price = min(row.header_price, (2**24 - 1) * 1e-6)
                 assert (option.echo if link else option.price) == pytest.approx(price, abs=5.1e-7)
             elif name in kinds:
@@ -187,8 +193,8 @@ def test_tshark_reads_it(protocol, tmp_path):
 
 
 def test_fields_in_the_ip_header():
-    edn = WIRES["EDN"]({"forward": 3.4, "reverse": 500.0}, False)
-    field = headers.EDNField.decode(edn.fragment.to_bytes(2, "big"))
+    edn = EDN.wire_header({"forward": 3.4, "reverse": 500.0}, False)
+    field = EDNField.decode(edn.fragment.to_bytes(2, "big"))
     assert (field.forward, field.reverse) == (3, 127)  # 7 bits each
-    assert WIRES["PEDN"] is WIRES["EDN"] and WIRES["UTIL"] is WIRES["VCP"]
-    assert headers.VCPField.decode(bytes([WIRES["VCP"]({"load": 2}, True).service])).load == 2
+    assert PEDN.wire_header is EDN.wire_header and UTIL.wire_header is VCP.wire_header
+    assert VCPField.decode(bytes([VCP.wire_header({"load": 2}, True).service])).load == 2

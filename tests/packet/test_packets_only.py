@@ -54,8 +54,8 @@ class Nothing(Constant):
 
 class Broken(Constant):
     @property
-    def rests(self):
-        raise KeyError("rests")
+    def equilibrium_is_static(self):
+        raise KeyError("equilibrium_is_static")
 
 
 def test_hooks_are_all_that_packets_need():
@@ -70,7 +70,7 @@ def test_hooks_are_all_that_packets_need():
     [
         (Unfinished(), "of Unfinished: NotImplementedError"),
         (Nothing(), "of Nothing: TypeError: equilibrium must return an Equilibrium, got None"),
-        (Broken(), "of Broken: KeyError: 'rests'"),
+        (Broken(), "of Broken: KeyError: 'equilibrium_is_static'"),
     ],
 )
 def test_a_note_that_cannot_be_made_does_not_lose_the_run(protocol, said):

@@ -56,5 +56,5 @@ def test_decay_is_that_of_the_linear_model(name, time):
 
 
 def test_every_protocol_is_here():
-    resting = {name for name, cls in all_protocols().items() if cls.rests}
+    resting = {name for name, cls in all_protocols().items() if cls.equilibrium_is_static}
     assert {name.partition(",")[0] for name in SMOOTH} | set(NOT_SMOOTH) == resting

@@ -14,9 +14,9 @@ from ecc import metrics, packet
 from ecc.allocation import max_min
 from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
-from ecc.headers import MaxNetOption
 from ecc.models import BIC, RCP, MaxNet
 from ecc.models.base import Protocol
+from ecc.models.maxnet import MaxNetOption
 from ecc.network import Network
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory

@@ -120,7 +120,7 @@ WINDOWS = Taken(
     {
         "router_law": ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "s", "p"),
         "announce_law": ("R", "y", "q", "q_mean", "C", "T", "p"),
-        **dict.fromkeys(("source_law", "slow_start_law", "decrease_law", "loss_law", "memory_law"), _WINDOW),
+        **dict.fromkeys(("source_law", "slow_start_law", "decrease_law", "loss_response_law", "memory_law"), _WINDOW),
     },
     {"combine": None, "receiver_window": None},
 )

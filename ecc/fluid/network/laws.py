@@ -60,7 +60,7 @@ class CompiledLaws:
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
             "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,
-            "loss": protocol.loss_law, "memory": protocol.memory_law,
+            "loss": protocol.loss_response_law, "memory": protocol.memory_law,
             "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
             "interval": protocol.interval_law, "queue_interval": protocol.queue_interval_law,
         }  # fmt: skip

@@ -321,7 +321,7 @@ def run_stepped(
         np.zeros((L, 3)), np.zeros(L), np.zeros(P), np.zeros((3, P), np.int64),
     )  # fmt: skip
     tick = np.maximum(1, np.rint(_PER_INTERVAL * ticks)).astype(np.int64)
-    options = (*stepping.waits, stepping.near, int(stepping.asks))
+    options = (*stepping.waits, stepping.near, int(stepping.needs_approval))
     steps = Grid(h, zero, n, samples)
     steps.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, tick, *options, *state)),

@@ -4,7 +4,7 @@ For a flow with window w, and a link l of capacity C_l, as cumulative curves of 
 
     sent(t) = acknowledged(t) + lost(t) + w(t)                       never less than before, lost as far as known
     dw      = [law(w, m, R, D, ...) - w] da/w                        da: what is acknowledged
-    w, m   <- loss_law(w, m, ...), memory_law(w, m, ...)             at a loss; w stays for the RTT that follows
+    w, m   <- loss_response_law(w, m, ...), memory_law(w, m, ...)    at a loss; w stays for the RTT that follows
     w      <- decrease_law(w, R, since, ...)                         where that is less than w; since = 0
     out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
     out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
@@ -20,8 +20,8 @@ part of it and the share lost of what came with it. Routers whose laws ask for w
 q_mean, a state R) work them out at their ticks, and say the same until the next. R is the sum of what links say, the
 least or the most. Between trains nothing is acknowledged, and no law is called.
 
-Random losses take their share of what a link has sent. A flow with a `loss_law` meets a loss whenever it finds that
-queues refused half a packet: ACKs clock in as much as has left, so that what a full queue refuses is what windows
+Random losses take their share of what a link has sent. A flow with a `loss_response_law` meets a loss whenever it finds
+that queues refused half a packet: ACKs clock in as much as has left, so that what a full queue refuses is what windows
 have grown by, each its own part. Of what was lost at random it meets a Poisson process, of one in a packet's worth,
 drawn from the scenario's seed. Then its window jumps and, for an RTT, the recovery, stays, while what else was lost of
 the old window is found out and not heeded: as SACK repairs it, in one RTT however much it was. There are no timeouts

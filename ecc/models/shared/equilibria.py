@@ -12,7 +12,7 @@ from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models.base import Equilibrium
 from ecc.network import Network
 
-__all__ = ["check_assignment", "followers", "shared_fair_rate", "shared_rate"]
+__all__ = ["check_assignment", "crosses_several", "followers", "shared_fair_rate", "shared_rate"]
 
 Share = Callable[[int, int, float], float]
 
@@ -146,3 +146,15 @@ def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray
         if link not in network.flows[flow].route:
             raise ValueError(f"assignment must use links of the flow's route, got {int(link)} (flow {flow})")
     return links.astype(np.int64)
+
+
+def crosses_several(network: Network, point: Equilibrium) -> bool:
+    """Return whether some flow crosses more than one of the links that are bottlenecks of flows.
+
+    Parameters
+    ----------
+    network : Network
+    point : Equilibrium
+    """
+    bottlenecks = set(point.bottleneck.tolist())
+    return any(len(bottlenecks & set(flow.route)) > 1 for flow in network.flows)

@@ -13,15 +13,12 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecc.allocation import proportional
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import Equilibrium, Hook, Protocol, RelayLoop, check_choice, check_number
 from ecc.network import Network
 from ecc.quantity import Quantity, as_count, as_delay
-
-Loop = Callable[[Any], NDArray[np.complex128]]
 
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 
@@ -39,12 +36,12 @@ def doubled(w: Any) -> Any:
     return 2.0 * w
 
 
-def behind_a_loss(w: Any, s: Any) -> Any:
+def after_a_loss(w: Any, s: Any) -> Any:
     """RFC 5681 (4), as fluid."""
     return max(halved(w), 2.0 * s)
 
 
-def rest_with_own(network: Network, packets: float) -> Equilibrium:
+def equilibrium_with_own(network: Network, packets: float) -> Equilibrium:
     """Return where each flow has so many packets in queues: proportional fairness, `fair_rate` the waits [s].
 
     Low, Peterson, Wang 2002, Theorem 1.
@@ -69,13 +66,13 @@ def rest_with_own(network: Network, packets: float) -> Equilibrium:
     return Equilibrium(rates, waits, np.full(network.n_flows, -1), waits * network.capacities)
 
 
-def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tuple[Loop, float]:
+def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tuple[RelayLoop, float]:
     """Return the loop from relays, of a packet an RTT, to the own packets they hear of; and the queue [bit] for one.
 
     Parameters
     ----------
     point : Equilibrium
-        Of `rest_with_own`.
+        Of `equilibrium_with_own`.
     network : Network
         Network of one link, whose flows have one RTT.
     packets : float
@@ -121,13 +118,11 @@ class WindowProtocol(Protocol):
 
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
-    rests = False
+    equilibrium_is_static = False
     header_bytes = (0, 0)  # what some tell is in the IP header
-    restless: ClassVar[str] = ""
-    """Why there is no point of rest, if there is none."""
     FlowState = FlowState
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
-    loss_law: ClassVar[Callable[..., float] | None] = staticmethod(behind_a_loss)
+    loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
 
     def __post_init__(self) -> None:
         check_choice(self, "transport", ("newreno", "sack"))
@@ -148,13 +143,13 @@ class WindowProtocol(Protocol):
     def rate_range(self, capacity: float) -> tuple[float, float]:
         return 0.0, inf
 
-    def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-        """There is none, unless a protocol says where."""
-        raise LinearizationError(f"{type(self).__name__} has no equilibrium: {self.restless}")
-
     @property
     def linear_refusal(self) -> str | None:
-        return f"{type(self).__name__} has no equilibrium to linearize at: {self.restless}" if self.restless else None
+        return (
+            f"{type(self).__name__} has no equilibrium to linearize at: {self.no_equilibrium}"
+            if self.no_equilibrium
+            else None
+        )
 
 
 def grown(window: Any, s: Any, acked: Any) -> Any:

@@ -6,9 +6,13 @@ from collections import Counter
 from dataclasses import fields
 from typing import Any
 
-from ecc import headers
 from ecc.claims.ledger import Claim, Finding, Measurement, Verdict, check
 from ecc.models import PIQIRCP, RCP, XCP, JetMax
+from ecc.models.jetmax import JetMaxHeader, JetMaxTransportHeader
+from ecc.models.maxnet import MaxNetOption
+from ecc.models.piqi_rcp import PIQIRCPHeader
+from ecc.models.rcp import RCPHeader
+from ecc.models.xcp import XCPHeader
 from ecc.network import Network
 from ecc.packet.hook_time import nanoseconds
 from ecc.packet.operations import Operations, count_operations
@@ -79,12 +83,12 @@ def cpu(claim: Claim) -> Finding:
 
 
 KINDS: dict[str, tuple[Any, int, int | None]] = {
-    "XCP": (headers.XCPHeader, 20, 12),
-    "JetMax": (headers.JetMaxHeader, 32, 20),
-    "RCP": (headers.RCPHeader, 16, 8),
-    "PIQI-RCP": (headers.PIQIRCPHeader, 24, 13),
-    "JetMax, own transport": (headers.JetMaxTransportHeader, 28, None),
-    "MaxNet's option": (headers.MaxNetOption, 8, None),
+    "XCP": (XCPHeader, 20, 12),
+    "JetMax": (JetMaxHeader, 32, 20),
+    "RCP": (RCPHeader, 16, 8),
+    "PIQI-RCP": (PIQIRCPHeader, 24, 13),
+    "JetMax, own transport": (JetMaxTransportHeader, 28, None),
+    "MaxNet's option": (MaxNetOption, 8, None),
 }
 """Header, bytes reported, and bytes where data flow one way."""
 

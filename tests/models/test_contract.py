@@ -1,0 +1,119 @@
+"""Nothing outside a protocol's own file has to know it: no engine, no general room names one or serves one alone."""
+
+import ast
+from pathlib import Path
+
+import ecc
+from ecc.laws.affine import is_affine
+from ecc.models import Protocol, all_protocols
+from ecc.models.base import NoRecord
+
+ROOT = Path(ecc.__file__).parent
+OWN = {cls.__name__: Path(cls.__module__.replace(".", "/")).name for cls in all_protocols(unresponsive=True).values()}
+"""Protocol -> the name of its file."""
+STATEMENTS = ("claims", "stability")
+"""Rooms of what is claimed and proven of particular protocols: statements name what they are about."""
+
+
+def names(path):
+    """Identifiers, imported modules and strings in the code of a file, less its docstrings and comments."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield from (node.name, *(f"import {module}" for module in node.name.split(".")))
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"import {module}" for module in (node.module or "").split("."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+def general_files():
+    for path in sorted(ROOT.rglob("*.py")):
+        room, *_ = path.relative_to(ROOT).parts
+        own = path.parent == ROOT / "models" and (path.stem in OWN.values() or path.name == "__init__.py")
+        if room not in STATEMENTS and not own:
+            yield path
+
+
+def test_no_general_file_names_a_protocol():
+    seen = 0
+    for path in general_files():
+        found = {*OWN, *(f"import {own}" for own in OWN.values())} & set(names(path))
+        assert not found, f"{path.relative_to(ROOT)} names {sorted(found)}"
+        seen += 1
+    assert seen > 60
+
+
+def test_the_test_sees_names_where_they_are():
+    assert {"EMKC", "import emkc"} <= set(names(ROOT / "models" / "__init__.py"))
+    assert set(OWN) >= {"XCP", "RCP"} <= {name for path in (ROOT / "claims").rglob("*.py") for name in names(path)}
+
+
+def test_what_protocols_share_is_used_by_several():
+    for path in sorted((ROOT / "models" / "shared").glob("*.py")):
+        if path.name == "__init__.py":
+            continue
+        shared = {path.stem, f"import {path.stem}"}
+        users = [own for own in set(OWN.values()) if shared & set(names(ROOT / "models" / f"{own}.py"))]
+        assert len(users) > 1, f"{path.name} serves {users}"
+
+
+def test_nothing_is_used_that_the_contract_does_not_declare():
+    """What a class has beside the entries of `Protocol` and its parameters, laws under other names say, is its own."""
+    used = {}
+    for path in general_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                used.setdefault(node.attr, path)
+    for cls in all_protocols(unresponsive=True).values():
+        bases = [base for base in cls.__mro__ if base not in (Protocol, object)]
+        extra = {name for base in bases for name in vars(base) if not name.startswith("_")}
+        extra -= {*vars(Protocol), *Protocol.__annotations__, *cls.__dataclass_fields__}
+        assert not extra & set(used), {name: used[name] for name in extra & set(used)}
+
+
+def test_affine_laws_are_found_by_their_text():
+    found = {name for name, cls in all_protocols().items() if cls().has_affine_laws}
+    assert "JetMax" in found and not found & {
+        "XCP",
+        "RCP",
+        "QIRCP",
+        "PIQIRCP",
+        "MaxNet",
+        "EMKC",
+        "MKC",
+        "EMKCAVQ",
+        "Kelly",
+    }
+    for law in (
+        lambda x: x * x, lambda x: 1.0 / x, lambda x: abs(x), lambda x: max(x, 0.0), lambda x: x if x > 1.0 else 0.0,
+        lambda x: 2.0 ** x, lambda x: x // 2.0,
+    ):  # fmt: skip
+        assert not is_affine(law, ["x"], {})
+    for law in (lambda x, y: 2.0 * x - y / 3.0 + 1.0, lambda x: -(x + 1.0) * 3.0, lambda y: 5.0, None):
+        assert is_affine(law, ["x", "y"], {})
+    assert is_affine(lambda x, N: x / max(N, 1.0), ["x"], {"N": 2.0})
+
+
+class Still(Protocol):
+    """What sends and never reacts."""
+
+    def link_hooks(self):
+        return {}
+
+    def flow_hooks(self):
+        return {"on_start": None, "on_send": None}
+
+
+def test_unresponsive_is_who_has_no_hook_for_feedback_and_no_law():
+    assert not Still().is_responsive and not ecc.models.ConstantRate(1e6).is_responsive
+    assert all(cls().is_responsive for cls in all_protocols().values())
+    assert type("Answers", (Still,), {"flow_hooks": lambda self: {"on_loss": None}})().is_responsive
+    assert type("Fluid", (Still,), {"source_law": staticmethod(lambda R: R)})().is_responsive
+    assert Protocol().is_responsive and Protocol.Header is NoRecord
