@@ -134,8 +134,8 @@ def windows(names: Sequence[str] = tuple(WINDOWS)) -> None:
 
 
 def figures(folder: Path) -> None:
-    """Write an agreement and a parting."""
-    for name, protocol, stem in (("ev-f5", PIQIRCP(), "agreement"), ("ev-f5", XCP(), "parting")):
+    """Write a figure in which both agree, and one with a discrepancy."""
+    for name, protocol, stem in (("ev-f5", PIQIRCP(), "agreement"), ("ev-f5", XCP(), "discrepancy")):
         network, duration, _ = setup(name)
         both = ecc.compare(ecc.Scenario(network, protocol, duration), sample=0.05, window=0.5)
         both.plot().write_image(folder / f"fluid_and_packets_{stem}.png", width=900, height=600)

@@ -1,14 +1,16 @@
-"""Draws the figures of these pages that are pictures of claims; needs plotly's `write_image` (pip install kaleido).
+"""Draws the figures of these pages: pictures of claims, and that of README's example.
 
-    python docs/figures.py empty_queue xcp_rtt_ratio    # or all of them, without names
+    python docs/figures.py empty_queue first_example    # or all of them, without names
 
-Findings are those of `ecc reproduce`, in its store, and are computed where it has none. Figures of runs and of speed
-have commands of their own, which their pages name.
+Plotly's `write_image` must be available (pip install kaleido). Findings are those of `ecc reproduce`, in its store, and
+are computed where it has none. Other figures of runs, and those of speed, have commands of their own, which their pages
+name.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +24,7 @@ FIGURES = {
     "empty_queue": ("open-empty-queue", "RCP and XCP at an empty queue, equal RTTs"),
     "gain_design_cost": ("open-gains", "Settle time and peak queue"),
     "gain_design_decay": ("open-gains", "Decay over the gain"),
-    "hopf": ("open-hopf", "Cycles about the boundary, RTT 100 ms"),
+    "hopf_bifurcation": ("open-hopf", "Cycles about the boundary, RTT 100 ms"),
     "networks_cycle": ("open-tu", "RCP in T_u: a cycle beside a stable equilibrium"),
     "networks_t_u": ("open-networks", "RCP in T_u: the link that loses first"),
     "rtt_estimates_ratio": ("open-estimates", "How far d may be off"),
@@ -32,6 +34,8 @@ FIGURES = {
     "xcp_rtt_ratio": ("open-regions", "XCP: largest RTT over mean RTT"),
 }
 """File of a figure: the claim and the title of its picture."""
+EXAMPLE = "first_example"
+"""File of the `figure` that the Python block of README.md ends with."""
 
 
 def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> None:
@@ -48,19 +52,32 @@ def draw(names: Sequence[str], folder: Path, store: Store, jobs: int = 2) -> Non
     jobs : int, optional
         Worker processes.
     """
+    if EXAMPLE in names:
+        example().write_image(folder / f"{EXAMPLE}.png", width=900, height=480)
+    of_claims = [name for name in names if name != EXAMPLE]
     outcome = examine(
-        [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in names)], jobs, store=store
+        [claims()[claim] for claim in dict.fromkeys(FIGURES[name][0] for name in of_claims)], jobs, store=store
     )
     if outcome.failures:
         raise SystemExit(describe(outcome.failures))
     pictures = {(found.claim.id, one.title): one.figure for found in outcome.findings for one in found.pictures}
-    for name in names:
+    for name in of_claims:
         go.Figure(pictures[FIGURES[name]]).write_image(folder / f"{name}.png", width=900, height=480)
+
+
+def example() -> go.Figure:
+    """Return the figure of README's example, by running it."""
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    scope: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), scope)
+    return go.Figure(scope["figure"])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[[], *FIGURES], metavar="NAME", help=", ".join(FIGURES))
+    known = [*FIGURES, EXAMPLE]
+    parser.add_argument("names", nargs="*", choices=[[], *known], metavar="NAME", help=", ".join(known))
     parser.add_argument("--store", type=Path, help="of results; the user's if not given")
     given = parser.parse_args()
-    draw(given.names or list(FIGURES), Path(__file__).parent, Store(given.store or Store.of_user()))
+    draw(given.names or known, Path(__file__).parent, Store(given.store or Store.of_user()))

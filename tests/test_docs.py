@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "fair_share.py"
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if "```python" in page.read_text(encoding="utf-8")]
+ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -23,7 +24,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
         exec(compile(block, page.name, "exec"), scope)
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
 def test_code_fits_its_column(page):
     """Wider code has a scroll bar; commands that are indented join a list before them, and stand on one line."""
     text = page.read_text(encoding="utf-8")
@@ -41,11 +42,10 @@ def test_code_of_notebooks_fits_its_column(page):
 
 @pytest.mark.slow
 def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
-    """With the variable that README names, the outputs of a notebook hold the figures and Plotly's script as HTML."""
+    """With the variable that the page names, the outputs of a notebook hold the figures and Plotly's script as HTML."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    (renderer,) = re.findall(
-        r"`PLOTLY_RENDERER=(\S+) jupyter nbconvert", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
+    text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    (renderer,) = re.findall(r"^PLOTLY_RENDERER=(\S+) \\\n +jupyter nbconvert", text, re.MULTILINE)
     monkeypatch.setenv("PLOTLY_RENDERER", renderer)
     code = "from ecc.plot import root_figure\nroot_figure({'a': [-1.0]})"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
@@ -56,7 +56,7 @@ def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
     assert not any(re.search(r"""src=["']https?:[^"']*plotly""", text) for text in html)
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
 def test_formulas_are_typeset(page):
     """What the converter does not know it prints as it is written."""
     converter = pytest.importorskip("latex2mathml.converter")
@@ -73,27 +73,56 @@ def test_a_protocol_fits_in_sixty_lines(name):
     assert len((EXAMPLE.parent / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
 
 
-def test_every_page_is_in_both_indexes():
+def test_every_page_is_in_the_index():
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
     listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
-    named = re.findall(r"^\| `(\w+)\.md` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pages == set(listed) == set(named)
+    assert pages == set(listed)
+
+
+def test_readme_prints_what_it_shows(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {"__name__": "shown"})
+    assert capsys.readouterr().out == printed
+
+
+def test_readme_has_five_links_into_the_docs():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\]\((docs/\w+\.md)\)", text)
+    assert len(linked) == 5 and all((ROOT / page).exists() for page in linked)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#{1,3} (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_links_of_a_page_lead_somewhere(page):
+    for target, anchor in re.findall(r"\]\(([\w/.]*\.md|)#([\w-]+)\)", page.read_text(encoding="utf-8")):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
 
 
 def test_every_figure_has_a_command_that_its_page_names():
-    """Pictures of claims by docs/figures.py; others by a program that the page names."""
-    made = runpy.run_path(str(ROOT / "docs" / "figures.py"))["FIGURES"]
-    claims = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ecc" / "claims").glob("*.py"))
+    """Pictures of claims and README's by docs/figures.py; others by a program that the page names."""
+    figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    made = figures["FIGURES"]
+    claims = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ecc" / "claims").rglob("*.py"))
     for _, title in made.values():
         assert f'"{title}"' in claims
     shown = {}
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "README.md", *ALL_PAGES):
         text = page.read_text(encoding="utf-8")
-        for name in re.findall(r"!\[[^]]*\]\((\w+)\.(?:png|svg)\)", text):
+        for name in re.findall(r"!\[[^]]*\]\((?:docs/)?(\w+)\.(?:png|svg)\)", text):
             shown[name] = page.name
             if name in made:
                 assert re.search(rf"ecc reproduce [\w -]*{made[name][0]}\b", text), (page.name, name)
                 assert "docs/figures.py" in text, page.name
+            elif name == figures["EXAMPLE"]:
+                assert f"python docs/figures.py {name}" in text, page.name
             else:
                 assert re.search(r"python benchmarks/\w+\.py", text), (page.name, name)
     assert set(shown) == {path.stem for kind in ("png", "svg") for path in (ROOT / "docs").glob(f"*.{kind}")}
@@ -101,4 +130,4 @@ def test_every_figure_has_a_command_that_its_page_names():
 
 
 def test_the_pages_that_show_code_are_there():
-    assert {"ensembles_and_verdicts", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
+    assert {"ensembles", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
