@@ -13,7 +13,7 @@ from ecc.scenario import Scenario
 from ecc.stability import critical_gain, mean_rtts
 
 
-def test_averaged_over_flows_no_gain_bears_every_network():
+def test_averaged_over_flows_no_gain_is_stable_in_every_network():
     found = [critical_gain(QIRCP(), held_back(flows), "alpha").value for flows in (2, 5, 19)]
     assert found[0] > found[1] > found[2] and found[2] < 0.1
     assert linearize(QIRCP(alpha=0.18), held_back()).certify().stable is False
@@ -23,7 +23,7 @@ def test_averaged_over_flows_no_gain_bears_every_network():
 
 
 def test_xcp_averages_over_flows():
-    """At its own gains it bears two short flows that are held back beside a long one, and not three."""
+    """Its own gains are stable with two short flows bottlenecked elsewhere beside a long one, not with three."""
     for flows, stable in ((1, True), (2, True), (3, False), (9, False)):
         assert linearize(XCP(), held_back(flows)).certify().stable is stable
 

@@ -32,9 +32,9 @@ def stable(protocol, network, time, alpha):
 
 
 @MORE(st.lists(rtts, min_size=2, max_size=8, unique=True), capacities, st.sampled_from(["continuous", "discrete"]))
-def test_sufficient_bounds_of_qi_rcp_are_safe(mix, capacity, time):
+def test_sufficient_bounds_of_qi_rcp_are_safe(rtts, capacity, time):
     """Theorems 4 and 8."""
-    network = Network.dumbbell(capacity, rtts=mix)
+    network = Network.dumbbell(capacity, rtts=rtts)
     assert stable(QIRCP(), network, time, 0.999 * bound(QIRCP(), network, time))
 
 

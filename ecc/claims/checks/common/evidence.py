@@ -29,7 +29,7 @@ __all__ = [
     "measured",
     "nyquist_picture",
     "pushed",
-    "random_mixes",
+    "random_distributions",
     "run_evidence",
     "sweep",
 ]
@@ -297,7 +297,7 @@ class Tightness:
     violations: int
 
 
-def random_mixes(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0) -> list[list[float]]:
+def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0) -> list[list[float]]:
     """Return RTT mixes of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
 
     Parameters

@@ -24,7 +24,7 @@ from ecc.stability import (
 
 ALPHAS = (0.38, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5, 1.54)
 POINTS = ((0.4, 1.0), (1.0, 0.7), (1.0, 1.2), (1.5, 0.135), (1.5, 0.15))
-"""Gains of runs: RCP's own, two about the boundary at alpha = 1, two below that of a free queue at alpha = 1.5."""
+"""Gains of runs: RCP's own, two at the boundary at alpha = 1, two below the unconstrained queue's at alpha = 1.5."""
 CYCLES = (0.8, 0.9, 1.0, 1.2, 1.4, 1.5)
 """Of ALPHAS, those at which a periodic motion is proven."""
 PERIOD = 5.0
@@ -32,7 +32,7 @@ PERIOD = 5.0
 
 
 def _free(alpha: float) -> float:
-    """Critical beta of the free queue, equal RTTs: beta = w^2 cos w where alpha = w sin w."""
+    """Critical beta of the unconstrained queue, equal RTTs: beta = w^2 cos w where alpha = w sin w."""
     w = float(brentq(lambda w: w * sin(w) - alpha, 0.0, pi / 2.0, xtol=1e-13))
     return w * w * cos(w)
 
@@ -70,7 +70,7 @@ def open_empty_queue(claim: Claim) -> Finding:
     ]  # fmt: skip
     measurements += [
         Measurement(f"critical beta at alpha = {a:g}", s, reported=f,
-                    note=f"reported: free queue; proven stable below {p:.5g}")
+                    note=f"reported: unconstrained queue; proven stable below {p:.5g}")
         for a, s, f, p in zip(ALPHAS, switched.tolist(), free.tolist(), proven.tolist(), strict=True)
     ]  # fmt: skip
     cycles = {a: empty_queue_cycle(a) for a in CYCLES}
@@ -100,11 +100,13 @@ def open_empty_queue(claim: Claim) -> Finding:
     ]
     rng = np.random.default_rng(0)
     spread = [np.exp(rng.uniform(np.log(0.02), np.log(2.0), rng.integers(2, 9))) for _ in range(60)]
-    of_mixes = [bound for bound, _, _ in two] + [empty_queue_bound(0.4, mix, steps=200) for mix in spread]
+    drawn_bounds = [bound for bound, _, _ in two] + [
+        empty_queue_bound(0.4, distribution, steps=200) for distribution in spread
+    ]
     measurements += [
-        Measurement("42 mixes of two RTTs: least beta proven stable at RCP's alpha = 0.4", min(two)[0],
+        Measurement("42 distributions of two RTTs: least beta proven stable at RCP's alpha = 0.4", min(two)[0],
                 note=f"{min(two)[1]} of 8 flows have an RTT, the others {min(two)[2]:g} times that; RCP has beta = 1"),
-        Measurement("60 random mixes, 2 to 8 RTTs from 20 ms to 2 s: the same", min(of_mixes[len(two):])),
+        Measurement("60 random distributions, 2 to 8 RTTs from 20 ms to 2 s: the same", min(drawn_bounds[len(two):])),
     ]  # fmt: skip
     network = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
     envelopes, statuses = {}, {}
@@ -117,7 +119,7 @@ def open_empty_queue(claim: Claim) -> Finding:
         measurements.append(
             Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.verdict.growth_rate,
                         "1/RTT",
-                        reported=expected, note=f"reported: switched loop; with a free queue {as_free:+.4f}; "
+                        reported=expected, note=f"reported: switched loop; with an unconstrained queue {as_free:+.4f}; "
                         f"{fine.verdict.status}{', the rate is a bound' if np.isnan(fine.verdict.error) else ''}")
         )  # fmt: skip
         if alpha < 1.5:
@@ -125,7 +127,7 @@ def open_empty_queue(claim: Claim) -> Finding:
             measurements.append(
                 Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
                             reported="stable" if expected < 0.0 else "unstable",
-                            note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at rest empty")
+                            note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at equilibrium empty")
             )  # fmt: skip
         envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
     for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
@@ -133,7 +135,7 @@ def open_empty_queue(claim: Claim) -> Finding:
             run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
             measurements.append(
                 Measurement(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
-                            note=f"growth {run.growth_rate:+.4f} 1/RTT; with a free queue unstable")
+                            note=f"growth {run.growth_rate:+.4f} 1/RTT; with an unconstrained queue unstable")
             )  # fmt: skip
     for alpha in (0.5, 0.7):
         found = measured_boundary(
@@ -143,7 +145,8 @@ def open_empty_queue(claim: Claim) -> Finding:
         measurements.append(
             Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", found.value,
                         reported=float(switched[ALPHAS.index(alpha)]),
-                        note=f"reported: switched loop without control interval; free queue {_free(alpha):.4f}")
+                        note=f"reported: switched loop without control interval; unconstrained queue "
+                             f"{_free(alpha):.4f}")
         )  # fmt: skip
     beyond = linearize(RCP(alpha=0.4), network).is_stable is False and empty_queue_bound(0.4) > 1.0
     unsafe = (
@@ -159,16 +162,18 @@ def open_empty_queue(claim: Claim) -> Finding:
         claim,
         Verdict.REFUTED if beyond or unsafe else Verdict.CONFIRMED,
         "Neither. For alpha <= 1/e the switched loop is proven stable for every beta; RCP's own 0.4, 1.0, outside the "
-        f"free-queue region of equal RTTs, is proven stable (beta < {proven[1]:.0f}; lost at {switched[1]:.0f}), also "
-        f"with {sum(bound > 1.0 for bound in of_mixes)} of {len(of_mixes)} mixes of RTTs. Up to "
-        f"alpha = {0.5 * (low + high):.3f} the region is larger than that of a free queue, beyond it smaller: at alpha "
+        f"unconstrained-queue region of equal RTTs, is proven stable (beta < {proven[1]:.0f}; lost at "
+        f"{switched[1]:.0f}), also "
+        f"with {sum(bound > 1.0 for bound in drawn_bounds)} of {len(drawn_bounds)} RTT distributions. Up to "
+        f"alpha = {0.5 * (low + high):.3f} the region is larger than that of an unconstrained queue, beyond it "
+        f"smaller: at alpha "
         f"= 1.5 it ends at beta = {switched[ALPHAS.index(1.5)]:.4f} instead of {_free(1.5):.4f}, and a fluid run at "
         "0.15 grows.",
         measurements,
         [
             Picture.of(
                 plot.boundary_figure(
-                    alphas, {"empty queue (switched loop)": switched, "free queue": free}, {"proven": proven},
+                    alphas, {"empty queue (switched loop)": switched, "unconstrained queue": free}, {"proven": proven},
                     {name: ([a for a, _ in ps], [b for _, b in ps], None) for name, ps in marks.items() if ps},
                     x_title="α", y_title="critical β", log_x=False, log_y=True,
                     title="RCP and XCP at an empty queue, equal RTTs",
@@ -177,8 +182,9 @@ def open_empty_queue(claim: Claim) -> Finding:
                 "Stable below the lines; left of alpha = 1/e = 0.368 for every beta. Dashed: proven stable below.",
             ),
             Picture.of(
-                plot.envelope_figure(envelopes, y_title="deviation of arrivals", title="RCP's fluid, pushed by 0.03 %"),
-                "RCP's fluid, pushed by 0.03 %",
+                plot.envelope_figure(envelopes, y_title="deviation of arrivals", title="RCP's fluid, perturbed by "
+                                                                                       "0.03 %"),
+                "RCP's fluid, perturbed by 0.03 %",
                 "Runs that keep the queue >= 0, at the gains of the marks: time in RTTs.",
             ),
         ],
@@ -186,7 +192,7 @@ def open_empty_queue(claim: Claim) -> Finding:
             "Proof: the bound and alpha <= 1/e, any RTTs; at each of the listed beta a motion that does not die out. "
             "Numerical evidence: that all die out below the switched boundary and some grow above it (two "
             "resolutions, random histories). A joint spectral radius over arbitrary switching cannot help: it is at "
-            "least that of the free queue.",
+            "least that of the unconstrained queue.",
             "The loop is that of small deviations, with routers that act all the time. That of XCP is the sum of flows "
             "with equal RTTs; its routers act once a mean RTT, which is not in it.",
         ],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ecc import fluid, measures, packet, plot
-from ecc.claims.checks.common.evidence import random_mixes
+from ecc.claims.checks.common.evidence import random_distributions
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
@@ -81,8 +81,8 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
 
 
 def _ranges(net: Network) -> list[Measurement]:
-    """Least decays over all mixes of a range of RTTs, and XCP's gains for the longest RTT and the worst mix of 1:10."""
-    triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # shuffling is no part of that loop
+    """Least decays over all RTT distributions in a range, and XCP's gains for the worst distribution of 1:10."""
+    triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # that loop has no shuffling
     hard = least_decay(triple, 0.1 * RTT, RTT).rtts
     best = design(XCP(gamma=0.0), [net, _net(list(hard))], {"alpha": (0.2, 0.8), "beta": (0.02, 0.3)})
     measured = []
@@ -96,18 +96,18 @@ def _ranges(net: Network) -> list[Measurement]:
         for least in (0.012, 0.06):
             worst = least_decay(given, least, RTT)
             measured.append(
-                Measurement(f"{name}: least decay over all mixes of RTTs from {1e3 * least:g} to 120 ms",
-                            worst.value * RTT, "per 120 ms", note=f"worst mix found {worst.found * RTT:.4g}")
+                Measurement(f"{name}: least decay over all RTT distributions from {1e3 * least:g} to 120 ms",
+                            worst.value * RTT, "per 120 ms", note=f"worst distribution found {worst.found * RTT:.4g}")
             )  # fmt: skip
     return measured
 
 
 def _decays(net: Network, designed: PIQIRCP) -> Any:
-    """The decay of each loop over alpha, with gains next to where roots meet among the points."""
+    """The decay of each loop over alpha, with gains next to double roots among the points."""
     alphas = np.union1d(np.linspace(0.02, 1.5, 75), [exp(-1.0), 0.998 * QUEUE_GAINS[0], designed.alpha])
     loops: dict[str, tuple[str, Callable[[float], Protocol]]] = {
         "QI-RCP": ("continuous", lambda a: QIRCP(alpha=a)),
-        "RCP, XCP, free queue, β as α²": (
+        "RCP, XCP, unconstrained queue, β as α²": (
             "continuous", lambda a: XCP(alpha=a, beta=QUEUE_GAINS[1] * (a / QUEUE_GAINS[0]) ** 2)
         ),
         "PIQI-RCP, recommended τ1, τ2": ("hybrid", lambda a: PIQIRCP(alpha=a)),
@@ -134,7 +134,7 @@ def open_gains(claim: Claim) -> Finding:
         "QI-RCP": (QIRCP(), box, "hybrid"),
         "PIQI-RCP": (PIQIRCP(), box | lead, "hybrid"),
         "PIQI-RCP, tau1 and tau2 <= 1": (PIQIRCP(), box | gentle, "hybrid"),
-        "RCP, XCP, free queue": (XCP(), box | {"beta": (0.001, 2.0)}, "continuous"),
+        "RCP, XCP, unconstrained queue": (XCP(), box | {"beta": (0.001, 2.0)}, "continuous"),
     }
     found: dict[str, Any] = {}
     slow = []
@@ -167,7 +167,7 @@ def open_gains(claim: Claim) -> Finding:
     root = QUEUE_ROOT
     closed = [
         ("QI-RCP, alpha = 1/e: double root", DelaySystem([-exp(-1.0)], [1.0]), 1.0),
-        ("RCP, XCP, free queue, alpha = 0.4612, beta = 0.0791: triple root sqrt(2) - 2",
+        ("RCP, XCP, unconstrained queue, alpha = 0.4612, beta = 0.0791: triple root sqrt(2) - 2",
          DelaySystem([[[0.0, 0.0], [1.0, 0.0]], [[-QUEUE_GAINS[0], -QUEUE_GAINS[1]], [0.0, 0.0]]], [0.0, 1.0]), -root),
         ("PIQI-RCP as T -> 0, alpha = 2/e^2, lead of d/4: triple root",
          DelaySystem([-4.0 * exp(-2.0)], [1.0], neutral=[exp(-2.0)], neutral_delays=[1.0]), 2.0),
@@ -179,11 +179,14 @@ def open_gains(claim: Claim) -> Finding:
             Measurement(name, exact, "1/RTT", note=f"decay of {line:.6g} {'proven' if proof.stable else 'not proven'}")
         )
 
-    mixes = random_mixes(40, seed=3)
-    at_e = min(decay_rate(linearize(QIRCP(alpha=exp(-1.0)), _net(mix))) * max(mix) for mix in mixes)
+    distributions = random_distributions(40, seed=3)
+    at_e = min(
+        decay_rate(linearize(QIRCP(alpha=exp(-1.0)), _net(distribution))) * max(distribution)
+        for distribution in distributions
+    )
     measured.append(
-        Measurement("QI-RCP, alpha = 1/e: least decay of 40 random mixes, times their largest RTT", at_e,
-                    note="at least 1 for every mix: proven in docs/gain_design.md")
+        Measurement("QI-RCP, alpha = 1/e: least decay of 40 random distributions, times their largest RTT", at_e,
+                    note="at least 1 for every distribution: proven in docs/gain_design.md")
     )  # fmt: skip
     measured += _ranges(net)
 
@@ -211,8 +214,10 @@ def open_gains(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.REFUTED if min(slow) < 0.5 else Verdict.CONFIRMED,
-        f"At equal RTTs QI-RCP decays at most at 1 an RTT, with alpha = 1/e, and then at 1/D at least for every mix "
-        f"of RTTs up to D; XCP and RCP (free queue) at {-root:.4f}; PIQI-RCP at {1.0 / slow[1]:.0f} times the rate of "
+        f"At equal RTTs QI-RCP decays at most at 1 an RTT, with alpha = 1/e, and then at 1/D at least for every "
+        f"distribution "
+        f"of RTTs up to D; XCP and RCP (unconstrained queue) at {-root:.4f}; PIQI-RCP at {1.0 / slow[1]:.0f} times "
+        f"the rate of "
         f"its recommended gains. In packets PIQI-RCP then settles after a join in {new['settle time'].mean():.2f} s "
         f"instead of {old['settle time'].mean():.2f} s, with a peak queue of {new['peak queue'].mean():.0f} instead of "
         f"{old['peak queue'].mean():.0f} packets.",

@@ -22,8 +22,8 @@ from ecc.stability import Hopf, critical_gain, hopf
 RTT = 0.1
 ROOMY = {"gamma": 0.5}
 """Target utilization that leaves room for an oscillation before a queue forms."""
-MIX = (0.05, 0.1, 0.25)
-"""Unlike RTTs, s, which bear gains far beyond pi/2."""
+UNEQUAL = (0.05, 0.1, 0.25)
+"""Heterogeneous RTTs, s, that are stable at gains far beyond pi/2."""
 DISTANCES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02)
 """From the boundary, as shares of the critical gain: where orbits are sought."""
 
@@ -67,10 +67,10 @@ def proportional_orbit(protocol: PIQIRCP, found: Hopf, gain: float) -> PeriodicO
     router, source = protocol.router_law, protocol.source_law
 
     def slope(t: float, y: Any, past: Any) -> list[float]:
-        before, heard, earlier = past
+        before, received, earlier = past
         return [
             (router(y[0], y[1], before[1], 1.0 / p.gamma, RTT, T, p) - y[0]) / T,
-            (source(before[1], heard[0], earlier[0], p) - before[1]) / T,
+            (source(before[1], received[0], earlier[0], p) - before[1]) / T,
         ]
 
     size, s = found.amplitude(gain), 1j * found.frequency
@@ -99,7 +99,7 @@ def swing(
     protocol: Protocol, push: float, engine: Any = fluid, rtts: Sequence[float] = (RTT, RTT), duration: float = 60.0,
     **options: Any,
 ) -> float:  # fmt: skip
-    """Return the amplitude of arrivals, as a share of their mean, over the last quarter of a run from a pushed start.
+    """Return the amplitude of arrivals over their mean, in the last quarter of a run from a perturbed start.
 
     Parameters
     ----------
@@ -141,8 +141,8 @@ def open_hopf(claim: Claim) -> Finding:
     cases: list[tuple[str, Protocol, str, str]] = [
         ("QI-RCP", QIRCP(), "alpha", "continuous"), ("QI-RCP", QIRCP(), "alpha", "discrete"),
         ("PIQI-RCP", PIQIRCP(), "alpha", "continuous"), ("PIQI-RCP", PIQIRCP(), "alpha", "discrete"),
-        ("RCP, free queue, alpha = 0.4", RCP(alpha=0.4), "beta", "continuous"),
-        ("RCP, free queue, alpha = 1.2", RCP(alpha=1.2), "beta", "continuous"),
+        ("RCP, unconstrained queue, alpha = 0.4", RCP(alpha=0.4), "beta", "continuous"),
+        ("RCP, unconstrained queue, alpha = 1.2", RCP(alpha=1.2), "beta", "continuous"),
         ("Kelly, steepness 1", Kelly(), "kappa", "discrete"),
         ("Kelly, steepness 8", Kelly(steepness=8.0), "kappa", "discrete"), ("MaxNet", MaxNet(), "p2", "discrete"),
         ("MaxNet", MaxNet(), "price_scale", "discrete"),
@@ -168,16 +168,16 @@ def open_hopf(claim: Claim) -> Finding:
         Measurement("PIQI-RCP is subcritical for equal RTTs from", first, "s",
                     note="T = 10 ms, tau1 = 0.01, tau2 = 0.1"),
         Measurement("PIQI-RCP is subcritical for equal RTTs to", last, "s"),
-        Measurement("RCP with a free queue is subcritical for alpha up to", change),
+        Measurement("RCP with an unconstrained queue is subcritical for alpha up to", change),
     ]  # fmt: skip
-    gentle, hard = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
-    above, below = hopf(gentle, _net()), hopf(hard, _net())
+    supercritical, subcritical = QIRCP(**ROOMY), PIQIRCP(**ROOMY)  # type: ignore[arg-type]
+    above, below = hopf(supercritical, _net()), hopf(subcritical, _net())
     names = ("QI-RCP, predicted", "QI-RCP, orbit above", "PIQI-RCP, predicted", "PIQI-RCP, orbit below")
     curves: dict[str, list[float]] = {name: [] for name in names}
     stable, unstable = [], []
     for far in DISTANCES:
-        one = integral_orbit(gentle, above, (1.0 + far) * above.value)
-        two = proportional_orbit(hard, below, (1.0 - far) * below.value)
+        one = integral_orbit(supercritical, above, (1.0 + far) * above.value)
+        two = proportional_orbit(subcritical, below, (1.0 - far) * below.value)
         stable.append(one.is_stable)
         unstable.append(not two.is_stable)
         sizes = (above.amplitude((1.0 + far) * above.value), below.amplitude((1.0 - far) * below.value))
@@ -195,39 +195,42 @@ def open_hopf(claim: Claim) -> Finding:
         at = share * above.value
         measurements.append(
             Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(gentle, alpha=at, interval=0.001), push),
+                        swing(replace(supercritical, alpha=at, interval=0.001), push),
                         reported=above.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     for push in (0.05, 0.1):
         measurements.append(
             Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(hard, alpha=0.99 * below.value), push),
+                        swing(replace(subcritical, alpha=0.99 * below.value), push),
                         note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
         )  # fmt: skip
-    large = {s: swing(replace(hard, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
+    large = {s: swing(replace(subcritical, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
     measurements.append(
-        Measurement("PIQI-RCP, fluid, pushed by 0.4: amplitude in the end at shares of the boundary",
+        Measurement("PIQI-RCP, fluid, perturbed by 0.4: amplitude in the end at shares of the boundary",
                     ", ".join(f"{s:g}: {size:.4f}" for s, size in large.items()))
     )  # fmt: skip
-    sampled = critical_gain(hard, _net(), "alpha", "hybrid").value
+    sampled = critical_gain(subcritical, _net(), "alpha", "hybrid").value
     parted = []
     for push in (0.02, 0.4):
-        parted.append(swing(replace(hard, alpha=0.9 * sampled), push, packet))
+        parted.append(swing(replace(subcritical, alpha=0.9 * sampled), push, packet))
         measurements.append(
-            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, pushed by {push:g}: amplitude in the end",
+            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {push:g}: amplitude in the end",
                         parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
         )  # fmt: skip
-    for label, protocol, gain in (("QI-RCP", gentle, "alpha"), ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa")):
+    for label, protocol, gain in (
+        ("QI-RCP", supercritical, "alpha"),
+        ("Kelly, steepness 4", Kelly(steepness=4.0), "kappa"),
+    ):
         found = hopf(protocol, _net(), gain, "discrete")
         beyond = replace(protocol, **{gain: 1.01 * found.value})  # type: ignore[arg-type]
         measurements.append(
             Measurement(f"{label}, recurrence, 1.01 of the boundary: amplitude in the end",
                         swing(beyond, 0.1, time="discrete"), reported=found.amplitude(1.01 * found.value))
         )  # fmt: skip
-    found = hopf(gentle, _net(MIX), time="discrete")
+    found = hopf(supercritical, _net(UNEQUAL), time="discrete")
     measurements += [
         Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, continuous: coefficient / frequency",
-                    _share(hopf(gentle, _net(MIX))), note="subcritical if > 0"),
+                    _share(hopf(supercritical, _net(UNEQUAL))), note="subcritical if > 0"),
         Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(found),
                     note=f"critical alpha {found.value:.5f}"),
     ]  # fmt: skip
@@ -235,7 +238,7 @@ def open_hopf(claim: Claim) -> Finding:
         at = share * found.value
         measurements.append(
             Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(gentle, alpha=at), push, rtts=MIX, duration=1500.0, time="discrete"),
+                        swing(replace(supercritical, alpha=at), push, rtts=UNEQUAL, duration=1500.0, time="discrete"),
                         reported=found.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     percent = 100.0 * np.array(DISTANCES)
@@ -261,9 +264,9 @@ def open_hopf(claim: Claim) -> Finding:
             Picture.of(
                 plot.boundary_figure(
                     rtts, {"PIQI-RCP": of_rtt}, {"QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
-                    y_title="first Lyapunov coefficient / ω", title="Gentle below zero, hard above",
+                    y_title="first Lyapunov coefficient / ω", title="Supercritical below zero, subcritical above",
                 ),
-                "Gentle below zero, hard above", "Continuous models, equal RTTs, over the RTT.",
+                "Supercritical below zero, subcritical above", "Continuous models, equal RTTs, over the RTT.",
             ),
         ],
         [

@@ -1,4 +1,4 @@
-"""Checks on networks of several links: bottlenecks alone and together, and what RCP does in T_u."""
+"""Checks on networks of several links: isolated and coupled bottlenecks, and what RCP does in T_u."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def in_t_u(order: str = "l1 first", size: int = 1000, start: float = 0.0) -> Net
 
 
 def _peaks(alpha: float, order: str, push: float = 1e-4) -> NDArray[np.float64]:
-    """Largest deviation of x1 in each 4 s of a fluid run of RCP from a pushed equilibrium."""
+    """Largest deviation of x1 in each 4 s of a fluid run of RCP from a perturbed equilibrium."""
     scenario = Scenario(in_t_u(order), RCP(alpha=alpha), 24.0)
     # errors of 1e-6 feed what hardly grows: they move the onset by 1 %
     run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturb=push, rtol=1e-8)
@@ -62,7 +62,7 @@ def _peaks(alpha: float, order: str, push: float = 1e-4) -> NDArray[np.float64]:
 
 
 def onset_in_fluid(order: str, tolerance: float = 0.005) -> tuple[float, float]:
-    """Return gains alpha, beta = 1, at which small pushes die out and grow in T_u.
+    """Return gains alpha, beta = 1, at which small perturbations die out and grow in T_u.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ TWO_LINKS = Network(
     [Link("400 Mb/s", 0.005), Link("100 Mb/s", 0.005)],
     [Flow([0], access_delay=delay) for delay in (0.145, 0.195, 0.245)] + [Flow([0, 1], access_delay=0.04)] * 2,
 )
-"""Flows of 300, 400 and 500 ms that follow the first link, and two of 100 ms that follow the second."""
+"""Flows of 300, 400 and 500 ms bottlenecked at the first link, and two of 100 ms bottlenecked at the second."""
 
 
 def _two_links() -> list[Measurement]:
@@ -187,7 +187,7 @@ def _two_links() -> list[Measurement]:
 
 @check("open-networks", cost=28, main=False)
 def open_networks(claim: Claim) -> Finding:
-    """Proofs for networks and for their links; the gain that bears every network; where queues break the triangle."""
+    """Proofs for networks and their links; the gain stable in every network; where queues break the triangle."""
     drawn, unstable, agree = _agreement()
     least = {"QI-RCP": _least_gain(QIRCP(), 12), "PIQI-RCP": _least_gain(PIQIRCP(), 8)}
     counts = (1, 2, 4, 9, 19, 49)
@@ -228,9 +228,10 @@ def open_networks(claim: Claim) -> Finding:
         claim,
         Verdict.REFUTED if not linear else Verdict.CONDITIONAL if coupled else Verdict.CONFIRMED,
         f"Where links see the sum of what is sent it holds: proofs agree for {agree} of {drawn} random networks with "
-        f"delays, {unstable} of them unstable. Where queues keep packets in order it does not: in T_u each link alone "
-        f"bears alpha = {alone[0]:.3f} at beta = 1, but with l1 first small pushes grow from "
-        f"{together['l1 first'][1]:.3f} on; with l3 first, so that l1 acts on nothing behind it, from "
+        f"delays, {unstable} of them unstable. Where queues keep packets in order it does not: in T_u each isolated "
+        f"link "
+        f"is stable up to alpha = {alone[0]:.3f} at beta = 1, but with l1 first small perturbations grow from "
+        f"{together['l1 first'][1]:.3f} on; with l3 first, where l1 acts on no link downstream, from "
         f"{together['l3 first'][1]:.3f}. With d averaged over "
         "packets QI-RCP is stable for alpha < pi/2 in every network where each flow has one bottleneck (theorem); "
         "averaged over flows no alpha is safe: one flow of "
@@ -240,7 +241,7 @@ def open_networks(claim: Claim) -> Finding:
         [
             Measurement("random networks of 5 links, 12 flows: proofs for network and links agree",
                         f"{agree} of {drawn}",
-                        note=f"{unstable} unstable; RCP (free queue), QI-RCP and PIQI-RCP, d over packets"),
+                        note=f"{unstable} unstable; RCP (unconstrained queue), QI-RCP and PIQI-RCP, d over packets"),
             *(Measurement(f"{name}, random networks: least critical alpha", value, note=f"d over packets; safe: {safe}")
               for (name, value), safe in zip(least.items(), ("pi/2 = 1.5708", "0.6187"), strict=True)),
             Measurement("QI-RCP, one flow of 1 s, nine of 10 ms held back: critical alpha, d over flows",
@@ -251,12 +252,12 @@ def open_networks(claim: Claim) -> Finding:
                       "1/s", note=f"{'proven stable' if proofs[n] else 'proven unstable'}; in the fluid {half:.1e} off "
                           f"its rate after 30 s, {end:.1e} after 60 s; paced packets swing by {swing:.2%}")
               for n, (loop, half, end, swing) in held.items()),
-            Measurement("T_u, l1: share of its load that follows it", share.share),
-            Measurement("T_u, l1: beta in units of its follower's RTT, at beta = 1", share.gains["beta"]),
+            Measurement("T_u, l1: share of its load that is bottlenecked there", share.share),
+            Measurement("T_u, l1: beta for the RTT of the flow bottlenecked there, at beta = 1", share.gains["beta"]),
             Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
                         note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
             *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                          note=f"a push of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
+                          note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
               for order, edge in together.items()),
             Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
                         f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
@@ -265,9 +266,11 @@ def open_networks(claim: Claim) -> Finding:
                         note=f"{len(radii[False])} of them"),
         ],
         [Picture.of(figures[0], "RCP in T_u: the link that loses first",
-                    "Beta from which motions grow: l1 of T_u alone, a link that all its flows follow, and runs."),
+                    "Beta from which motions grow: l1 of T_u alone, a link at which all its flows are bottlenecked, "
+                    "and runs."),
          Picture.of(figures[1], "QI-RCP: what the average decides",
-                    "Critical alpha of a link with one follower of 1 s beside flows of 10 ms that follow another.")],
+                    "Critical alpha of a link where a flow of 1 s is bottlenecked, beside flows of 10 ms bottlenecked "
+                    "elsewhere.")],
         ["Max-min assignments, which consistent ones are; RCP's linear model has free queues.",
          "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms."],
     )  # fmt: skip
@@ -294,7 +297,7 @@ def _joined(alpha: float, size: int) -> float:
 
 
 def _pushed(protocol: Protocol, order: str, push: float, size: int = 250) -> float:
-    """The same from a pushed equilibrium: last 20 of 40 s."""
+    """The same from a perturbed equilibrium: last 20 of 40 s."""
     scenario = Scenario(in_t_u(order, size), protocol, 40.0)
     run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturb=push)
     rate = run.rate.to_numpy()[-100:, 0]
@@ -324,7 +327,7 @@ def open_tu(claim: Claim) -> Finding:
             y_title="swing of x1 / mean", log_y=True, title="RCP in T_u: swings are the grain of packets",
         ),
         plot.boundary_figure(
-            alphas, {f"pushed by {push:.1%}": values for push, values in swings.items()},
+            alphas, {f"perturbed by {push:.1%}": values for push, values in swings.items()},
             {"10 %": 0.1}, x_title="α", y_title="swing of x1 / mean", log_x=False, log_y=True,
             title="RCP in T_u, 250-byte packets: a cycle beside a stable equilibrium",
         ),
@@ -337,24 +340,25 @@ def open_tu(claim: Claim) -> Finding:
         f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are the grain of packets: "
         f"{grain[0.1][0]:.1%} and {grain[0.4][0]:.1%} of x1 with packets of 1000 bytes, {grain[0.1][-1]:.2%} and "
         f"{grain[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
-        f"stable equilibrium: a push of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} for good "
+        f"stable equilibrium: a perturbation of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
+        f"for good "
         f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it is gone with {', '.join(calm)}.",
         [
             *(Measurement(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
                           note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
               for alpha, values in grain.items() for size, swing in zip(SIZES, values, strict=True)),
             *(Measurement(f"fluid, alpha = {alpha:g}: swing of x1", value) for alpha, value in still.items()),
-            *(Measurement(f"packets of 250 bytes, alpha = {a:g}: swing pushed by 0.1 % and by 2 %",
+            *(Measurement(f"packets of 250 bytes, alpha = {a:g}: swing perturbed by 0.1 % and by 2 %",
                           f"{calmer:.4f}, {moved:.4f}")
               for a, calmer, moved in zip(alphas, swings[small], swings[large], strict=True)),
-            Measurement("packets of 100 bytes, alpha = 0.5, pushed by 2 %", fine),
-            *(Measurement(f"fluid, alpha = 0.5, pushed by {push:g}: deviation after 20 s", value)
+            Measurement("packets of 100 bytes, alpha = 0.5, perturbed by 2 %", fine),
+            *(Measurement(f"fluid, alpha = 0.5, perturbed by {push:g}: deviation after 20 s", value)
               for push, value in edge.items()),
-            *(Measurement(f"packets of 250 bytes, pushed by 2 %: {name}", swing) for name, swing in cures.items()),
+            *(Measurement(f"packets of 250 bytes, perturbed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
         [Picture.of(figures[0], "RCP in T_u: swings are the grain of packets",
                     "Swing of x1 long after nine flows have joined, over the packet size; beta = 1."),
          Picture.of(figures[1], "RCP in T_u: a cycle beside a stable equilibrium",
-                    "Swing of x1 long after a push of all rates, over alpha; beta = 1.")],
+                    "Swing of x1 long after a perturbation of all rates, over alpha; beta = 1.")],
         ["beta = 1; routers average RTTs by packet with weight 0.02."],
     )  # fmt: skip

@@ -87,8 +87,8 @@ def _free_queue(measurements: list[Measurement]) -> bool:
     holds = True
     for protocol in (RCP(alpha=alpha, beta=beta), XCP(alpha=alpha, beta=beta)):
         name = type(protocol).__name__
-        for label, mix in (("RTTs 1, 133, 133, 133 ms", rtts), ("control, all RTTs 100 ms", (0.1,) * 4)):
-            network = Network.dumbbell(CAPACITY, list(mix))
+        for label, distribution in (("RTTs 1, 133, 133, 133 ms", rtts), ("control, all RTTs 100 ms", (0.1,) * 4)):
+            network = Network.dumbbell(CAPACITY, list(distribution))
             lost = critical_gain(protocol, network, "beta", certify=True)
             system = linearize(protocol, network)
             assert isinstance(system, DelaySystem) and lost.certified
@@ -98,7 +98,7 @@ def _free_queue(measurements: list[Measurement]) -> bool:
             holds &= agrees and (growth > 0.0) == (lost.value < beta)
             measurements.append(
                 Measurement(
-                    f"{name}, beta = {beta:g}, {label}: packets; growth of the free-queue loop",
+                    f"{name}, beta = {beta:g}, {label}: packets; growth of the unconstrained-queue loop",
                     packets.status, "1/s", "stable", f"linear model {system.spectral_abscissa:+.5f} 1/s; critical "
                     f"beta proven in [{lost.certified[0]:.10g}, {lost.certified[1]:.10g}]; packets keep the queue >= 0",
                     growth, met=agrees,
@@ -159,7 +159,8 @@ def open_replay(claim: Claim) -> Finding:
         f"{len(LOOPS)} loops below the bounds of Theorems 9, 10, 12 and 13, each proven unstable, grow in the fluid as "
         "their linear model says and in packets as the hybrid model says; their controls, at "
         f"{CONTROL:g} of the exact boundary, decay so: {count} pairs of runs, within {AGREE['fluid']:.0%} and "
-        f"{AGREE['packet']:.0%}. The counterexample of RCP and XCP is one to their free-queue loop, and grows in the "
+        f"{AGREE['packet']:.0%}. The counterexample of RCP and XCP is one to their unconstrained-queue loop, and "
+        f"grows in the "
         "solver of delay equations; the protocols, whose queue is never negative, come to rest.",
         measurements,
         [

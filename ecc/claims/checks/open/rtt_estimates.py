@@ -68,7 +68,7 @@ def report(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def critical_ratio(alpha: float, beta: float) -> float:
-    """The critical ratio of RCP and XCP with a free queue at equal RTTs, in closed form.
+    """The critical ratio of RCP and XCP with an unconstrained queue at equal RTTs, in closed form.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def open_estimates(claim: Claim) -> Finding:
         "QI-RCP, hybrid": (QIRCP(), "hybrid", None),
         "PIQI-RCP": (PIQIRCP(), "continuous", None),
         "PIQI-RCP, hybrid": (PIQIRCP(), "hybrid", None),
-        "XCP, free queue": (XCP(), "continuous", critical_ratio(0.4, 0.226)),
-        "RCP, free queue": (RCP(), "continuous", critical_ratio(0.4, 1.0)),
+        "XCP, unconstrained queue": (XCP(), "continuous", critical_ratio(0.4, 0.226)),
+        "RCP, unconstrained queue": (RCP(), "continuous", critical_ratio(0.4, 1.0)),
         "RCP without queue term": (RCP(queue_term=False), "continuous", 2.0 * 0.4 / pi),
         "XCP, alpha = 0.4612, beta = 0.0791": (XCP(alpha=0.4612, beta=0.0791), "continuous",
                                                critical_ratio(0.4612, 0.0791)),
@@ -151,18 +151,20 @@ def open_estimates(claim: Claim) -> Finding:
     k = np.geomspace(0.2, 20.0, 60)
     figure = plot.boundary_figure(
         k, {"critical ratio / α": [critical_ratio(1.0, x) for x in k]}, None,
-        {"XCP": ([1.4125], [ratios["XCP, free queue"] / 0.4], None),
-         "RCP": ([6.25], [ratios["RCP, free queue"] / 0.4], None)},
-        x_title="k = β/α²", y_title="critical ratio / α", title="RCP and XCP, free queue: how far d may be off",
+        {"XCP": ([1.4125], [ratios["XCP, unconstrained queue"] / 0.4], None),
+         "RCP": ([6.25], [ratios["RCP, unconstrained queue"] / 0.4], None)},
+        x_title="k = β/α²", y_title="critical ratio / α", title="RCP and XCP, unconstrained queue: how far d may be "
+                                                                "off",
     )  # fmt: skip
-    bears = [name for name, ratio in ratios.items() if ratio < HALF]
-    worst = ratios["XCP, free queue"]
+    stable = [name for name, ratio in ratios.items() if ratio < HALF]
+    worst = ratios["XCP, unconstrained queue"]
     return Finding(
         claim,
-        Verdict.CONFIRMED if len(bears) == len(ratios) else Verdict.REFUTED,
+        Verdict.CONFIRMED if len(stable) == len(ratios) else Verdict.REFUTED,
         f"QI-RCP is stable while routers take more than {ratios['QI-RCP']:.4f} of the true mean RTT (1/pi), PIQI-RCP "
-        f"more than {ratios['PIQI-RCP, hybrid']:.4f} at 120 ms; XCP (free queue) needs {worst:.4f} and RCP "
-        f"{ratios['RCP, free queue']:.4f}, that is an overestimate. All larger ratios are safe. Packets whose hosts "
+        f"more than {ratios['PIQI-RCP, hybrid']:.4f} at 120 ms; XCP (unconstrained queue) needs {worst:.4f} and RCP "
+        f"{ratios['RCP, unconstrained queue']:.4f}, that is an overestimate. All larger ratios are safe. Packets "
+        f"whose hosts "
         f"misjudge {'agree' if agreed else 'do not all agree'} with the hybrid model 10 % on either side.",
         measured,
         [Picture.of(figure, "How far d may be off", "The critical ratio of estimated to true RTT over beta/alpha^2.")],

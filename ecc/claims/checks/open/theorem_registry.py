@@ -40,7 +40,7 @@ def _word(found: Search) -> str:
 
 @check("open-theorems", cost=100, main=False)
 def open_theorems(claim: Claim) -> Finding:
-    """Search the space of each theorem of the registry, and settle the worst loops by ball arithmetic."""
+    """Search the space of each theorem of the registry, and decide the worst loops by ball arithmetic."""
     found = [search(theorem) for theorem in THEOREMS.values()]
     published = [s for s in found if not s.theorem.source.startswith(("derived", "refuted"))]
     failed = [s for s in found if not s.holds]
@@ -65,7 +65,7 @@ def open_theorems(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONDITIONAL if broken else Verdict.CONFIRMED,
-        f"{len(found) - len(failed)} of {len(found)} theorems stand against {loops} loops. Contradicted, by loops that "
+        f"{len(found) - len(failed)} of {len(found)} theorems hold in {loops} loops. Contradicted, by loops that "
         f"are proven unstable below the bound: {'; '.join(_word(s) for s in failed) or 'none'}.",
         [m for s in found for m in _measurements(s)],
         [

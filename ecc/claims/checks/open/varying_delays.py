@@ -1,4 +1,4 @@
-"""Checks on delays that vary: which loops bear every sequence, and how much variation the others bear."""
+"""Checks on time-varying delays: loops that are stable for every sequence, and how much variation the others allow."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LOOPS: dict[str, Protocol] = {
     "QI-RCP": QIRCP(),
     "RCP-1": RCP(queue_term=False),
     "PIQI-RCP": PIQIRCP(),
-    "XCP's gains, free queue": RCP(beta=0.226),
-    "RCP, free queue": RCP(),
+    "XCP's gains, unconstrained queue": RCP(beta=0.226),
+    "RCP, unconstrained queue": RCP(),
 }
 MOST = 45
 """Steps up to which ranges of delays are looked at."""
@@ -48,7 +48,7 @@ def _jacobian(protocol: Protocol, flows: int, capacity: float = 100e6) -> tuple[
 
 
 def _loss(flows: int, patterns: bool) -> float:
-    """Stationary loss of EMKC, to 1e-6, beyond which delays of `worst_delays`, or any at all, are borne."""
+    """Stationary loss of EMKC, to 1e-6, beyond which EMKC is stable for the delays of `worst_delays`, or for all."""
 
     def grows(loss: float) -> bool:
         jacobian, radius = _jacobian(EMKC(), flows, flows * EMKC().alpha / EMKC().beta * (1.0 - loss) / loss)
@@ -107,17 +107,17 @@ def open_varying(claim: Claim) -> Finding:
         "A loop is stable for all bounded delays if the spectral radius of its Jacobian's absolute values is below 1; "
         "on one link, where delays may reorder packets, only then. "
         f"For JetMax it is |1 - tau| under any consistent assignment (100 networks, within {off:.0e}): its theorem "
-        "holds. Of EMKC with three flows or more that asks for a stationary loss above (N - 2)/(2(N - 1)), whatever "
+        "holds. Of EMKC with three flows or more that requires a stationary loss above (N - 2)/(2(N - 1)), for all "
         "beta; at JETMAX's gains, with a loss of 1.2 %, three flows, 4 steps forward, whose feedback comes in batches "
         f"of 3 steps, one flow a step after the other, grow by {growths[0].value - 1.0:.2%} a step, "
-        f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s asks for s < N/(N - 2).",
+        f"{'proven' if growths[0].proven else 'not proven'}. MKC with a price (y/C)^s requires s < N/(N - 2).",
         [
             *(Measurement(f"EMKC, three flows, beta = {b:g}: growth in a step under batches", g.value,
                           note=f"{'proven' if g.proven else 'not proven'} above 1; spectral radius of |A| {r:.4f}")
               for b, g, r in zip(BETAS, growths, bounds, strict=True)),
             Measurement("the same at beta = 0.5 in the laws themselves", law, note=f"linear {growths[0].value:.5f}"),
-            *(Measurement(f"EMKC, {n} flows: loss beyond which all delays are borne", any_, reported=0.0,
-                      note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; delays that are not borne are known "
+            *(Measurement(f"EMKC, {n} flows: loss beyond which all delays are stable", any_, reported=0.0,
+                      note=f"(N - 2)/(2(N - 1)) = {(n - 2) / (2 * (n - 1)):.6f}; unstable delays are known "
                           f"up to {known:.6f}")
               for n, (any_, known) in exact.items()),
             *(Measurement(f"MKC, price (y/C)^{s:g}, four flows: spectral radius of |A|", radius,
@@ -181,7 +181,9 @@ def open_jitter(claim: Claim) -> Finding:
         constant = _largest(np.array([_constant(protocol, delay) for delay in range(1, MOST + 1)]))
         if constant < 10:
             measurements.append(
-                Measurement(f"{name}: constant RTTs borne", constant, "steps", note="not even its own RTT of 10")
+                Measurement(
+                    f"{name}: longest stable constant RTT", constant, "steps", note="not even its own RTT of 10"
+                )
             )
             continue
         safe = _largest(
@@ -197,10 +199,10 @@ def open_jitter(claim: Claim) -> Finding:
         curves[name] = [found[int(top)][0] for top in tops]
         costs[name] = constant - safe
         measurements += [
-            Measurement(f"{name}: RTTs that vary from 1 step up to this are borne", safe, "steps",
+            Measurement(f"{name}: stable for RTTs that vary from 1 step up to", safe, "steps",
                     note=f"proven; from 1 to {unsafe} a sequence is proven unstable, growth {found[unsafe][0]:.6f} a "
-                        f"step; constant RTTs are borne up to {constant}"),
-            Measurement(f"{name}: variation around 10 steps that is borne", around, "steps",
+                        f"step; constant RTTs are stable up to {constant}"),
+            Measurement(f"{name}: stable variation around 10 steps", around, "steps",
                         note="proven, of at most 9"),
         ]  # fmt: skip
     edge = held_delays(31)
@@ -225,23 +227,24 @@ def open_jitter(claim: Claim) -> Finding:
     measurements += [
         Measurement(f"packets, QI-RCP, alpha = {alpha:g}, RTT {1e3 * rtt:g} ms"
                     f"{', ACKs held for up to 400 ms' if hold else ''}: deviation", value,
-                    note="largest of arrivals over 100 ms, last third of 60 s from a push of 2 %")
+                    note="largest of arrivals over 100 ms, last third of 60 s from a perturbation of 2 %")
         for (alpha, rtt, hold), value in packets.items()
     ]  # fmt: skip
     figure = plot.boundary_figure(
         tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth in a step", log_x=False,
         title="The worst sequence of RTTs found",
     )  # fmt: skip
-    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "up to this" in m.name]
+    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
     kept = [name for name, cost in costs.items() if cost == 0]
     lost = [name for name, cost in costs.items() if cost > 0]
     return Finding(
         claim,
         Verdict.CONDITIONAL if lost and len(lost) < len(costs) else Verdict.REFUTED if lost else Verdict.CONFIRMED,
         f"With d = 10 steps, at default gains, RTTs that vary in any way between 1 step and {', '.join(borne)} are "
-        f"proven harmless. {' and '.join(kept) or 'None'} thereby bear all that they bear when it is constant; loops "
+        f"proven harmless. {' and '.join(kept) or 'None'} are thereby stable for all RTTs for which they are when it "
+        f"is constant; loops "
         "of first order (QI-RCP, RCP-1) ask for alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
-        "default beta = 1 does not bear even its own RTT with a free queue.",
+        "default beta = 1 is unstable even at its own RTT with an unconstrained queue.",
         measurements,
         [Picture.of(figure, "The worst sequence of RTTs found",
                     "Largest growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],

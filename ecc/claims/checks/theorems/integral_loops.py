@@ -20,7 +20,7 @@ from ecc.claims.checks.common.evidence import (
     measured,
     nyquist_picture,
     period_of,
-    random_mixes,
+    random_distributions,
     run_evidence,
     run_network,
     sweep,
@@ -41,7 +41,7 @@ from ecc.trajectory import Trajectory
 LIMIT_INTERVAL = 1e-6
 MIX_LIMIT_INTERVAL = 1e-5
 """Control intervals at which T/D -> 0 and omega T << tau1 are taken to hold [s]: for one loop, and for many mixes."""
-MIXES = random_mixes(60)
+MIXES = random_distributions(60)
 
 
 def _equal(rtt: float, flows: int = 2) -> Network:
