@@ -659,7 +659,9 @@ def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: A
             -(mean**power) * float(source["R"][own].sum()) / T * float(slopes[power - 1][k]) for power in (1, 2)
         )
         loops.append(SwitchedLoop(link, alpha, beta, tuple(rtts[own].tolist())))
-    return Switched(tuple(loops))
+    name = type(protocol).__name__
+    caveat = f"not known: routers of {name} act once a mean RTT, which this loop leaves out and which costs stability"
+    return Switched(tuple(loops), caveat if protocol.router_clock == "rtt" else "")
 
 
 class _Terms:
@@ -1019,7 +1021,7 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
     if laws.measures:
         cut = terms.without(range(first), range(first, size))
         opened = _sampled_system(cut, T, None)
-        opened = opened.with_notes(_FEEDBACK) if laws.steps_from == "x_rtt" else opened
+        opened = opened.with_notes(_FEEDBACK) if source["x_rtt"].any() else opened
         return _beside_stable(_sampled_system(terms, T, opened), own)
     cut = terms.without(range(first, size), range(size))
     for g, flows in enumerate(groups):
@@ -1030,8 +1032,8 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
 
 
 _FEEDBACK = (
-    "sources update from their own rate of one RTT ago, a feedback that does not pass through the routers: the margins "
-    "are those of the other feedback alone, and the delay margin is not one of the RTT"
+    "sources take their own rate of one RTT ago, which does not pass through the routers, where the loop is cut: "
+    "margins there are none of a gain or of the RTT"
 )
 _CUT_AT_SOURCES = (
     "what routers announce does not depend on the flows that are bottlenecked there: the margins are those of the "

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from ecc.display import Displayed
+from ecc.display import Displayed, quantity_text
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_growth
 
 __all__ = ["Switched", "SwitchedLoop"]
@@ -61,7 +61,8 @@ class SwitchedLoop(Displayed):
         return None if not abs(self.growth) > _GROWS else self.growth < 0.0
 
     def __str__(self) -> str:
-        gains = f"link {self.link}: alpha {self.alpha:.4g}, beta {self.beta:.4g}"
+        mean = quantity_text(sum(self.rtts) / len(self.rtts), "s")
+        gains = f"link {self.link}: alpha {self.alpha:.4g}, beta {self.beta:.4g} (per {mean}, its flows' mean RTT)"
         if self.proven:
             limit = "for every beta > 0" if self.bound == inf else f"below beta = {self.bound:.4g}"
             return f"{gains}: stable, proven {limit}"
@@ -76,9 +77,16 @@ class Switched(Displayed):
     """The bottlenecks of a network where they switch, each a loop of its own, in continuous time.
 
     For routers that act all the time (control interval -> 0) and deviations that are small beside the equilibrium.
+
+    Attributes
+    ----------
+    loops : tuple of SwitchedLoop
+    caveat : str
+        Why this limit is no verdict on the protocol, whatever it is; "" where it may be taken for one.
     """
 
     loops: tuple[SwitchedLoop, ...]
+    caveat: str = ""
 
     @property
     def is_stable(self) -> bool | None:
@@ -87,4 +95,4 @@ class Switched(Displayed):
         return False if False in verdicts else None if None in verdicts else True
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.loops))
+        return "; ".join([*map(str, self.loops), *([self.caveat] if self.caveat else [])])

@@ -396,6 +396,8 @@ class Protocol:
     """The linear models that the protocol has."""
     main_parameter: ClassVar[str] = ""
     """The parameter whose stable interval is asked for where no other is named (`ecc.stability.analyze`)."""
+    run_findings: ClassVar[str] = ""
+    """What runs show of its stability where no linear model holds for it, in one line, for `ecc.stability.analyze`."""
     equilibrium_is_static: ClassVar[bool] = True
     """Whether the equilibrium is static: runs that converge stay at it, with empty queues."""
     overloads_at_equilibrium: ClassVar[bool] = False

@@ -27,6 +27,8 @@ _HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty q
 _STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
 _LOOPS = 6  # that are written out
 _KEPT_ABOVE_ZERO = "with the queue kept >= 0 (control interval -> 0)"
+_ASSUMED = "small deviations from the equilibrium, flows that last, delays and bottlenecks held as they are there"
+_OF_DELAY_MARGINS = "; for the delay margin also the gains and d of routers: it is not how far the RTT may grow"
 _RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # instead of a linear model
 _SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
 
@@ -58,6 +60,8 @@ class StableInterval(Displayed):
         between `value` and the ends.
     notes : tuple of str
         Of `ecc.stability.critical_gain`.
+    all_allowed : bool
+        Whether the protocol takes no value above `complete_to`.
     switched_stable, switched_range : bool or None, tuple of two float or None
         Of a model whose queue may be negative, what is known where it may not (control interval -> 0): the verdict at
         `value`, and the least and largest value tried, all that were tried between them being proven stable; None where
@@ -78,6 +82,7 @@ class StableInterval(Displayed):
     sampled: bool
     dt: float | None
     notes: tuple[str, ...] = ()
+    all_allowed: bool = False
     switched_stable: bool | None = None
     switched_range: tuple[float, float] | None = None
 
@@ -100,11 +105,11 @@ class StableInterval(Displayed):
         return rows + ([(self._tried(), self._tried_text())] if self.switched_range else [])
 
     def _tried(self) -> str:
-        return f"  with it, proven stable for {self.parameter}"
+        return f"  proven stable at points of {self.parameter}"
 
     def _tried_text(self) -> str:
         assert self.switched_range is not None
-        return "{:.4g} to {:.4g}, at all values tried".format(*self.switched_range)
+        return "from {:.4g} to {:.4g}, all that were tried".format(*self.switched_range)
 
     def text(self) -> str:
         """Return the interval in words."""
@@ -113,7 +118,9 @@ class StableInterval(Displayed):
         if self.lower != self.lower:
             return f"no value up to {quantity_text(self.complete_to, '', 6)}"
         if self.upper == inf:
-            return f"{self.lower:.7g} to {self.complete_to:.6g}, where the search ends"
+            ends = "the largest value allowed" if self.all_allowed else "where the search ends"
+            whole = self.all_allowed and self.lower == 0.0
+            return f"{self.lower:.7g} to {self.complete_to:.6g}, {'all allowed values' if whole else ends}"
         return f"{self.lower:.7g} to {self.upper:.7g}"
 
 
@@ -165,7 +172,7 @@ def stable_interval(
     name = _named(protocol, parameter)
     found, present = _interval(protocol, network, name, time, certify, options)
     switched = present.switched
-    if switched is None:
+    if switched is None or switched.caveat:
         return found
     scope = _switched_range(protocol, network, name, time, switched, options)
     return replace(found, switched_stable=switched.is_stable, switched_range=scope)
@@ -199,8 +206,17 @@ def _interval(
     found = StableInterval(
         name, float(value), stable, low, inf if high == high and high not in frequencies else high,
         ends[0][1], ends[1][1], ends[0][0], ends[1][0], loss.stable_ranges, loss.complete_to, sampled, dt, loss.notes,
+        _takes_no_more(protocol, name, loss.complete_to),
     )  # fmt: skip
     return found, present
+
+
+def _takes_no_more(protocol: Protocol, name: str, value: float) -> bool:
+    try:
+        replace(protocol, **{name: value * (1.0 + 2.0 * _LAST)})
+    except (ValueError, TypeError):
+        return True
+    return False
 
 
 def _named(protocol: Protocol, parameter: str) -> str:
@@ -344,40 +360,56 @@ class Analysis(Displayed):
         """Rows of a name and a cell for each model, the first naming the models; rows that are empty are left out."""
         if not self.models:
             return []
-        head = ("linear model", *(model.time for model in self.models))
-        at = (
-            f"at {self.parameter} = {getattr(self.protocol, self.parameter):g}"
-            if self.parameter
-            else "at these parameters"
-        )
-        rows: dict[str, list[str]] = {
-            at: [model.verdict + " *" * model.system.has_signed_queue for model in self.models]
-        }
+        mark = " *" * self._has_signed_queue
+        head = ("linear model" + mark, *(model.time for model in self.models))
+        at = f"at {self.parameter} = {self._value():g}" if self.parameter else "at these parameters"
+        rows: dict[str, list[str]] = {at: [model.verdict for model in self.models]}
         for k, model in enumerate(self.models):
             for name, text in model._rows():
                 rows.setdefault(name, [""] * len(self.models))[k] = text
-        return [head, *((name, *cells) for name, cells in rows.items() if any(cells))]
+        return [head, *((name + mark, *cells) for name, cells in rows.items() if any(cells))]
+
+    @property
+    def _has_signed_queue(self) -> bool:
+        return any(model.system.has_signed_queue for model in self.models)
+
+    def _value(self) -> float:
+        return float(getattr(self.protocol, self.parameter))
+
+    def _kept_above_zero(self) -> Rows:
+        """What holds where the queue is that of the protocol; it comes before the models in which it is not."""
+        if not self._has_signed_queue:
+            return []
+        switched, name = self.switched, type(self.protocol).__name__
+        if switched is None:
+            return [(_KEPT_ABOVE_ZERO, "not known")]
+        verdict = {True: "stable", False: "unstable", None: "not known"}[switched.is_stable]
+        rows = [(_KEPT_ABOVE_ZERO, f"{verdict}, which is no verdict on {name}" if switched.caveat else verdict)]
+        loops = [] if switched.caveat else [str(loop).partition(": ") for loop in switched.loops]
+        rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
+        rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
+        rows += [(f"  of {name}", switched.caveat)] if switched.caveat else []
+        interval = next((model.interval for model in self.models if model.interval is not None), None)
+        if interval is not None and interval.switched_range is not None:
+            rows.append((interval._tried(), interval._tried_text()))
+        return rows
 
     def _rest(self) -> Rows:
         """What is said of all models together."""
         rows: list[tuple[str, str]] = []
-        if any(model.system.has_signed_queue for model in self.models):
-            known = None if self.switched is None else self.switched.is_stable
-            verdict = {True: "stable", False: "unstable", None: "not known"}[known]
-            rows.append((f"* its queue may be negative; {_KEPT_ABOVE_ZERO}", verdict))
-            loops = [str(loop).partition(": ") for loop in (() if self.switched is None else self.switched.loops)]
-            rows += [(f"  {link}", text) for link, _, text in loops[:_LOOPS]]
-            rows += [("  ...", f"{len(loops)} links in all")] if len(loops) > _LOOPS else []
-            interval = next((model.interval for model in self.models if model.interval is not None), None)
-            if interval is not None and interval.switched_range is not None:
-                rows.append((interval._tried(), interval._tried_text()))
+        if self._has_signed_queue:
+            name = type(self.protocol).__name__
+            rows.append((f"* not the loop of {name}", "in these models the queue may be negative"))
         if self.cycle is not None:
             rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
         for bound in self.bounds:
             holds = f"{bound.verdict} for {bound.parameter} < {bound.value:.7g}"
             said = f"{holds} ({bound.kind}, {bound.time}; {bound.hypotheses})"
             rows.append((f"published, {bound.theorem}", said))
-        return [*rows, *((f"no {time} model", reason) for time, reason in self.refused.items())]
+        rows += [("runs", self.protocol.run_findings)] if self.protocol.run_findings else []
+        rows += [(f"no {time} model", reason) for time, reason in self.refused.items()]
+        margins = _OF_DELAY_MARGINS if any(model.margins is not None for model in self.models) else ""
+        return [*rows, *([("assumed", _ASSUMED + margins)] if self.models else [])]
 
     def __repr__(self) -> str:
         table = self._models()
@@ -385,14 +417,20 @@ class Analysis(Displayed):
         lines = [
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
-        rest = [f"{name}: {text}" for name, text in (*self._rest(), *self._noted())]
-        return "\n".join([self._title(), *(f"  {line}" for line in lines), *rest])
+        first, rest = (
+            [f"{name}: {text}" for name, text in rows]
+            for rows in (self._kept_above_zero(), (*self._rest(), *self._noted()))
+        )
+        return "\n".join([self._title(), *first, *(f"  {line}" for line in lines), *rest])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         models = ([f"<td>{escape(cell.strip())}</td>" for cell in row] for row in self._models())
-        return grid_html(self._title(), models) + html_table("", [*self._rest(), *self._noted()])
+        first = self._kept_above_zero()
+        kept = html_table(self._title(), first) if first else ""
+        table = grid_html("" if first else self._title(), models)
+        return kept + table + html_table("", [*self._rest(), *self._noted()])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, as `ecc stability --json` prints it."""
@@ -432,7 +470,8 @@ class Analysis(Displayed):
         for name in ("gain_margin", "phase_margin", "delay_margin"):
             row[name] = None if margins is None else getattr(margins, name)
         if self.switched is not None:
-            row |= {"switched_stable": self.switched.is_stable, "switched": str(self.switched)}
+            known = None if self.switched.caveat else self.switched.is_stable
+            row |= {"switched_stable": known, "switched": self.switched.caveat or str(self.switched)}
             row["switched_range"] = None if self.switched_range is None else list(self.switched_range)
         return row | {"notes": list(model.notes)}
 
@@ -501,7 +540,7 @@ def analyze(
         raise LinearizationError(f"{reasons}; {_RUN}")
     switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
-    if switched is not None and name:
+    if switched is not None and name and not switched.caveat:
         tell("the loop at the empty queue")
         scope = _switched_range(protocol, network, name, models[0].time, switched, options)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
@@ -526,11 +565,11 @@ def _of_model(
         notes |= dict.fromkeys(interval.notes if interval is not None else ())
     except (ConvergenceError, UndecidedError, LinearizationError) as error:
         notes[f"no stable interval of {name}: {error}"] = None
-    if system.verdict == "stable":
+    if system.verdict == "stable" and system.opened is not None and system.opened.notes:
+        notes |= dict.fromkeys(f"no margins: {note}" for note in system.opened.notes)
+    elif system.verdict == "stable":
         try:
-            found = system.margins()
-            notes |= dict.fromkeys(f"no margins: {note}" for note in found.notes)
-            margins = None if found.notes else found
+            margins = system.margins()
         except ConvergenceError as error:
             notes[f"no margins: no crossover frequencies stand alone ({error})"] = None
     return ModelAnalysis(time, system, system.verdict, interval, margins, tuple(notes))

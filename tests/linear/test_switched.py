@@ -73,7 +73,9 @@ def test_it_is_found_when_asked_for_and_goes_with_the_system(monkeypatch):
     found = Switched((SwitchedLoop(3, 0.36, 5.0, (0.1, 0.1)),))
     system = DelaySystem([-1.0], [0.5]).with_switched(lambda: asked.append(1) or found)
     assert system.with_notes("x").switched is found and asked == [1]
-    assert str(found) == "link 3: alpha 0.36, beta 5: stable, proven for every beta > 0"
+    assert (
+        str(found) == "link 3: alpha 0.36, beta 5 (per 100 ms, its flows' mean RTT): stable, proven for every beta > 0"
+    )
     again = pickle.loads(pickle.dumps(linearize(RCP(), ONE)))
     assert again.switched.loops == linearize(RCP(), ONE).switched.loops
 
@@ -98,10 +100,11 @@ def test_the_command_line_prints_both_verdicts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous"]) == 0
     out = capsys.readouterr().out
-    assert "at alpha = 0.4    unstable *\n" in out and SIGNED in out
+    assert "at alpha = 0.4 *    unstable\n" in out and SIGNED in out
     assert (
-        "* its queue may be negative; with the queue kept >= 0 (control interval -> 0): stable\n"
-        "  link 0: alpha 0.4, beta 1: stable, proven below beta = 225.2\n"
+        "RTT 100 ms\n"
+        "with the queue kept >= 0 (control interval -> 0): stable\n"
+        "  link 0: alpha 0.4, beta 1 (per 100 ms, its flows' mean RTT): stable, proven below beta = 225.2\n"
     ) in out
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)["models"][0]

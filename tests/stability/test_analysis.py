@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from math import inf, nan, pi
 from pathlib import Path
 
@@ -69,7 +70,10 @@ def test_of_flows_that_do_not_move_as_one_no_limit_cycle_is_given(capsys):
 
 def test_the_verdict_comes_first_then_the_interval_then_margins_then_notes():
     lines = repr(analyze(ecc.models.XCP(), ONE)).splitlines()
-    order = ["linear model", "at alpha = 0.4", "stable for alpha", "gain margin", "* its queue", "published", "note"]
+    order = [
+        "with the queue kept >= 0", "linear model *", "at alpha = 0.4 *", "stable for alpha *", "gain margin *",
+        "* not the loop of XCP", "published", "runs", "assumed", "note",
+    ]  # fmt: skip
     places = [next(k for k, line in enumerate(lines) if line.strip().startswith(word)) for word in order]
     assert places == sorted(places)
 
@@ -88,6 +92,29 @@ def test_the_interval_with_the_queue_kept_above_zero_stands_beside_the_other():
     assert "with the queue kept >= 0 (control interval -> 0)  stable\n" in repr(found)
     plain = stable_interval(ecc.models.RCP(queue_term=False), ONE)
     assert plain.switched_stable is None and plain.switched_range is None and "queue kept" not in repr(plain)
+
+
+def test_of_routers_that_act_once_an_rtt_the_loop_with_those_that_always_act_is_no_verdict():
+    """XCP oscillates at values that were called proven, for a control interval -> 0: its own is a mean RTT."""
+    whole = analyze(ecc.models.XCP(), ONE, certify=False)
+    assert whole.switched.caveat.startswith("not known: routers of XCP act once a mean RTT")
+    assert whole.switched_range is None and whole.to_dict()["models"][0]["switched_stable"] is None
+    assert "proven stable at points" not in repr(whole) and "stable, which is no verdict on XCP\n" in repr(whole)
+    found = stable_interval(ecc.models.XCP(), ONE, certify=False)
+    assert found.switched_stable is None and found.switched_range is None
+    assert not ecc.linearize(ecc.models.RCP(), ONE).switched.caveat
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("alpha", "beta", "grows"), [(1.1, None, False), (1.2, None, True), (0.9, 2**0.5 * 0.81, False), (1, 2**0.5, True)]
+)
+def test_runs_show_of_xcp_what_is_said_of_them(alpha, beta, grows):
+    protocol = ecc.models.XCP(alpha=alpha) if beta is None else ecc.models.XCP(alpha=alpha, beta=beta)
+    run = ecc.fluid.simulate(ecc.Scenario(ONE, protocol, 40.0), sample=0.01, start="equilibrium", perturb=1e-6)
+    off = run.rate.to_numpy()[:, 0] / 100e6
+    early, late = (float(part.max() - part.min()) for part in (off[1000:2000], off[3000:]))
+    assert (late > 3.0 * early) is grows and (late > 1e-3 if grows else late < early)
 
 
 @pytest.mark.parametrize("name", sorted(RELAYS))
@@ -148,9 +175,9 @@ def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "RCP(alpha = 0.4) on 3 links of 50 Mb/s to 100 Mb/s, 4 flows, RTT 100 ms" in shown
-    assert "unstable *" in shown and "kept >= 0 (control interval -> 0): stable\n" in shown
-    assert "  link 1: alpha 0.4, beta 1: stable, proven below beta" in shown
-    low, high = map(float, re.search(r"with it, proven stable for alpha: (\S+) to (\S+),", shown).groups())
+    assert "at alpha = 0.4 *    unstable\n" in shown and "kept >= 0 (control interval -> 0): stable\n" in shown
+    assert "  link 1: alpha 0.4, beta 1 (per 100 ms, its flows' mean RTT): stable, proven below beta" in shown
+    low, high = map(float, re.search(r"proven stable at points of alpha: from (\S+) to (\S+),", shown).groups())
     for alpha, proven in ((low, True), (high * (1 - 1e-3), True), (high * 1.02, False)):
         switched = ecc.linearize(ecc.models.RCP(alpha=alpha), net).switched
         assert all(loop.proven for loop in switched.loops) is proven
@@ -160,7 +187,7 @@ def test_a_signed_queue_is_marked_where_nothing_is_known_of_the_switched_loop_to
     net = ecc.Network.dumbbell("100 Mb/s", ["100 ms", "200 ms"])
     found = analyze(ecc.models.XCP(), net, certify=False)
     assert found.switched is None and found.models[0].system.has_signed_queue
-    assert "stable *\n" in repr(found) and "kept >= 0 (control interval -> 0): not known\n" in repr(found)
+    assert "at alpha = 0.4 *  " in repr(found) and "kept >= 0 (control interval -> 0): not known\n" in repr(found)
     assert "*" not in repr(analyze(ecc.models.RCP(queue_term=False), net, times=["hybrid"], certify=False))
 
 
@@ -203,7 +230,7 @@ def test_notebooks_get_the_table_and_all_that_is_said_of_it():
     html = analyze(ecc.models.RCP(), ONE, times=["continuous"])._repr_html_()
     for part in (
         "RCP(alpha = 0.4) on a link of 100 Mb/s",
-        "<td>unstable *</td>",
+        "<td>at alpha = 0.4 *</td>",
         "stable, proven below beta",
         "note (cont",
     ):
@@ -213,7 +240,9 @@ def test_notebooks_get_the_table_and_all_that_is_said_of_it():
 def test_the_largest_value_that_a_protocol_takes_ends_the_search_and_is_no_limit():
     found = stable_interval(ecc.models.FAST(gamma=1.0), ONE)
     assert found.stable and (found.lower, found.upper) == (0.0, inf)
-    assert found.text() == "0 to 1, where the search ends"
+    assert found.text() == "0 to 1, all allowed values"
+    unbounded = replace(found, all_allowed=False)
+    assert unbounded.text() == "0 to 1, where the search ends"
 
 
 def test_of_an_unstable_point_the_nearest_interval_is_given():
@@ -225,7 +254,7 @@ def test_of_an_unstable_point_the_nearest_interval_is_given():
 
 
 def test_margins_that_mean_nothing_are_left_out_and_said_to_be():
-    for protocol in (ecc.models.JetMax(), ecc.models.EMKC()):
+    for protocol in (ecc.models.JetMax(), ecc.models.EMKC(), ecc.models.Kelly()):
         model = analyze(protocol, ONE, certify=False).models[0]
         assert model.verdict == "stable" and model.margins is None
         assert any(note.startswith("no margins: ") for note in model.notes)
