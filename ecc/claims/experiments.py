@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -53,6 +53,7 @@ from ecc.claims import setups
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict
 from ecc.claims.report.pictures import side_by_side
 from ecc.claims.report.text import count
+from ecc.claims.schema import Curve, Expectation, Experiment, Reading, Variation, protocol_tables
 from ecc.digests import code_digest, digest, function_digest
 from ecc.errors import EccError
 from ecc.models import all_protocols
@@ -60,15 +61,10 @@ from ecc.scenario import Scenario
 
 __all__ = ["Job", "judge", "perform", "plan", "protocol_of"]
 
-SEEDS, FEW_SEEDS, QUICK_SEEDS = 10, 3, 2
-"""Seeds of the runs, of those that vary an assumption, and of quick runs."""
+FEW_SEEDS, QUICK_SEEDS = 3, 2
+"""Seeds of the runs that vary an assumption, and of quick runs."""
 SERIES_SHOWN = 12
 """Rates of at most so many flows are drawn."""
-CONTROL = frozenset(
-    "run runs metric unit reported band within at_least at_most below above times at name as number".split()
-    + "x_title log_x log_y over_option argument values x against".split()
-)
-"""Keys of an expectation that are no arguments of its metric."""
 
 
 @dataclass(frozen=True)
@@ -104,138 +100,116 @@ def plan(claim: Claim, quick: bool = False) -> list[Job]:
     ValueError
         A setup, metric, protocol or run that there is not.
     """
-    entry = claim.experiment
-    base = dict(entry.get("options", {})) | (dict(entry.get("quick", {})) if quick else {})
-    seeds = int(entry.get("seeds", SEEDS))
+    experiment = _of(claim)
+    base = {**experiment.options, **(experiment.quick if quick else {})}
+    seeds = min(experiment.seeds, QUICK_SEEDS) if quick else experiment.seeds
+    expectations = _expectations(experiment)
     jobs = []
-    for version, changes, drawn_seeds in _versions(entry, min(seeds, QUICK_SEEDS) if quick else seeds, quick):
-        options = base | dict(changes.get("options", {}))
-        for label in entry["runs"]:
-            if version and not _changes(changes, label):
+    for version in (None, *_variations(experiment, quick)):
+        name = version.name if version else ""
+        drawn_seeds = seeds if version is None else 1 if quick else min(seeds, FEW_SEEDS)
+        options = base | dict(version.options if version else {})
+        for label in experiment.runs:
+            if version and not version.changes(label):
                 continue
-            for point in _points(entry):
-                wanted = [e for e in _expectations(claim) if _applies(e, label, point)]
-                drawn = _drawn(entry) if _shows(entry, version) else []
-                if not wanted and not drawn and not entry.get("figures", True):
+            for point in experiment.points:
+                wanted = [e for e in expectations if _applies(e, label, point)]
+                drawn = _drawn(experiment) if _shows(version) else []
+                if not wanted and not drawn and experiment.figures is False:
                     continue
                 spec = {
-                    "setup": entry["setup"],
+                    "setup": experiment.setup,
                     "options": options | point,
-                    "protocol": dict(entry["runs"][label]) | dict(changes.get("runs", {}).get(label, {})),
-                    "sample": float(changes.get("sample", entry.get("sample", 0.1))),
-                    "histogram_from": entry.get("histogram_from"),
+                    "protocol": {**experiment.runs[label], **(version.runs.get(label, {}) if version else {})},
+                    "sample": float(version.sample if version and version.sample else experiment.sample),
+                    "histogram_from": experiment.histogram_from,
                     "metrics": [_spec_of(e) for e in [*wanted, *drawn]],
                 }
-                for engine in _engines(entry, label, version):
+                for engine in _engines(experiment, label, version):
                     for seed in range(1, 1 + (drawn_seeds if engine == "packet" else 1)):
-                        shown = engine == "packet" and seed == 1 and _shows(entry, version) and _draws(entry, point)
-                        jobs.append(_job(entry, (version, label, _value_of(point), engine, seed), spec | {
+                        shown = engine == "packet" and seed == 1 and _shows(version) and _draws(experiment, point)
+                        jobs.append(_job(experiment.cost, (name, label, _value_of(point), engine, seed), spec | {
                             "engine": engine, "seed": seed, "series": shown,
                         }))  # fmt: skip
     return jobs
 
 
-def _versions(entry: Mapping[str, Any], seeds: int, quick: bool) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    yield "", {}, seeds
-    for change in _variations(entry, quick):
-        yield change["name"], change, 1 if quick else min(seeds, FEW_SEEDS)
+def _of(claim: Claim) -> Experiment:
+    if claim.experiment is None:
+        raise ValueError(f"claim must have an experiment, got {claim.id}")
+    return claim.experiment
 
 
-def _variations(entry: Mapping[str, Any], quick: bool) -> list[Mapping[str, Any]]:
+def _variations(experiment: Experiment, quick: bool) -> list[Variation]:
     """Those that are made: a quick run leaves out longer ones."""
-    return [c for c in entry.get("vary", []) if not (quick and "duration" in c.get("options", {}))]
+    return [version for version in experiment.vary if not (quick and "duration" in version.options)]
 
 
-def _changes(changes: Mapping[str, Any], label: str) -> bool:
-    """Whether a version changes a run; one that stays as it is is not made again."""
-    return "options" in changes or "sample" in changes or label in changes.get("runs", {})
-
-
-def _shows(entry: Mapping[str, Any], version: str) -> bool:
+def _shows(version: Variation | None) -> bool:
     """Whether the runs of a version are drawn."""
-    return not version or any(c["name"] == version and c.get("figures", False) for c in entry["vary"])
+    return version is None or version.figures
 
 
-def _points(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = [{name: value} for name, values in entry.get("sweep", {}).items() for value in values]
-    if len({_value_of(point) for point in found}) < len(found):
-        raise ValueError(f"sweep must have every value once, got {entry['sweep']}")
-    return found or [{}]
-
-
-def _option(entry: Mapping[str, Any], value: Any) -> str:
+def _option(experiment: Experiment, value: Any) -> str:
     """Which option is swept through a value."""
-    return next(name for point in _points(entry) for name in point if point[name] == value)
+    return next(name for name, values in experiment.sweep.items() if value in values)
 
 
 def _value_of(point: Mapping[str, Any]) -> Any:
     return next(iter(point.values()), None)
 
 
-def _draws(entry: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+def _draws(experiment: Experiment, point: Mapping[str, Any]) -> bool:
     """Whether rates and queues of this point are drawn: of a sweep only where `figures` says so."""
-    figures = entry.get("figures", not point)
-    return figures is True or (isinstance(figures, list) and _value_of(point) in figures)
+    figures = experiment.figures
+    if isinstance(figures, bool) or figures is None:
+        return not point if figures is None else figures
+    return _value_of(point) in figures
 
 
-def _engines(entry: Mapping[str, Any], label: str, version: str) -> list[str]:
-    with_fluid = entry.get("fluid", False)
-    also = with_fluid is True or (isinstance(with_fluid, list) and label in with_fluid)
-    return ["packet", "fluid"] if also and not version else ["packet"]
+def _engines(experiment: Experiment, label: str, version: Variation | None) -> list[str]:
+    also = experiment.fluid if isinstance(experiment.fluid, bool) else label in experiment.fluid
+    return ["packet", "fluid"] if also and version is None else ["packet"]
 
 
-def _expectations(claim: Claim) -> list[dict[str, Any]]:
-    """One expectation for each run it is about, numbered."""
-    entry = claim.experiment
-    found: list[dict[str, Any]] = []
-    for item in entry["expect"]:
-        labels = item.get("runs") or ([item["run"]] if "run" in item else list(entry["runs"]))
-        for label in labels:
-            if label not in entry["runs"]:
-                raise ValueError(f"run must be one of {', '.join(entry['runs'])}, got {label!r} in claim {claim.id}")
-            for point in _places(item, entry):
-                found.append({**item, **point, "run": label, "number": len(found)})
+def _expectations(experiment: Experiment) -> list[Expectation]:
+    """One expectation for each run and value of the sweep that it is about."""
+    found = []
+    for item in experiment.expect:
+        at = (item.at if isinstance(item.at, tuple) else (item.at,)) if item.at is not None else ()
+        for label in item.runs or ((item.run,) if item.run else tuple(experiment.runs)):
+            for value in at or [_value_of(point) for point in experiment.points]:
+                found.append(replace(item, run=label, runs=(), at=value))
     return found
 
 
-def _places(item: Mapping[str, Any], entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """At which values of the sweep it should hold."""
-    if "sweep" not in entry:
-        return [{}]
-    values = item.get("at", [_value_of(point) for point in _points(entry)])
-    return [{"at": value} for value in (values if isinstance(values, list) else [values])]
+def _drawn(experiment: Experiment) -> list[Reading]:
+    """The metrics that the curves of an experiment need of each run."""
+    return [item for curve in experiment.curve for item in _points_of(curve)]
 
 
-def _drawn(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The metrics that the curves of an entry need of each run."""
-    return [item for curve in entry.get("curve", []) for item in _points_of(curve)]
+def _points_of(curve: Curve) -> list[Reading]:
+    """A curve as it is computed from a run: once, or for each value of its argument."""
+    if not curve.argument:
+        return [curve]
+    return [replace(curve, arguments={**curve.arguments, curve.argument: value}) for value in curve.values]
 
 
-def _points_of(curve: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A curve as it is measured in a run: once, or for each value of its argument."""
-    return [{**curve, curve["argument"]: value} for value in curve["values"]] if "argument" in curve else [dict(curve)]
-
-
-def _applies(expectation: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> bool:
+def _applies(expectation: Expectation, label: str, point: Mapping[str, Any]) -> bool:
     """Whether a run serves an expectation: its own run, or the one it is compared with."""
-    if "at" in expectation and _value_of(point) not in (expectation["at"], expectation.get("against")):
+    if expectation.at is not None and _value_of(point) not in (expectation.at, expectation.against):
         return False
-    return label in (expectation["run"], expectation.get("below"), expectation.get("above"))
+    return label in (expectation.run, expectation.below, expectation.above)
 
 
-def _spec_of(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job must know of an expectation or curve: the metric, its arguments and the unit."""
-    arguments = {key: value for key, value in item.items() if key not in CONTROL}
-    return {"metric": item["metric"], "unit": item.get("unit", ""), "arguments": arguments}
+def _spec_of(item: Reading) -> dict[str, Any]:
+    """What a job must know of an expectation or curve."""
+    return {"metric": item.metric, "unit": item.unit, "arguments": dict(item.arguments)}
 
 
-def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
-    engine = spec["engine"]
-    protocols = sorted({table["protocol"] for table in _tables(spec["protocol"])})
-    classes = all_protocols()
-    for name in protocols:
-        if name not in classes:
-            raise ValueError(f"protocol must be one of {', '.join(classes)}, got {name!r}")
+def _job(cost: float, role: tuple[Any, ...], spec: dict[str, Any]) -> Job:
+    engine, classes = spec["engine"], all_protocols()
+    protocols = sorted({table["protocol"] for table in protocol_tables(spec["protocol"])})
     code = digest(
         code_digest(
             "ecc.packet.simulation" if engine == "packet" else "ecc.fluid.network.simulation",
@@ -244,14 +218,7 @@ def _job(entry: Mapping[str, Any], role: tuple[Any, ...], spec: dict[str, Any]) 
         function_digest(setups.get(spec["setup"])),
         *(function_digest(metrics.get(item["metric"]).function) for item in spec["metrics"]),
     )
-    return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), float(entry.get("cost", 3.0)), role)
-
-
-def _tables(protocol: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The protocol tables of a run: one, or those of flows and links."""
-    if "protocol" in protocol:
-        return [protocol]
-    return [table for side in protocol.values() for table in (side if isinstance(side, list) else side.values())]
+    return Job(digest(code, json.dumps(spec, sort_keys=True)), perform, (spec,), cost, role)
 
 
 # ---- one run ---------------------------------------------------------------------------------------------
@@ -348,9 +315,9 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     quick : bool, optional
         As in `plan`; the finding says so.
     """
-    entry = claim.experiment
+    experiment = _of(claim)
     by_role = dict(zip((job.role for job in jobs), results, strict=True))
-    expectations = _expectations(claim)
+    expectations = _expectations(experiment)
     met, rows, seeds = [], [], 0
     in_a_seed = False  # whether something that is missed on average is met in one seed alone
     for expectation in expectations:
@@ -361,19 +328,18 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
         seeds = max(seeds, len(estimate.values))
         in_a_seed |= not met[-1] and any(_is_met(expectation, *pair) for pair in _seed_by_seed(estimate, other))
     versions: dict[str, list[bool]] = {}
-    for change in _variations(entry, quick):
-        name = change["name"]
+    for name in (version.name for version in _variations(experiment, quick)):
         versions[name] = [
             _is_met(e, _estimate(claim, by_role, e, name), _other(claim, by_role, e, name)) for e in expectations
         ]
         rows.append(_version_row(name, met, versions[name], rows))
     few = 1 if quick else min(seeds, FEW_SEEDS)
-    verdict, reason = _verdict(entry, met, versions, rows, few if few < seeds else 0)
+    verdict, reason = _verdict(experiment, met, versions, rows, few if few < seeds else 0)
     if verdict is Verdict.REFUTED:
         reason += _survival(met, versions, seeds, in_a_seed)
-    assumptions = list(entry.get("assumptions", []))
-    if "missing" in entry:
-        assumptions.append(f"Not stated: {entry['missing']}")
+    assumptions = list(experiment.assumptions)
+    if experiment.missing:
+        assumptions.append(f"Not stated: {experiment.missing}")
     if quick:
         reason += f" Quick: {count(seeds, 'seed')}{', 1 for variations' if versions else ''}."
         assumptions.append(
@@ -384,68 +350,82 @@ def judge(claim: Claim, jobs: Sequence[Job], results: Sequence[Mapping[str, Any]
     missed: dict[tuple[str, Any], list[Measurement]] = {}
     for expectation, row, ok in zip(expectations, rows, met, strict=False):
         if not ok:
-            missed.setdefault((expectation["run"], expectation.get("at")), []).append(row)
+            missed.setdefault((expectation.run, expectation.at), []).append(row)
     return Finding(claim, verdict, reason, rows, _pictures(claim, by_role, missed), assumptions, seconds)
 
 
 def _find(
-    claim: Claim, by_role: Mapping[Any, Any], item: Mapping[str, Any], version: str, label: str, engine: str
+    claim: Claim,
+    by_role: Mapping[Any, Any],
+    item: Reading,
+    version: str,
+    label: str,
+    engine: str,
+    at: Any = None,
+    against: Any = None,
 ) -> Estimate | None:
     """The values of a metric over the seeds of a run; None where the engine did not run it."""
-    change = next((c for c in claim.experiment.get("vary", []) if c["name"] == version), None)
-    if change is not None and not _changes(change, label):
-        version = ""
-    wanted, values = _spec_of(item), []
-    point = item.get("at")
+    experiment = _of(claim)
+    change = next((one for one in experiment.vary if one.name == version), None)
+    if change is not None and not change.changes(label):
+        version, change = "", None
+    values = []
     for (v, name, value, e, _), result in by_role.items():
-        if (v, name, value, e) == (version, label, point, engine) and "values" in result:
-            values.append(result["values"][_position(claim, label, value, version, wanted)])
-    if values and item.get("against") is not None:
-        base = _find(claim, by_role, {**item, "at": item["against"], "against": None}, version, label, engine)
+        if (v, name, value, e) == (version, label, at, engine) and "values" in result:
+            values.append(result["values"][_position(experiment, label, value, change, item)])
+    if values and against is not None:
+        base = _find(claim, by_role, item, version, label, engine, against)
         values = [value / other for value, other in zip(values, base.values, strict=True)] if base else []
     return Estimate(tuple(values)) if values else None
 
 
-def _position(claim: Claim, label: str, value: Any, version: str, wanted: Mapping[str, Any]) -> int:
-    point = {} if value is None else {_option(claim.experiment, value): value}
-    specs = [_spec_of(e) for e in _expectations(claim) if _applies(e, label, point)]
-    specs += [_spec_of(c) for c in _drawn(claim.experiment)] if _shows(claim.experiment, version) else []
-    return specs.index(dict(wanted))
+def _position(experiment: Experiment, label: str, value: Any, version: Variation | None, item: Reading) -> int:
+    point = {} if value is None else {_option(experiment, value): value}
+    specs = [_spec_of(e) for e in _expectations(experiment) if _applies(e, label, point)]
+    specs += [_spec_of(c) for c in _drawn(experiment)] if _shows(version) else []
+    return specs.index(_spec_of(item))
 
 
-def _estimate(claim: Claim, by_role: Mapping[Any, Any], expectation: Mapping[str, Any], version: str) -> Estimate:
-    found = _find(claim, by_role, expectation, version, expectation["run"], "packet")
+def _expected(
+    claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str, label: str, engine: str = "packet"
+) -> Estimate | None:
+    return _find(claim, by_role, expectation, version, label, engine, expectation.at, expectation.against)
+
+
+def _estimate(claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str) -> Estimate:
+    found = _expected(claim, by_role, expectation, version, expectation.run)
     if found is None:
-        raise EccError(f"no run of {expectation['run']} for claim {claim.id}")
+        raise EccError(f"no run of {expectation.run} for claim {claim.id}")
     return found
 
 
-def _other(claim: Claim, by_role: Mapping[Any, Any], expectation: Mapping[str, Any], version: str) -> Estimate | None:
-    label = expectation.get("below") or expectation.get("above")
-    return _find(claim, by_role, expectation, version, label, "packet") if label else None
+def _other(claim: Claim, by_role: Mapping[Any, Any], expectation: Expectation, version: str) -> Estimate | None:
+    label = expectation.below or expectation.above
+    return _expected(claim, by_role, expectation, version, label) if label else None
 
 
-def _is_met(expectation: Mapping[str, Any], estimate: Estimate, other: Estimate | None) -> bool:
+def _is_met(expectation: Expectation, estimate: Estimate, other: Estimate | None) -> bool:
     mean = estimate.mean
     if np.isnan(mean):
         return False
     if other is not None:
-        sign = 1.0 if "below" in expectation else -1.0
-        factor = float(expectation.get("times", 1.0))
+        sign = 1.0 if expectation.below else -1.0
         n = min(len(estimate.values), len(other.values))
-        gap = sign * (np.array(other.values[:n]) - factor * np.array(estimate.values[:n]))
+        gap = sign * (np.array(other.values[:n]) - expectation.times * np.array(estimate.values[:n]))
         difference = Estimate(tuple(gap.tolist()))
         return difference.mean > difference.half
-    if "at_least" in expectation or "at_most" in expectation:
-        return float(expectation.get("at_least", -np.inf)) <= mean <= float(expectation.get("at_most", np.inf))
-    return abs(mean - float(expectation["reported"])) <= _room(expectation)
+    if expectation.at_least is not None or expectation.at_most is not None:
+        low = -np.inf if expectation.at_least is None else expectation.at_least
+        return low <= mean <= (np.inf if expectation.at_most is None else expectation.at_most)
+    assert expectation.reported is not None  # the schema asks for one of them
+    return abs(mean - expectation.reported) <= _room(expectation)
 
 
-def _room(expectation: Mapping[str, Any]) -> float:
+def _room(expectation: Expectation) -> float:
     """How far a value may be from what is reported."""
-    if "within" in expectation:
-        return float(expectation["within"])
-    return float(expectation.get("band", 0.1)) * abs(float(expectation["reported"]))
+    if expectation.within is not None:
+        return expectation.within
+    return expectation.band * abs(expectation.reported or 0.0)
 
 
 def _seed_by_seed(estimate: Estimate, other: Estimate | None) -> Iterator[tuple[Estimate, Estimate | None]]:
@@ -460,7 +440,7 @@ def _seed_by_seed(estimate: Estimate, other: Estimate | None) -> Iterator[tuple[
 def _row(
     claim: Claim,
     by_role: Mapping[Any, Any],
-    expectation: Mapping[str, Any],
+    expectation: Expectation,
     estimate: Estimate,
     other: Estimate | None,
     met: bool,
@@ -468,24 +448,22 @@ def _row(
     seeds = len(estimate.values)
     notes = [f"{seeds} seeds"] if seeds > 1 else []
     if other is not None:
-        word = "below" if "below" in expectation else "above"
-        factor = f"{expectation['times']:g} times as much, " if "times" in expectation else ""
-        notes.append(f"{factor}{word} {expectation[word]}: {_short(other.mean)}")
-    bounds = [
-        f"{sign} {expectation[key]:g}" for key, sign in (("at_least", ">="), ("at_most", "<=")) if key in expectation
-    ]
+        word = "below" if expectation.below else "above"
+        factor = f"{expectation.times:g} times as much, " if expectation.times != 1.0 else ""
+        notes.append(f"{factor}{word} {expectation.below or expectation.above}: {_short(other.mean)}")
+    limits = ((">=", expectation.at_least), ("<=", expectation.at_most))
+    bounds = [f"{sign} {limit:g}" for sign, limit in limits if limit is not None]
     notes += ["expected " + " and ".join(bounds)] if bounds else []
-    if met and other is None and "reported" in expectation and estimate.half > _room(expectation):
+    if met and other is None and expectation.reported is not None and estimate.half > _room(expectation):
         notes.append("met on average only: the 95 % interval is wider than what is allowed")
-    fluid_run = _find(claim, by_role, expectation, "", expectation["run"], "fluid")
+    fluid_run = _expected(claim, by_role, expectation, "", expectation.run, "fluid")
     refused = next((r["refused"] for (v, n, _, e, _), r in by_role.items()
-                    if (v, n, e) == ("", expectation["run"], "fluid") and "refused" in r), None)  # fmt: skip
+                    if (v, n, e) == ("", expectation.run, "fluid") and "refused" in r), None)  # fmt: skip
     if refused:
         notes.append(f"no fluid run: {refused}")
     return Measurement(
-        _name(claim, expectation), _rounded(estimate.mean), expectation.get("unit", ""),
-        expectation.get("as", expectation.get("reported")), "; ".join(notes),
-        None if fluid_run is None else _rounded(fluid_run.mean),
+        _name(claim, expectation), _rounded(estimate.mean), expectation.unit, expectation.as_ or expectation.reported,
+        "; ".join(notes), None if fluid_run is None else _rounded(fluid_run.mean),
         float(f"{estimate.half:.2g}") if seeds > 1 else None, met,
     )  # fmt: skip
 
@@ -498,7 +476,7 @@ def _version_row(name: str, met: Sequence[bool], now: Sequence[bool], rows: Sequ
 
 
 def _verdict(
-    entry: Mapping[str, Any],
+    experiment: Experiment,
     met: Sequence[bool],
     versions: Mapping[str, Sequence[bool]],
     rows: Sequence[Measurement],
@@ -517,9 +495,9 @@ def _verdict(
     words = "; ".join(_miss(row) for row in missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     if whole:
         return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}{behind}; else {words}."
-    if "missing" in entry:
-        return Verdict.NOT_COMPARABLE, f"{said} ({words}), and the paper leaves open {entry['missing']}."
-    cause = f"{entry['cause']} " if "cause" in entry else ""
+    if experiment.missing:
+        return Verdict.NOT_COMPARABLE, f"{said} ({words}), and the paper leaves open {experiment.missing}."
+    cause = f"{experiment.cause} " if experiment.cause else ""
     return Verdict.REFUTED, f"{cause}{said}; {words}."
 
 
@@ -551,34 +529,34 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}") if np.isfinite(value) else value
 
 
-def _said(entry: Mapping[str, Any], value: Any) -> str:
+def _said(experiment: Experiment, value: Any) -> str:
     """A value of the sweep with its option: `capacity 16 Mb/s`."""
     said = _short(value) if isinstance(value, float) else str(value)
-    return f"{_option(entry, value).replace('_', ' ')} {said}"
+    return f"{_option(experiment, value).replace('_', ' ')} {said}"
 
 
-def _name(claim: Claim, expectation: Mapping[str, Any]) -> str:
-    if "name" in expectation:
-        said = str(expectation["name"])
-    else:
-        said = metrics.get(expectation["metric"]).title
-        if "flow" in expectation:
-            said += f" of flow {expectation['flow']}"
-        if "link" in expectation:
-            said += f" at link {expectation['link']}"
-        if "between" in expectation:
-            said += f", {expectation['between'][0]:g} to {expectation['between'][1]:g} s"
-        if "after" in expectation:
-            said += f" after {expectation['after']:g} s"
-    if "at" in expectation:
-        said += f", {_said(claim.experiment, expectation['at'])}"
-    if "against" in expectation:
-        said += f" over that at {expectation['against']}"
-    for word in ("below", "above"):
-        if word in expectation:
-            times = f"{expectation['times']:g} times that " if "times" in expectation else ""
-            said += f", {times}{word} {expectation[word]}'s"
-    return f"{expectation['run']}: {said}" if len(claim.experiment["runs"]) > 1 else said
+def _name(claim: Claim, expectation: Expectation) -> str:
+    experiment, given = _of(claim), expectation.arguments
+    said = expectation.name
+    if not said:
+        said = metrics.get(expectation.metric).title
+        if "flow" in given:
+            said += f" of flow {given['flow']}"
+        if "link" in given:
+            said += f" at link {given['link']}"
+        if "between" in given:
+            said += f", {given['between'][0]:g} to {given['between'][1]:g} s"
+        if "after" in given:
+            said += f" after {given['after']:g} s"
+    if expectation.at is not None:
+        said += f", {_said(experiment, expectation.at)}"
+    if expectation.against is not None:
+        said += f" over that at {expectation.against}"
+    for word, other in (("below", expectation.below), ("above", expectation.above)):
+        if other:
+            times = f"{expectation.times:g} times that " if expectation.times != 1.0 else ""
+            said += f", {times}{word} {other}'s"
+    return f"{expectation.run}: {said}" if len(experiment.runs) > 1 else said
 
 
 # ---- figures ---------------------------------------------------------------------------------------------
@@ -593,7 +571,7 @@ def _pictures(
         series = result.get("series")
         if not series:
             continue
-        where = "" if value is None else f", {_said(claim.experiment, value)}"
+        where = "" if value is None else f", {_said(_of(claim), value)}"
         run = f"Packet run with {version}, seed 1." if version else "Packet run, seed 1."
         rates, queues = _reported(claim, label, value, series)
         figure = plot.trajectory_figure(
@@ -606,7 +584,7 @@ def _pictures(
         mark = f"Not as expected: {'; '.join(map(_miss, wrong[:2]))}{more}. " if wrong else ""
         title = f"{label}{where}{', varied' if version else ''}"
         found[bool(wrong)].append(Picture.of(figure, title, f"{mark}{run} {series['said']}"))
-    curves = [_curve(claim, by_role, curve) for curve in claim.experiment.get("curve", [])]
+    curves = [_curve(claim, by_role, curve) for curve in _of(claim).curve]
     return [
         *side_by_side(found[True], "Packet runs that are not as expected"),
         *side_by_side(found[False], "Packet runs"),
@@ -618,50 +596,49 @@ def _reported(claim: Claim, label: str, value: Any, series: Mapping[str, Any]) -
     """What the paper reports of the rates and peak queues that a figure of a run shows, when and in its units."""
     found: dict[str, list[Any]] = {"rate": [], "peak_queue": []}
     shown = {"rate": ("flow", "x", series["flows"]), "peak_queue": ("link", "l", series["links"])}
-    for item in _expectations(claim):
-        if item["metric"] not in found or "reported" not in item or (item["run"], item.get("at")) != (label, value):
+    for item in _expectations(_of(claim)):
+        if item.metric not in found or item.reported is None or (item.run, item.at) != (label, value):
             continue
-        argument, letter, names = shown[item["metric"]]
-        name = f"{letter}{item.get(argument, 0) + 1}"
-        if name in names and "against" not in item:
-            kind = metrics.get(item["metric"]).kind
-            unit = (metrics.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.get("unit", "")]
-            span = tuple(item.get("between", (series["time"][0], series["time"][-1])))
-            found[item["metric"]].append((f"{name}, reported", float(item["reported"]) * unit, span))
+        argument, letter, names = shown[item.metric]
+        name = f"{letter}{item.arguments.get(argument, 0) + 1}"
+        if name in names and item.against is None:
+            kind = metrics.get(item.metric).kind
+            unit = (metrics.UNITS[kind] | {"packets": series["packet_size"], "": 1.0})[item.unit]
+            span = tuple(item.arguments.get("between", (series["time"][0], series["time"][-1])))
+            found[item.metric].append((f"{name}, reported", item.reported * unit, span))
     return found["rate"], found["peak_queue"]
 
 
-def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Mapping[str, Any]) -> Picture:
+def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
     """A metric over the values of the sweep or of an argument, a line for each run, beside what the paper shows."""
-    if "argument" in curve:
-        name, values, points = curve["argument"], curve["x"], _points_of(curve)
+    experiment = _of(claim)
+    points: list[tuple[Reading, Any]]
+    if curve.argument:
+        name, values, points = curve.argument, curve.x, [(point, None) for point in _points_of(curve)]
     else:
-        sweep = claim.experiment["sweep"]
-        name = curve.get("over_option", next(iter(sweep)))
-        values, points = sweep[name], [{**curve, "at": value} for value in sweep[name]]
+        name = curve.over_option or next(iter(experiment.sweep))
+        values, points = experiment.sweep[name], [(curve, value) for value in experiment.sweep[name]]
     lines: dict[bool, dict[str, list[float]]] = {False: {}, True: {}}  # as they are, and varied
     halves: dict[str, list[float]] = {}
     made = {version for version, *_ in by_role}
-    drawn = [c for c in claim.experiment.get("vary", []) if c.get("figures", False) and c["name"] in made]
-    for change in [{"name": ""}, *drawn]:
-        for label in claim.experiment["runs"]:
-            if change["name"] and not _changes(change, label):
+    drawn = [version for version in experiment.vary if version.figures and version.name in made]
+    for change in (None, *drawn):
+        for label in experiment.runs:
+            if change and not change.changes(label):
                 continue
-            found = [_find(claim, by_role, point, change["name"], label, "packet") for point in points]
+            version = change.name if change else ""
+            found = [_find(claim, by_role, point, version, label, "packet", at) for point, at in points]
             of_run = [f.mean if f else float("nan") for f in found]
-            line = f"{label}, varied" if change["name"] else label
-            lines[bool(change["name"])][line] = of_run
+            line = f"{label}, varied" if change else label
+            lines[change is not None][line] = of_run
             if any(f and f.half for f in found):
                 halves[line] = [f.half if f else float("nan") for f in found]
-    shown = {
-        f"{label}, reported": (*np.array(points, float).T, None) for label, points in curve.get("reported", {}).items()
-    }
-    title, unit = str(curve.get("name", metrics.get(curve["metric"]).title)), curve.get("unit", "")
+    shown = {f"{label}, reported": (*np.array(given, float).T, None) for label, given in curve.reported.items()}
+    title, unit = curve.name or metrics.get(curve.metric).title, curve.unit
     figure = plot.boundary_figure(
-        values, lines[False], lines[True], shown, x_title=str(curve.get("x_title", name.replace("_", " "))),
-        y_title=f"{title} [{unit}]" if unit else title, log_x=bool(curve.get("log_x", False)),
-        log_y=bool(curve.get("log_y", False)), errors=halves,
+        values, lines[False], lines[True], shown, x_title=curve.x_title or name.replace("_", " "),
+        y_title=f"{title} [{unit}]" if unit else title, log_x=curve.log_x, log_y=curve.log_y, errors=halves,
     )  # fmt: skip
     said = f"Packet runs, mean over seeds{'; bars are its 95 % intervals' if halves else ''}."
-    said += "".join(f" Varied: {change['name']}." for change in drawn)
+    said += "".join(f" Varied: {change.name}." for change in drawn)
     return Picture.of(figure, title, said)

@@ -15,6 +15,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ecc.claims.schema import Experiment, read
+
 __all__ = ["CHECKS", "PAPERS", "SECTIONS", "Claim", "Finding", "Measurement", "Picture", "Verdict", "check", "claims"]
 
 
@@ -31,7 +33,7 @@ class Verdict(StrEnum):
 class Claim:
     """One claim of a paper: `source` says where, `statement` what, `reported` the numbers it gives.
 
-    `section` is the name of its file in `entries/`; `experiment` holds what to run and which metrics to compute, empty
+    `section` is the name of its file in `entries/`; `experiment` holds what to run and what to expect of it, None
     if a function checks the claim.
     """
 
@@ -41,7 +43,7 @@ class Claim:
     statement: str
     reported: str
     section: str = "theorems"
-    experiment: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+    experiment: Experiment | None = field(default=None, hash=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the claim says as plain data, without its experiment."""
@@ -184,7 +186,8 @@ def _files(section: str) -> Sequence[Any]:
 
 def _claim(key: str, section: str, entry: Mapping[str, Any]) -> Claim:
     said = {"source", "protocols", "statement", "reported"}
-    experiment = {name: value for name, value in entry.items() if name not in said}
+    more = {name: value for name, value in entry.items() if name not in said}
+    experiment = read(key, more) if more else None
     texts = (entry["source"], tuple(entry["protocols"]), entry["statement"], entry["reported"])
     return Claim(key, *texts, section, experiment)
 

@@ -15,6 +15,7 @@ from ecc import metrics
 from ecc.claims import crosscheck, experiments
 from ecc.claims.ledger import Claim, Picture, Verdict, claims
 from ecc.claims.report.pictures import side_by_side
+from ecc.claims.schema import read
 from ecc.claims.setups import SETUPS, build
 from ecc.digests import code_digest, function_digest
 from ecc.models import RCP, JetMax
@@ -39,7 +40,7 @@ ENTRY = {
 
 
 def claim(**changes):
-    return Claim("some", "a paper", ("RCP",), "it holds", "numbers", "simulations", ENTRY | changes)
+    return Claim("some", "a paper", ("RCP",), "it holds", "numbers", "simulations", read("some", ENTRY | changes))
 
 
 def judged(results, quick=False, **changes):
@@ -265,8 +266,6 @@ def test_entries_name_what_there_is(about):
             inspect.signature(metric.function).bind(None, None, **item["arguments"])
             metrics.scale(metric, item["unit"], scenario)
             assert max(item["arguments"].get("between", [0.0])) <= parts["duration"]
-    for item in about.experiment["expect"]:
-        assert {"reported", "at_least", "at_most", "below", "above"} & set(item), f"{item} expects nothing"
 
 
 def test_joining_is_the_mean_time_of_those_who_join():
@@ -301,18 +300,51 @@ def test_jetmax_topologies_as_the_ledger_reads_them():
     assert not build("jetmax_topology", {"name": "T3", "spikes": False}, 1)["impairments"]
 
 
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="setup must be one of joins, .*, got 'nowhere'"):
-        experiments.plan(claim(setup="nowhere"))
-    with pytest.raises(ValueError, match="metric must be one of .*, got 'joy'"):
-        experiments.plan(claim(expect=[{"metric": "joy", "reported": 1.0}]))
-    with pytest.raises(ValueError, match="run must be one of RCP, QI-RCP, got 'TCP'"):
-        experiments.plan(claim(expect=[{"metric": "loss", "run": "TCP", "reported": 1.0}]))
-    with pytest.raises(ValueError, match="protocol must be one of .*, got 'TCPX'"):
-        experiments.plan(claim(runs={"RCP": {"protocol": "TCPX"}}, expect=[{"metric": "loss", "reported": 1.0}]))
-    about = replace(claim(), experiment=ENTRY | {"sweep": {"duration": [1.0], "starts": [1.0]}})
-    with pytest.raises(ValueError, match="sweep must have every value once, got"):
-        experiments.plan(about)
+LOSS = {"metric": "loss", "reported": 1.0}
+
+
+@pytest.mark.parametrize(
+    "changes, kind, message",
+    [
+        ({"setup": "nowhere"}, ValueError, "setup must be one of joins, .*, got 'nowhere'"),
+        ({"sampel": 0.1}, ValueError, "key must be one of setup, .*, got 'sampel' in claim some"),
+        ({"options": {"rtt": 0.1}}, ValueError, "option of joins must be one of .*, got 'rtt' in claim some"),
+        ({"quick": {"durration": 1.0}}, ValueError, "option of joins must be one of .*, got 'durration'"),
+        ({"sweep": {"duration": [1.0], "packet_size": [1.0]}}, ValueError, "sweep must have every value once, got"),
+        (
+            {"runs": {"RCP": {"protocol": "TCPX"}}, "expect": [LOSS]},
+            ValueError,
+            "protocol must be one of .*, got 'TCPX'",
+        ),
+        ({"seeds": 2.5}, TypeError, "seeds in claim some must be int, got 2.5"),
+        ({"sample": "0.1 s"}, TypeError, "sample in claim some must be float, got '0.1 s'"),
+        ({"fluid": ["TCP"]}, ValueError, "run must be one of RCP, QI-RCP, got 'TCP' in fluid of claim some"),
+        ({"expect": [LOSS | {"metric": "joy"}]}, ValueError, r"metric must be one of .*, got 'joy' in expect\[0\]"),
+        ({"expect": [LOSS, {"reported": 1.0}]}, ValueError, r"expect\[1\] of claim some must have the key 'metric'"),
+        ({"expect": [LOSS | {"run": "TCP"}]}, ValueError, "run must be one of RCP, QI-RCP, got 'TCP'"),
+        ({"expect": [LOSS | {"below": "TCP"}]}, ValueError, "run must be one of RCP, QI-RCP, got 'TCP'"),
+        ({"expect": [LOSS | {"flow": 1}]}, ValueError, r"key must be one of .*, got 'flow' in expect\[0\]"),
+        ({"expect": [LOSS | {"at": 3.0}]}, ValueError, r"value must be one of , got 3.0 in expect\[0\]"),
+        ({"expect": [LOSS | {"band": "wide"}]}, TypeError, r"band in expect\[0\] of claim some must be float"),
+        ({"expect": [{"metric": "loss"}]}, ValueError, "must have one of the keys reported, at_least, at_most, below"),
+        ({"expect": [{"metric": "rate", "reported": 1.0}]}, ValueError, "the key 'flow', which the metric rate needs"),
+        ({"expect": ["loss"]}, TypeError, r"expect\[0\] of claim some must be a table, got 'loss'"),
+        ({"vary": [{"name": "a", "runs": {"TCP": {}}}]}, ValueError, r"got 'TCP' in vary\[0\] of claim some"),
+        ({"vary": [{"runs": {}}]}, ValueError, r"vary\[0\] of claim some must have the key 'name'"),
+        ({"vary": [{"name": "a", "optoins": {}}]}, ValueError, "key must be one of name, options, .*, got 'optoins'"),
+        ({"curve": [{"metric": "loss"}]}, ValueError, r"over_option must be one of , got '' in curve\[0\]"),
+        ({"curve": [{"metric": "loss", "argument": "between", "values": [[0.0, 1.0]]}]}, ValueError, "as many x as"),
+    ],
+)
+def test_an_entry_is_refused_when_it_is_loaded(changes, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        claim(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_claim_without_an_experiment_has_no_plan():
+    with pytest.raises(ValueError, match="claim must have an experiment, got qi-3"):
+        experiments.plan(claims()["qi-3"])
 
 
 def test_a_curve_over_an_argument_is_measured_in_each_run():
@@ -400,7 +432,7 @@ def test_a_quick_run_leaves_out_variations_that_take_longer():
 
 
 def test_the_claim_on_the_queues_of_edn_shows_their_distributions():
-    quantiles = {c["metric"] for c in claims()["ed-f3"].experiment["curve"] if c["argument"] == "quantile"}
+    quantiles = {c.metric for c in claims()["ed-f3"].experiment.curve if c.argument == "quantile"}
     assert quantiles == {"queue_found"}
 
 
