@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,6 +127,7 @@ def measured_boundary(
     period: float,
     tolerance: float = 0.01,
     max_runs: int = 12,
+    run: Callable[..., PerturbedRun] = perturbed_run,
     **options: Any,
 ) -> MeasuredBoundary:
     """Return where stability is lost in runs, by bisection on the fitted growth rate and a line through its ends.
@@ -137,13 +139,17 @@ def measured_boundary(
     parameter : str
         Name of the gain.
     low, high : floats
-        Gains to begin from; moved apart until the first is stable and the second unstable.
+        Gains to begin from; moved apart, by twice their distance or a fifth, until the first is stable and the second
+        unstable.
     period : float, s
         Of the expected oscillation.
     tolerance : float, optional
         Relative width at which bisection ends.
     max_runs : int, optional
         Runs at most.
+    run : callable, optional
+        What makes a run, `perturbed_run` or a form of it that keeps its results: called as
+        run(protocol, network, period, **options).
     **options : object
         For perturbed_run.
 
@@ -169,15 +175,15 @@ def measured_boundary(
         if len(found) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
             raise ConvergenceError(f"no loss of stability found for {parameter} in {tried}", tried)
-        found[gain] = perturbed_run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
+        found[gain] = run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
         return found[gain].growth_rate
 
     stable, unstable = float(low), float(high)
     while not rate(stable) < 0.0:
-        stable, unstable = stable * 0.8, stable
+        stable, unstable = max(0.8 * stable, stable - 2.0 * (unstable - stable)), stable
     if unstable not in found:
         while not rate(unstable) > 0.0:
-            stable, unstable = unstable, unstable * 1.25
+            stable, unstable = unstable, min(1.25 * unstable, unstable + 2.0 * (unstable - stable))
     while unstable - stable > tolerance * unstable and len(found) < max_runs:
         middle = 0.5 * (stable + unstable)
         if rate(middle) < 0.0:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import log, pi
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,19 @@ def test_packets_lose_stability_where_the_hybrid_model_does():
     period = 2 * pi / hybrid.frequency * ROOMY.interval
     found = measured_boundary(ROOMY, FAST, "alpha", 0.96 * hybrid.value, 1.04 * hybrid.value, period)
     assert found.value == pytest.approx(hybrid.value, rel=0.005)
+
+
+@pytest.mark.parametrize("edge", [1.001, 1.1, 1.7, 0.93, 0.4])
+def test_runs_may_be_made_elsewhere_and_a_bracket_moves_apart_to_hold_the_boundary(edge):
+    made = []
+
+    def run(protocol, network, period, engine):
+        made.append(protocol.alpha)
+        return SimpleNamespace(verdict=SimpleNamespace(growth_rate=3.0 * (protocol.alpha - edge), error=1e-3))
+
+    found = measured_boundary(QIRCP(), FAST, "alpha", 0.98, 1.02, 0.2, run=run, engine="packet")
+    assert found.value == pytest.approx(edge, rel=1e-9) and found.gains.tolist() == sorted(made)
+    assert len(made) == len(set(made)) <= (4 if edge == 1.001 else 12) and made[0] == 0.98
 
 
 @pytest.mark.parametrize(

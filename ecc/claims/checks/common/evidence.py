@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import pi
+from functools import lru_cache, partial
+from math import inf, pi
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,11 @@ from ecc.network import Network
 from ecc.stability import MeasuredBoundary, PerturbedRun, RunVerdict, critical_gain, measured_boundary, perturbed_run
 
 __all__ = [
+    "BRACKET",
     "TIMES",
     "Sweep",
     "Tightness",
+    "boundary_near",
     "critical",
     "exact_boundaries",
     "measured",
@@ -43,8 +45,12 @@ ROOM = {"gamma": 0.8}
 
 # What several claims ask for is computed once in a process; claims of one `group` are checked in one.
 _KEPT = 256
+_NEAR = 100.0  # times a bound: up to there its exact boundary is looked for first
 pushed = lru_cache(_KEPT)(perturbed_run)
-measured = lru_cache(_KEPT)(measured_boundary)
+measured = lru_cache(_KEPT)(partial(measured_boundary, run=pushed, engine="packet"))
+"""The boundary of packet runs: those that are kept are not made again."""
+BRACKET = (0.98, 1.02)
+"""Shares of the hybrid boundary: gains of runs beside it, from which the boundary of packet runs is bisected."""
 critical = lru_cache(_KEPT)(critical_gain)
 
 RUN_ASSUMPTIONS = (
@@ -84,6 +90,25 @@ def exact_boundaries(
     """
     search = critical_gain if options else critical
     return {time: search(protocol, network, "alpha", time, certify=True, **options) for time in times}
+
+
+def boundary_near(protocol: Protocol, network: Network, time: str, bound: float, **options: Any) -> float:
+    """Return the critical alpha, looked for below a hundred times a bound first: half as many models are compared.
+
+    Parameters
+    ----------
+    protocol, network : Protocol, Network
+        Of the loop.
+    time : str
+        Model.
+    bound : float
+        What the critical alpha may be near.
+    **options : object
+        For linearize.
+    """
+    search = critical_gain if options else critical
+    near = search(protocol, network, "alpha", time, maximum=_NEAR * bound, **options).value
+    return near if near < inf else search(protocol, network, "alpha", time, **options).value
 
 
 def period_of(loss: StabilityLimit, time: str, interval: float) -> float:
@@ -133,7 +158,7 @@ def run_evidence(
     runs: dict[tuple[str, str], PerturbedRun] = {}
     measurements: list[Measurement] = []
     for name, edge in ((bound.theorem.removeprefix("THESIS "), bound.value), ("hybrid boundary", hybrid.value)):
-        for side, factor in (("2 % below", 0.98), ("2 % above", 1.02)):
+        for side, factor in zip(("2 % below", "2 % above"), BRACKET, strict=True):
             for engine in ("fluid", "packet"):
                 label = f"{side} {name}"
                 run = pushed(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
@@ -149,7 +174,7 @@ def run_evidence(
     found, reason = None, ""
     if boundary:
         try:
-            found = measured(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+            found = measured(roomy, network, "alpha", *(hybrid.value * share for share in BRACKET), period)
         except ConvergenceError as error:
             reason = str(error)
     if found is not None:
@@ -217,9 +242,10 @@ def sweep(protocol: Protocol, rtts: NDArray[np.float64] = RTTS) -> Sweep:
     bounds: dict[str, list[float]] = {}
     for rtt in rtts:
         network = Network.dumbbell(CAPACITY, rtts=[float(rtt)] * 2)
+        published = protocol.published_bounds(network)
         for time in TIMES:
-            exact[time].append(critical(protocol, network, "alpha", time).value)
-        for bound in protocol.published_bounds(network):
+            exact[time].append(boundary_near(protocol, network, time, max(bound.value for bound in published)))
+        for bound in published:
             bounds.setdefault(bound.time, []).append(bound.value)
     return Sweep(rtts, {k: np.array(v) for k, v in exact.items()}, {k: np.array(v) for k, v in bounds.items()})
 
@@ -335,8 +361,7 @@ def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], b
     for rtts in mixes:
         network = Network.dumbbell(CAPACITY, rtts=list(rtts))
         bounds.append(bound_of(network))
-        search = critical_gain if options else critical
-        ratios.append(search(protocol, network, "alpha", time, **options).value / bounds[-1])
+        ratios.append(boundary_near(protocol, network, time, bounds[-1], **options) / bounds[-1])
     worst = int(np.argmin(ratios))
     network = Network.dumbbell(CAPACITY, rtts=list(mixes[worst]))
     exact = critical_gain(protocol, network, "alpha", time, certify=True, **options)

@@ -11,10 +11,12 @@ import numpy as np
 
 from ecc import packet, plot
 from ecc.claims.checks.common.evidence import (
+    BRACKET,
     CAPACITY,
     ROOM,
     RUN_ASSUMPTIONS,
     Tightness,
+    boundary_near,
     envelope_picture,
     exact_boundaries,
     measured,
@@ -82,7 +84,7 @@ def _packet_boundaries(protocol: Protocol, rtts: tuple[float, ...]) -> list[tupl
         hybrid = exact_boundaries(protocol, _equal(rtt), ["hybrid"])["hybrid"]
         period = period_of(hybrid, "hybrid", protocol.params()["interval"])
         network = run_network([rtt] * 2, period)
-        found = measured(roomy, network, "alpha", 0.95 * hybrid.value, 1.05 * hybrid.value, period)
+        found = measured(roomy, network, "alpha", *(hybrid.value * share for share in BRACKET), period)
         out.append((rtt, found, hybrid.value))
     return out
 
@@ -276,8 +278,8 @@ def qi_7(claim: Claim) -> Finding:
     worst, delays = 0.0, (1, 2, 3, 5, 10, 20, 50, 100, 200, 400)
     for delay in delays:
         net = _equal(delay * protocol.interval)
-        value = critical_gain(protocol, net, "alpha", "discrete").value
-        worst = max(worst, abs(value / (2.0 * delay * sin(pi / (2.0 * (2.0 * delay - 1.0)))) - 1.0))
+        published = 2.0 * delay * sin(pi / (2.0 * (2.0 * delay - 1.0)))
+        worst = max(worst, abs(boundary_near(protocol, net, "discrete", published) / published - 1.0))
     stable = {a: linearize(replace(protocol, alpha=a), network, "discrete").is_stable for a in (1.64, 1.66)}
     runs = run_evidence(protocol, network, bound, exact)
     holds = worst < 1e-9 and stable[1.64] and not stable[1.66]
@@ -315,17 +317,14 @@ def dis_con(claim: Claim) -> Finding:
     """Discrete and continuous boundaries agree as T/D -> 0."""
     protocol = QIRCP()
     delays = [1, 2, 5, 12, 50, 200, 1000, 5000]
-    ratios = [
-        critical_gain(protocol, _equal(d * protocol.interval), "alpha", "discrete").value / (pi / 2) for d in delays
-    ]
+    ratios = [boundary_near(protocol, _equal(d * protocol.interval), "discrete", pi / 2) / (pi / 2) for d in delays]
     mixed = [[0.1, 0.2], [0.02, 0.3, 0.3], [0.05, 0.4, 1.0]]
     spread = []
     for shape in mixed:
         fine = replace(protocol, interval=1e-4)
         net = Network.dumbbell(CAPACITY, rtts=shape)
-        spread.append(
-            critical_gain(fine, net, "alpha", "discrete").value / critical_gain(fine, net, "alpha").value - 1.0
-        )
+        sampled, limit = (boundary_near(fine, net, time, pi / 2) for time in ("discrete", "continuous"))
+        spread.append(sampled / limit - 1.0)
     off = max(abs(ratios[-1] - 1.0), *(abs(s) for s in spread))
     orders = [abs(r - 1.0) * d for r, d in zip(ratios, delays, strict=True)]
     figure = plot.boundary_figure(
@@ -607,7 +606,7 @@ def piqi_D(claim: Claim) -> Finding:
         out = []
         for rtts in mixes:
             network = Network.dumbbell(CAPACITY, rtts=rtts)
-            out.append(critical_gain(protocol, network, "alpha", mean_rtt=[max(rtts)]).value / (pi / 4))
+            out.append(boundary_near(protocol, network, "continuous", pi / 4, mean_rtt=[max(rtts)]) / (pi / 4))
         return np.array(out)
 
     given = ratios(PIQIRCP(), MIXES)
