@@ -83,7 +83,7 @@ def compared(name: str, pushed: bool = False) -> Comparison:
         return ecc.compare(scenario, SAMPLE, WINDOW)
     flows = [ecc.Flow(flow.route, access_delay=flow.access_delay) for flow in scenario.network.flows]
     static = scenario.with_(network=scenario.network.with_flows(flows), duration=120.0)
-    return ecc.compare(static, SAMPLE, WINDOW, start="equilibrium", perturb=PUSH)
+    return ecc.compare(static, SAMPLE, WINDOW, start="equilibrium", perturbation=PUSH)
 
 
 def show(found: Comparison) -> None:

@@ -201,7 +201,7 @@ def compare(
     progress : callable, optional
         Called with the share that is done.
     **options : object
-        Start and perturb, for both engines.
+        Start and perturbation, for both engines.
 
     Returns
     -------

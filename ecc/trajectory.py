@@ -28,7 +28,7 @@ __all__ = ["SERIES", "Trajectory"]
 SERIES: Mapping[str, tuple[str, str, str]] = {
     "rate": ("flow", "bit/s", "sending rate, averaged over each sample"),
     "goodput": ("flow", "bit/s", "delivered, averaged over each sample"),
-    "bottleneck": ("flow", "", "link whose feedback the flow follows, -1 before any"),
+    "bottleneck": ("flow", "", "link at which the flow is bottlenecked, -1 before any feedback"),
     "queue": ("link", "bytes", "queue at the sample instant"),
     "queue_max": ("link", "bytes", "peak queue within each sample"),
     "queue_mean": ("link", "bytes", "queue averaged over the time of each sample"),
@@ -54,14 +54,13 @@ _ABOUT, _FORMAT = "ecc_trajectory", 1
 class Trajectory:
     """The result of a run.
 
-    `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`
-    as attributes of this object (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a transfer: start,
-    finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt, the least that an
-    ACK took, and idle_rtt, without queues and transmission), and protocol where there are several. `stats` holds counts
-    and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run must know, a tuple
-    of lines. Where they were asked for: `trace`, a DataFrame of the first events (time [s], event, entity: index of the
-    flow or link, value), and `queues`, how long queues were how
-    long, for `queue_quantiles`.
+    `data` is an xarray Dataset with dimensions time [s, end of each sample], flow and link, and the series of `SERIES`,
+    which are properties of this object, too (`run.rate`, `run.queue`, ...). `flows` is a DataFrame with one row a
+    transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt,
+    the least that an ACK took, and idle_rtt, without queues and transmission), and protocol where there are several.
+    `stats` holds counts and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run
+    must know, a tuple of lines. Where they were asked for: `trace`, a DataFrame of the first events (time [s], event,
+    entity: index of the flow or link, value), and `queues`, how long queues were how long, for `queue_quantiles`.
     """
 
     data: xr.Dataset
@@ -143,12 +142,50 @@ class Trajectory:
             return self.data[name]
         raise KeyError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
 
-    def __getattr__(self, name: str) -> xr.DataArray:
-        if name in SERIES and "data" in self.__dict__:
-            if name in self.data:
-                return self.data[name]
-            raise AttributeError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
-        raise AttributeError(f"Trajectory has no attribute {name!r}")
+    def _series(self, name: str) -> xr.DataArray:
+        if name in self.data:
+            return self.data[name]
+        raise AttributeError(f"this run has no series {name!r}; it has {', '.join(map(str, self.data))}")
+
+    @property
+    def rate(self) -> xr.DataArray:
+        """Sending rate, averaged over each sample [bit/s], over (time, flow)."""
+        return self._series("rate")
+
+    @property
+    def goodput(self) -> xr.DataArray:
+        """Delivered, averaged over each sample [bit/s], over (time, flow)."""
+        return self._series("goodput")
+
+    @property
+    def bottleneck(self) -> xr.DataArray:
+        """Index of the link at which the flow is bottlenecked, -1 before any feedback, over (time, flow)."""
+        return self._series("bottleneck")
+
+    @property
+    def queue(self) -> xr.DataArray:
+        """Queue at the sample instant [bytes], over (time, link)."""
+        return self._series("queue")
+
+    @property
+    def queue_max(self) -> xr.DataArray:
+        """Peak queue within each sample [bytes], over (time, link)."""
+        return self._series("queue_max")
+
+    @property
+    def queue_mean(self) -> xr.DataArray:
+        """Queue averaged over the time of each sample [bytes], over (time, link); of packet runs."""
+        return self._series("queue_mean")
+
+    @property
+    def arrival(self) -> xr.DataArray:
+        """Arrival rate, averaged over each sample [bit/s], over (time, link)."""
+        return self._series("arrival")
+
+    @property
+    def drops(self) -> xr.DataArray:
+        """Packets dropped in each sample, over (time, link)."""
+        return self._series("drops")
 
     @property
     def stopped(self) -> str:
@@ -366,12 +403,19 @@ class Trajectory:
         )
 
     def __repr__(self) -> str:
-        sizes, about = self.data.sizes, self.data.attrs
-        end = float(self.data["time"][-1]) if sizes["time"] else 0.0
-        what = f"{about.get('protocol', '')} ({about.get('engine', '')}) to {end:g} s, {sizes['time']} samples"
-        counts = "".join(f", {name}s: {sizes[name]}" for name in ("flow", "link") if name in sizes)
+        sizes, about, time = self.data.sizes, self.data.attrs, self.data["time"].to_numpy()
+        counts = ", ".join(f"{name}: {sizes[name]}" for name in ("time", "flow", "link") if name in sizes)
+        finished = int(self.flows["finish"].notna().sum()) if "finish" in self.flows else 0
+        rows = {
+            "Dimensions": f"({counts})",
+            "Time": f"{time[0]:g} to {time[-1]:g} s" if len(time) else "no samples",
+            "Series": " ".join(map(str, self.data)),
+            "Transfers": f"{len(self.flows)}, {finished} finished",
+            "Run": ", ".join(f"{key} {about[key]}" for key in ("engine", "seed", "version") if key in about),
+        }
+        lines = [f"{name + ':':<12}{value}" for name, value in rows.items()]
         notes = (f"note: {note}" for note in first_notes(self.notes))
-        return "\n".join([f"<Trajectory {what}{counts}, {self.stopped}>", *notes])
+        return "\n".join([f"<Trajectory {about.get('protocol', '')}, {self.stopped}>", *lines, *notes])
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>note: {escape(note)}</p>" for note in first_notes(self.notes))

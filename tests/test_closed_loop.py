@@ -297,7 +297,7 @@ def test_queues_in_a_row_pass_on_what_they_serve_as_in_the_fluid(stamping):
     protocol = StandingQueue(alpha=0.3, beta=0.15, stamping=stamping)
     d = [(0.4 * 0.2 + 0.6 * 0.1), 0.15]  # over packets, as the fluid's routers have it
     root = linearize(protocol, net, mean_rtt=d).roots(1)[0]
-    run = simulate(Scenario(net, protocol, 10.0), sample=0.01, start="equilibrium", perturb=0.001)
+    run = simulate(Scenario(net, protocol, 10.0), sample=0.01, start="equilibrium", perturbation=0.001)
     waits = 8.0 * run.queue.to_numpy() / net.capacities - 0.05
     seen = waits[300::5]  # from 3 s on: the dominant pair alone
     n, half = len(seen), len(seen) // 3
@@ -375,7 +375,7 @@ def test_differences_between_flows_that_grow_are_counted(tau1, tau2, rtt, alpha,
 def test_flows_part_in_the_fluid_while_their_sum_stays():
     protocol = PIQIRCP(alpha=0.576, tau1=1.9, tau2=0.0115)
     net = Network.dumbbell("1 Gb/s", [0.018, 0.019])
-    run = simulate(Scenario(net, protocol, 1.0), sample=0.002, start="equilibrium", perturb=1e-6)
+    run = simulate(Scenario(net, protocol, 1.0), sample=0.002, start="equilibrium", perturbation=1e-6)
     apart = np.abs(np.diff(run.rate.to_numpy(), axis=1)[:, 0]).reshape(10, -1).max(axis=1)
     growth = np.polyfit(np.arange(2, 10) * 0.1, np.log(apart[2:]), 1)[0]
     assert growth == pytest.approx(linearize(protocol, net).spectral_abscissa, rel=0.05)

@@ -74,7 +74,7 @@ def test_equilibrium_recurrence_and_linear_models_are_compared_by_phase():
 
 def test_a_start_at_the_equilibrium_is_one_phase():
     network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.2], starts=[0.0, 15.0])
-    found = ecc.compare(ecc.Scenario(network, QIRCP(alpha=2.5), 30.0), start="equilibrium", perturb=0.05)
+    found = ecc.compare(ecc.Scenario(network, QIRCP(alpha=2.5), 30.0), start="equilibrium", perturbation=0.05)
     (phase,) = found.phases
     assert tuple(phase.active) == (0, 1)
     assert found.recurrence.data.attrs["time"] == "discrete"

@@ -118,7 +118,7 @@ def test_a_clock_of_their_own_does_not_wait_for_acks():
         assert rates[0] * protocol.interval < 8000.0
         for engine in (ecc.packet, ecc.fluid):
             scenario = Scenario(network, protocol, 80.0)
-            run = engine.simulate(scenario, sample=4.0, start="equilibrium", perturb=0.1)
+            run = engine.simulate(scenario, sample=4.0, start="equilibrium", perturbation=0.1)
             off = np.abs(run.rate.to_numpy() / rates - 1.0).max(axis=1)
             assert bool(off[-5:].max() < 0.07) == is_stable, engine
 

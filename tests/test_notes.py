@@ -84,7 +84,11 @@ def test_the_command_line_prints_notes_of_linear_models_once(noted, monkeypatch,
 def test_runs_carry_notes_and_show_them():
     run = ecc.fluid.simulate(ecc.Scenario(network=NET, protocol=QI, duration=1.0))
     assert run.stats["notes"] == run.notes == ()
-    assert repr(run) == "<Trajectory QIRCP (fluid) to 1 s, 10 samples, flows: 1, links: 1, completed>"
+    assert repr(run).splitlines() == [
+        "<Trajectory QIRCP, completed>", "Dimensions: (time: 10, flow: 1, link: 1)", "Time:       0.1 to 1 s",
+        "Series:     rate goodput bottleneck queue queue_max arrival drops", "Transfers:  1, 0 finished",
+        f"Run:        engine fluid, seed 1, version {ecc.__version__}",
+    ]  # fmt: skip
     run = replace(run, stats=dict(run.stats) | {"notes": (NOTE,)})
     assert run.notes == (NOTE,) and repr(run).endswith(f"\nnote: {NOTE}")
     assert run._repr_html_().startswith(f"<p>note: {ESCAPED}</p>")

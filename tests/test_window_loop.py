@@ -57,7 +57,7 @@ def test_clocked_by_acks_it_is_stable_and_over_an_integrator_only_below_a_gain()
 def test_fluid_runs_decay_as_their_linear_model(network, fast, clocking, end):
     expected = linearize(fast, network, clocking=clocking).spectral_abscissa
     scenario = Scenario(network, fast, end)
-    run = ecc.fluid.simulate(scenario, sample=0.005, start="equilibrium", perturb=1e-5, clocking=clocking)
+    run = ecc.fluid.simulate(scenario, sample=0.005, start="equilibrium", perturbation=1e-5, clocking=clocking)
     late = run.queue.sel(time=slice(0.15 * end, None))
     found = decay(late["time"].to_numpy(), late.to_numpy()[:, 0] * 8.0 / fast.equilibrium(network).queue[0] - 1.0)
     assert found.rate == pytest.approx(expected, rel=0.01)
@@ -102,7 +102,7 @@ def pattern(guess, rtts, wait, gamma):
 def test_patterns_of_unlike_rtts_last_or_grow():
     assert pattern(63.0j, [0.1, 0.199], 0.01, 0.5) == pytest.approx(0.00087947 + 63.041994j, abs=1e-6)
     network, fast = Network.dumbbell("100 Mb/s", rtts=[0.1, 0.16], packet_size=1000), FAST(alpha=50.0, gamma=0.3)
-    run = ecc.fluid.simulate(Scenario(network, fast, 2.0), sample=0.005, start="equilibrium", perturb=1e-4)
+    run = ecc.fluid.simulate(Scenario(network, fast, 2.0), sample=0.005, start="equilibrium", perturbation=1e-4)
     late = run.queue.sel(time=slice(1.0, None))
     found = decay(late["time"].to_numpy(), late.to_numpy()[:, 0] / 100_000.0 - 1.0, modes=10)
     expected = pattern(-0.3 + 113.8j, [0.108, 0.168], 0.008, 0.3)

@@ -135,7 +135,7 @@ def ensemble(
         Scenario of one protocol.
     over : mapping
         Name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
-        "protocol"), or an option of `simulate` ("perturb", "rtol"). A sequence makes a dimension of this name; an
+        "protocol"), or an option of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name; an
         xarray DataArray brings its own dimensions, so that those with one in common vary together.
     workers : int, > 0, optional
         Threads; None: as many as there are cores for this process.

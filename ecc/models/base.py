@@ -120,7 +120,6 @@ class Equilibrium(Displayed):
             ),
             ("bottleneck of each flow", "feedback is summed over the path" if paths else value_text(self.bottleneck)),
             ("queue of each link", "empty" if self.queue is None else value_text(self.queue, "bit")),
-            *(("note", note) for note in self.notes),
         ]
 
 

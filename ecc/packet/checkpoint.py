@@ -22,7 +22,7 @@ __all__ = ["Checkpoint", "write_checkpoint"]
 FORMAT = 2
 DIGEST = hashlib.sha256().digest_size
 STOPPED = ("paused", "completed", "canceled", "interrupted")
-OPTIONS = {"sample", "start", "perturb", "trace", "histogram_from", "memory_limit", "record"}
+OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record"}
 
 
 def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -24,7 +24,7 @@ _MOST_PERTURBED = 1e6
 STARTS = ("empty", "equilibrium")
 
 
-def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> Setup:
+def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0) -> Setup:
     """Return the arrays and records of a run.
 
     Parameters
@@ -32,8 +32,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     scenario : Scenario
     start : str, optional
         "empty": nothing has been sent. "equilibrium": flows send at the protocol's equilibrium and routers announce it,
-        both times 1 + perturb, and control begins once the pipes are full.
-    perturb : float, > -1, optional
+        both times 1 + perturbation, and control begins once the pipes are full.
+    perturbation : float, > -1, optional
 
     Returns
     -------
@@ -46,7 +46,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
         for a protocol whose flows cannot hold one.
     """
     network, deployment = scenario.network, scenario.deployment
-    _check_start(start, perturb, scenario)
+    _check_start(start, perturbation, scenario)
     rng = np.random.default_rng(scenario.seed)
     flows = [*network.flows, *(scenario.workload.templates if scenario.workload else [])]
     at, routers = _routers(deployment.links)
@@ -61,7 +61,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     flow_table["impairment"] = of_flows
     warmup_end = 0.0
     if start == "equilibrium":
-        parts[0], starts, warmup_end = _at_equilibrium(scenario, at, parts[0], perturb, rng)
+        parts[0], starts, warmup_end = _at_equilibrium(scenario, at, parts[0], perturbation, rng)
         flow_table["opening_size"][: network.n_flows] = 0  # these flows are under way
         flow_table["start"][: network.n_flows] = starts
     link_table["first_interval"] = _first_intervals(scenario, at, parts, warmup_end, rng)
@@ -73,13 +73,13 @@ def prepare(scenario: Scenario, start: str = "empty", perturb: float = 0.0) -> S
     )  # fmt: skip
 
 
-def _check_start(start: str, perturb: float, scenario: Scenario) -> None:
+def _check_start(start: str, perturbation: float, scenario: Scenario) -> None:
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))}, got {shown(start)}")
-    if not np.isfinite(perturb) or perturb <= -1.0 or (perturb != 0.0 and start != "equilibrium"):
-        raise ValueError(f"perturb must be > -1, and 0 unless start='equilibrium', got {shown(perturb)}")
-    if perturb > _MOST_PERTURBED:
-        raise ValueError(f"perturb must be <= {_MOST_PERTURBED:g}, got {shown(perturb)}")
+    if not np.isfinite(perturbation) or perturbation <= -1.0 or (perturbation != 0.0 and start != "equilibrium"):
+        raise ValueError(f"perturbation must be > -1, and 0 unless start='equilibrium', got {shown(perturbation)}")
+    if perturbation > _MOST_PERTURBED:
+        raise ValueError(f"perturbation must be <= {_MOST_PERTURBED:g}, got {shown(perturbation)}")
     if start == "equilibrium" and len(scenario.deployment.protocols) > 1:
         raise ValueError(f"start must be 'empty' for several protocols, got 'equilibrium' for {scenario.deployment}")
 
@@ -285,13 +285,13 @@ def _impairments(
 
 
 def _at_equilibrium(
-    scenario: Scenario, at: NDArray[np.int64], part: Part, perturb: float, rng: np.random.Generator
+    scenario: Scenario, at: NDArray[np.int64], part: Part, perturbation: float, rng: np.random.Generator
 ) -> tuple[Part, NDArray[np.int64], float]:
     """The part with its links and flows at the perturbed equilibrium, the starts of the network's flows [ps], and the
     time [s] until which the routers' clocks wait."""
     network, protocol = scenario.network, part.protocol
     point = protocol.equilibrium(network, scenario.assigned)
-    factor = 1.0 + perturb
+    factor = 1.0 + perturbation
     crosses = network.incidence
     lacking = set(np.flatnonzero(crosses.any(axis=0)).tolist()) - set(at[part.routers].tolist())
     if lacking:

@@ -41,12 +41,19 @@ Cancel = Callable[[], bool]
 @check_arguments
 def simulate(
     scenario: Scenario,
-    sample: Quantity = None,
+    sample: Quantity | None = None,
     start: str = "empty",
-    perturb: float = 0.0,
+    perturbation: float = 0.0,
+    *,
+    record: Sequence[str] = (),
     progress: Progress | None = None,
     cancel: Cancel | None = None,
-    **options: Any,
+    engine: str = "c",
+    flows_to: str | Path | None = None,
+    capture: Mapping[int, str | Path] | None = None,
+    trace: int = 0,
+    histogram_from: Quantity | None = None,
+    memory_limit: int | str | None = None,
 ) -> Trajectory:
     """Return the packet-level run of a scenario.
 
@@ -56,15 +63,17 @@ def simulate(
     sample : float, s, optional
         > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
     start : str, optional
-        "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturb.
-    perturb : float, optional
+        "empty", or "equilibrium" to begin at the protocol's equilibrium, all rates times 1 + perturbation.
+    perturbation : float, optional
         See start; control begins at `stats["warmup_end"]` [s], when the pipes are full.
+    record : sequence of str, optional
+        Names of fields to record, "link.FIELD", "flow.FIELD" and "env.FIELD": see `Run`.
     progress : Progress, optional
         Called with the share of the horizon that is done, now and then.
     cancel : Cancel, optional
         Called now and then; the run ends when it returns True (`threading.Event().is_set`).
-    **options : object
-        Record, engine, flows_to, capture, trace, histogram_from, memory_limit: see `Run`.
+    engine, flows_to, capture, trace, histogram_from, memory_limit
+        See `Run`.
 
     Returns
     -------
@@ -86,7 +95,10 @@ def simulate(
     >>> round(float(run.rate[-1, 0]) / 1e6, 1)
     9.5
     """
-    run = Run(scenario, sample, start, perturb, **options)
+    run = Run(
+        scenario, sample, start, perturbation, record=record, engine=engine, flows_to=flows_to, capture=capture,
+        trace=trace, histogram_from=histogram_from, memory_limit=memory_limit,
+    )  # fmt: skip
     run.advance(progress=progress, cancel=cancel)
     run.close()
     return run.trajectory()
@@ -102,7 +114,7 @@ class Run:
 
     Parameters
     ----------
-    scenario, sample, start, perturb
+    scenario, sample, start, perturbation
         See `simulate`.
     record : sequence of str, optional
         Names of fields to record, as series of the trajectory (`run["flow.x"]`): "link.FIELD" and "flow.FIELD" of the
@@ -147,30 +159,30 @@ class Run:
     def __init__(
         self,
         scenario: Scenario,
-        sample: Quantity = None,
+        sample: Quantity | None = None,
         start: str = "empty",
-        perturb: float = 0.0,
+        perturbation: float = 0.0,
         *,
         record: Sequence[str] = (),
         engine: str = "c",
         flows_to: str | Path | None = None,
         capture: Mapping[int, str | Path] | None = None,
         trace: int = 0,
-        histogram_from: Quantity = None,
-        memory_limit: Quantity = None,
+        histogram_from: Quantity | None = None,
+        memory_limit: int | str | None = None,
     ) -> None:
         period = scenario.sample_period(sample)
         self.scenario, self._period = scenario, period
         self._scenario_text = scenario.to_toml()  # what cannot be kept with the result is refused before the work
         self.stopped = "paused"
-        self._setup = prepare(scenario, start, perturb)
+        self._setup = prepare(scenario, start, perturbation)
         self._captures: list[Capture] = []
         self._histogram_from = None if histogram_from is None else as_time(histogram_from, "histogram_from")
         if self._histogram_from is not None and self._histogram_from >= scenario.duration:
             limit = f"{scenario.duration:g} s"
             raise ValueError(f"histogram_from must be < the duration ({limit}), got {self._histogram_from:g} s")
         self._options = {
-            "sample": period, "start": start, "perturb": float(perturb), "trace": as_count(trace, "trace"),
+            "sample": period, "start": start, "perturbation": float(perturbation), "trace": as_count(trace, "trace"),
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
             "record": list(record),

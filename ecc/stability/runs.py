@@ -88,7 +88,7 @@ def perturbed_run(
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
-    run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturb=push, **options)
+    run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturbation=push, **options)
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)

@@ -32,7 +32,7 @@ def test_xcp_averages_over_flows():
 @pytest.mark.parametrize("flows", [2, 3])
 def test_xcp_beside_flows_that_are_held_back_in_the_fluid(flows):
     protocol, network = XCP(paced=True), held_back(flows)
-    run = simulate(Scenario(network, protocol, 30.0), sample=0.1, start="equilibrium", perturb=1e-4)
+    run = simulate(Scenario(network, protocol, 30.0), sample=0.1, start="equilibrium", perturbation=1e-4)
     peaks = np.abs(run.rate.to_numpy()[:, 0] / protocol.equilibrium(network).rates[0] - 1.0).reshape(6, -1).max(axis=1)
     assert peaks[-1] < 0.6 * peaks[1] if flows == 2 else peaks[-1] > 5.0 * peaks[1]
 

@@ -43,13 +43,13 @@ def test_arrays_with_one_dimension_vary_together():
     rng = np.random.default_rng(1)
     alpha = xr.DataArray(rng.uniform(0.2, 0.8, 4), dims="draw")
     gamma = xr.DataArray(rng.uniform(0.8, 1.0, 4), dims="draw")
-    runs = ensemble(SCENARIO, {"alpha": alpha, "gamma": gamma, "perturb": [0.0, 0.1]}, time="discrete",
+    runs = ensemble(SCENARIO, {"alpha": alpha, "gamma": gamma, "perturbation": [0.0, 0.1]}, time="discrete",
                     start="equilibrium")  # fmt: skip
-    assert runs.rate.dims == ("draw", "perturb", "time", "flow")
+    assert runs.rate.dims == ("draw", "perturbation", "time", "flow")
     assert np.array_equal(runs.alpha, alpha) and runs.alpha.dims == ("draw",)
-    calm = runs.arrival.sel(perturb=0.0).isel(link=0)
+    calm = runs.arrival.sel(perturbation=0.0).isel(link=0)
     assert np.allclose(calm, 100e6 * gamma.to_numpy()[:, None], rtol=1e-9)
-    assert (runs.rate.isel(time=0).sel(perturb=0.1) > 1.05 * runs.rate.isel(time=0).sel(perturb=0.0)).all()
+    assert (runs.rate.isel(time=0).sel(perturbation=0.1) > 1.05 * runs.rate.isel(time=0).sel(perturbation=0.0)).all()
 
 
 def test_networks_and_protocols_are_labeled_by_position():

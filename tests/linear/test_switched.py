@@ -38,7 +38,7 @@ def test_verdicts_on_the_switched_loop_agree_with_the_fluid():
     for gains, stable in (((0.4, 1.0), True), ((1.0, 0.7), True), ((1.3, 1.5), False)):
         protocol = RCP(alpha=gains[0], beta=gains[1], interval=0.001)
         assert linearize(protocol, two).switched.is_stable is stable
-        run = ecc.fluid.simulate(ecc.Scenario(two, protocol, 25.0), sample=0.02, start="equilibrium", perturb=0.01)
+        run = ecc.fluid.simulate(ecc.Scenario(two, protocol, 25.0), sample=0.02, start="equilibrium", perturbation=0.01)
         off = np.abs(run.rate.to_numpy()[:, 0] / 50e6 - 1.0)
         assert off[:50].max() > 0.005
         assert off[-200:].max() < 1e-4 if stable else off[-200:].max() > 0.05

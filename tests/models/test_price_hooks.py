@@ -82,7 +82,7 @@ def test_avq_1_in_packets(gamma):
 def test_avq_stays_calm_at_any_phase_of_the_rtt(rtts):
     """Rates that are paired with the wrong packets oscillate at the second of these: 16 to 25 % of the mean."""
     network = Network.dumbbell("10 Mb/s", rtts=rtts)
-    run = simulate(Scenario(network, EMKCAVQ(gamma=0.95), 250.0), sample=0.1, start="equilibrium", perturb=0.02)
+    run = simulate(Scenario(network, EMKCAVQ(gamma=0.95), 250.0), sample=0.1, start="equilibrium", perturbation=0.02)
     assert run.rate.sel(time=slice(200.0, None)).std("time").max() < 0.02 * 4.75e6
 
 

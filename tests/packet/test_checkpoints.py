@@ -105,7 +105,7 @@ def altered(rng: np.random.Generator, about: dict[str, object], arrays: dict[str
     arrays[name] = raw.view(arrays[name].dtype).reshape(arrays[name].shape)
 
 
-SAFE = {"sample": 0.1, "start": "empty", "perturb": 0.0, "trace": 0, "histogram_from": None, "memory_limit": 10**7}
+SAFE = {"sample": 0.1, "start": "empty", "perturbation": 0.0, "trace": 0, "histogram_from": None, "memory_limit": 10**7}
 
 
 HOW_MANY = pytest.mark.parametrize(

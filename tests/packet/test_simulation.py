@@ -150,8 +150,8 @@ def test_a_failing_hook_ends_the_run_and_says_where():
         ({"sample": 0.0}, "sample must be > 0 s, got 0.0"),
         ({"sample": 99.0}, r"sample must be <= the duration \(5 s\), got 99 s"),
         ({"start": "warm"}, "start must be one of 'empty', 'equilibrium', got 'warm'"),
-        ({"perturb": 0.1}, "perturb must be > -1, and 0 unless start='equilibrium', got 0.1"),
-        ({"start": "equilibrium", "perturb": float("nan")}, "perturb must be a finite number, got nan"),
+        ({"perturbation": 0.1}, "perturbation must be > -1, and 0 unless start='equilibrium', got 0.1"),
+        ({"start": "equilibrium", "perturbation": float("nan")}, "perturbation must be a finite number, got nan"),
     ],
 )
 def test_bad_input_gets_one_line(arguments, message):

@@ -111,7 +111,7 @@ def test_of_routers_that_act_once_an_rtt_the_loop_with_those_that_always_act_is_
 )
 def test_runs_show_of_xcp_what_is_said_of_them(alpha, beta, grows):
     protocol = ecc.models.XCP(alpha=alpha) if beta is None else ecc.models.XCP(alpha=alpha, beta=beta)
-    run = ecc.fluid.simulate(ecc.Scenario(ONE, protocol, 40.0), sample=0.01, start="equilibrium", perturb=1e-6)
+    run = ecc.fluid.simulate(ecc.Scenario(ONE, protocol, 40.0), sample=0.01, start="equilibrium", perturbation=1e-6)
     off = run.rate.to_numpy()[:, 0] / 100e6
     early, late = (float(part.max() - part.min()) for part in (off[1000:2000], off[3000:]))
     assert (late > 3.0 * early) is grows and (late > 1e-3 if grows else late < early)

@@ -98,12 +98,12 @@ def test_a_hundredth_below_the_ratio_of_two_classes_every_distribution_is_stable
     assert is_stable_up_to_ratio(protocol, 0.99 * critical_rtt_ratio(protocol).value)
 
 
-def growth(rtts, perturb=1e-4, duration=25.0, **gains):
+def growth(rtts, perturbation=1e-4, duration=25.0, **gains):
     """Growth rate and frequency of the last flow's rate in the fluid whose routers grant all the time, by its peaks."""
     network = Network.dumbbell("100 Mb/s", rtts)
     protocol = XCP(**gains)
     run = simulate(
-        Scenario(network, protocol, duration), sample=0.02, start="equilibrium", perturb=perturb, rtol=1e-9,
+        Scenario(network, protocol, duration), sample=0.02, start="equilibrium", perturbation=perturbation, rtol=1e-9,
         clocking="rate",
     )  # fmt: skip
     rate, time = run.rate.to_numpy()[:, -1] * len(rtts) / 1e8 - 1.0, run.data["time"].to_numpy()

@@ -30,15 +30,17 @@ _CLOCKINGS = ("ack", "rate")
 @check_arguments
 def simulate(
     scenario: Scenario,
-    sample: Quantity = None,
-    time: str = "continuous",
+    sample: Quantity | None = None,
     start: str | ArrayLike = "empty",
-    perturb: float = 0.0,
-    rtol: float = 1e-6,
+    perturbation: float = 0.0,
+    *,
+    record: Sequence[str] = (),
     progress: Callable[[float], None] | None = None,
+    cancel: Callable[[], bool] | None = None,
+    time: str = "continuous",
+    rtol: float = 1e-6,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "ack",
-    record: Sequence[str] = (),
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
@@ -56,20 +58,26 @@ def simulate(
         that change and, where ACKs clock no windows, with unresponsive flows beside it.
     sample : float, s, > 0, optional
         Averages are taken over it, and it labels its end.
-    time : str, optional
-        "continuous" or "discrete".
     start : str or array_like, optional
         "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
         everything at the stationary point of the laws for ever, all flows active whatever their start; or shape
         (n_flows,), bit/s, > 0: rates that all flows have sent for ever, following the first link of their route or the
         assigned one, before the routers first looked (not of windows).
-    perturb : float, > -1, optional
+    perturbation : float, > -1, optional
         With "equilibrium", what all rates are off by, before and at the start, relatively; of windows, what they are
         off by at the start.
-    rtol : float, in [1e-13, 0.1], optional
-        Relative tolerance of the continuous solver; windows have none.
+    record : sequence of str, optional
+        States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
+        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP "env.window",
+        "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
     progress : callable, optional
         Called with the share of the duration that is done, now and then.
+    cancel : callable, optional
+        Called now and then; the run ends when it returns True (`threading.Event().is_set`).
+    time : str, optional
+        "continuous" or "discrete".
+    rtol : float, in [1e-13, 0.1], optional
+        Relative tolerance of the continuous solver; windows have none.
     delays : tuple of two array_like, optional
         (forward, backward), for discrete runs: whole control intervals, >= 0 from each flow to each link and >= 1 back,
         that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives then: random
@@ -78,16 +86,12 @@ def simulate(
         Of windows: "ack", ACKs let out what they acknowledge, so that queues follow windows within an RTT; "rate", a
         flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
         the capacity, and XCP's routers heed averages all the time. Verdicts differ: docs/fluid_against_packets.md.
-    record : sequence of str, optional
-        States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
-        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP "env.window",
-        "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
 
     Returns
     -------
     Trajectory
         Drops in packets of the size that crosses the link on average; `stats` has steps, rejected, cpu_seconds, and
-        `stopped`: "completed", "interrupted" (Ctrl-C), or why the run could not go on.
+        `stopped`: "completed", "canceled", "interrupted" (Ctrl-C), or why the run could not go on.
 
     Raises
     ------
@@ -126,11 +130,11 @@ def simulate(
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     width = scenario.sample_period(sample)
     rows = scenario.n_samples(width)
-    push = as_number(perturb, "perturb")
-    if not push > -1.0:
-        raise ValueError(f"perturb must be > -1, got {shown(push)}")
-    if push != 0.0 and (rates is not None or start != "equilibrium"):
-        raise ValueError(f"perturb belongs to start='equilibrium', got {shown(push)} with start={start!r}")
+    perturbation = as_number(perturbation, "perturbation")
+    if not perturbation > -1.0:
+        raise ValueError(f"perturbation must be > -1, got {shown(perturbation)}")
+    if perturbation != 0.0 and (rates is not None or start != "equilibrium"):
+        raise ValueError(f"perturbation belongs to start='equilibrium', got {shown(perturbation)} with start={start!r}")
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
@@ -198,23 +202,39 @@ def simulate(
     elif start == "equilibrium":
         point = protocol.equilibrium(scenario.network, scenario.assigned)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
-    report = progress or (lambda share: None)
+    watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     keeps = len(record) > 0
     on_grid = ((declared.STEPPED, run_stepped), (declared.SAMPLED, run_sampled), (declared.GRANTED, run_granted))
     if windows:
         clocked, seed = clocking == "ack", scenario.seed
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps, clocked, seed)
+        outcome = run_windows(protocol, fluid, samples, point, 1.0 + perturbation, watch, ticks, keeps, clocked, seed)
     elif run_on_grid := next((run for kind, run in on_grid if kind is taken), None):
-        outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + push, report, ticks, keeps)
+        outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + perturbation, watch, ticks, keeps)
     else:
         laws = CompiledLaws(protocol)
-        beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + push)
+        beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + perturbation)
         if time == "continuous":
-            outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, report)
+            outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, watch)
         else:
-            outcome = run_recurrence(protocol, fluid, laws, beginning, samples, report, table, keeps)
+            outcome = run_recurrence(protocol, fluid, laws, beginning, samples, watch, table, keeps)
+    if watch.canceled:
+        outcome = replace(outcome, stopped="canceled" if len(outcome.time) < rows else "completed")
     return _trajectory(scenario, text, fluid, outcome, process_time() - begun, time, notes, record)
+
+
+class _Watch:
+    """What a run calls now and then: it reports progress, and ends a canceled run as Ctrl-C does."""
+
+    def __init__(self, progress: Callable[[float], None] | None, cancel: Callable[[], bool] | None) -> None:
+        self.progress, self.cancel, self.canceled = progress, cancel, False
+
+    def __call__(self, share: float) -> None:
+        if self.progress is not None:
+            self.progress(share)
+        if self.cancel is not None and self.cancel():
+            self.canceled = True
+            raise KeyboardInterrupt
 
 
 def _recordable(protocol: Protocol, taken: Taken) -> list[str]:

@@ -83,7 +83,7 @@ def run(protocol: Protocol, duration: float = 60.0, **how: Any) -> Any:
     return ecc.fluid.simulate(ecc.Scenario(network, protocol, duration), sample=0.5, **how)
 
 
-@pytest.mark.parametrize("how", [{}, {"start": "equilibrium", "perturb": 0.01}], ids=["empty", "off its rest"])
+@pytest.mark.parametrize("how", [{}, {"start": "equilibrium", "perturbation": 0.01}], ids=["empty", "off its rest"])
 def test_a_measurement_that_no_law_reads_changes_nothing(how: dict[str, Any]) -> None:
     # it was integrated without error control: steps outgrew its lag, and a router whose y swung to 0 fell silent
     plain, looking = run(Delayed(), **how), run(LooksAtArrivals(), **how)

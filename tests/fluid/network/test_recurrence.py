@@ -17,9 +17,9 @@ def test_a_constant_table_is_the_network_with_these_delays():
     ahead = np.ceil(network.forward_delays[:, 0] / protocol.interval - 1e-9).astype(int)
     back = np.array([10, 17, 23]) - ahead
     scenario = Scenario(network, protocol, 5.0)
-    plain = simulate(scenario, sample=0.05, time="discrete", start="equilibrium", perturb=0.01)
+    plain = simulate(scenario, sample=0.05, time="discrete", start="equilibrium", perturbation=0.01)
     delays = (ahead[:, None], back[:, None])
-    table = simulate(scenario, sample=0.05, time="discrete", start="equilibrium", perturb=0.01, delays=delays)
+    table = simulate(scenario, sample=0.05, time="discrete", start="equilibrium", perturbation=0.01, delays=delays)
     assert np.array_equal(plain.rate, table.rate) and np.array_equal(plain.arrival, table.arrival)
 
 
@@ -128,7 +128,7 @@ def test_a_law_that_fails_ends_the_run():
         ({"delays": (0, 1), "time": "continuous"}, "delays belong to time='discrete'"),
         ({"start": [1e6]}, "start must be a word or 2 rates > 0 bit/s"),
         ({"start": [1e6, 0.0]}, "start must be a word or 2 rates > 0 bit/s"),
-        ({"start": [1e6, 1e6], "perturb": 0.1}, "perturb belongs to start='equilibrium'"),
+        ({"start": [1e6, 1e6], "perturbation": 0.1}, "perturbation belongs to start='equilibrium'"),
     ],
 )
 def test_bad_input(options, message):

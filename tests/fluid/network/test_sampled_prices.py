@@ -72,5 +72,7 @@ def test_what_flows_sent_before_is_known_at_an_equilibrium(protocol):
     point = protocol.equilibrium(network)
     if type(protocol) is not EMKC:  # what one link drops is missing at the next, which EMKC's equilibrium leaves out
         np.testing.assert_allclose(run.rate, np.tile(point.rates, (30, 1)), rtol=1e-6)
-    first = ecc.fluid.simulate(ecc.Scenario(network, protocol, 0.1), sample=0.01, start="equilibrium", perturb=0.05)
+    first = ecc.fluid.simulate(
+        ecc.Scenario(network, protocol, 0.1), sample=0.01, start="equilibrium", perturbation=0.05
+    )
     np.testing.assert_allclose(first.rate[0], 1.05 * point.rates, rtol=0.02)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import ecc
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
@@ -48,7 +50,7 @@ def test_decay_on_two_links():
     weights = network.incidence * rates[:, None]
     mean_rtt = (weights * network.rtts[:, None]).sum(axis=0) / weights.sum(axis=0)
     expected = linearize(protocol, network, mean_rtt=mean_rtt).roots(1)[0]
-    run = simulate(Scenario(network, protocol, 4.0), sample=0.05, start="equilibrium", perturb=1e-4, rtol=1e-10)
+    run = simulate(Scenario(network, protocol, 4.0), sample=0.05, start="equilibrium", perturbation=1e-4, rtol=1e-10)
     at = run.data["time"].to_numpy()
     inside = at > 1.0
     found = decay(at[inside], run.arrival.to_numpy()[inside, 1] / (0.95 * 80e6) - 1.0)
@@ -61,7 +63,7 @@ def test_growth_just_beyond_the_boundary(time):
     boundary = {"continuous": np.pi / 2, "discrete": 20 * np.sin(np.pi / 38)}[time]
     for factor, grows in ((0.99, False), (1.01, True)):
         scenario = Scenario(network, QIRCP(alpha=factor * boundary), 20.0)
-        run = simulate(scenario, sample=0.01, time=time, start="equilibrium", perturb=1e-4, rtol=1e-9)
+        run = simulate(scenario, sample=0.01, time=time, start="equilibrium", perturbation=1e-4, rtol=1e-9)
         deviation = np.abs(run.arrival.to_numpy()[:, 0] / 95e6 - 1.0)
         assert (deviation[-200:].max() > deviation[200:400].max()) == grows
 
@@ -231,8 +233,8 @@ def test_an_interrupted_run_keeps_what_it_had(time):
         ({"start": "late"}, "start must be one of 'empty', 'equilibrium'"),
         ({"sample": 0.0}, "sample must be > 0"),
         ({"sample": 100.0}, "sample must be <= the duration .10 s., got 100 s"),
-        ({"perturb": 0.1}, "perturb belongs to start='equilibrium'"),
-        ({"perturb": -2.0, "start": "equilibrium"}, "perturb must be > -1"),
+        ({"perturbation": 0.1}, "perturbation belongs to start='equilibrium'"),
+        ({"perturbation": -2.0, "start": "equilibrium"}, "perturbation must be > -1"),
         ({"rtol": 0.0}, "rtol must be"),
     ],
 )
@@ -325,3 +327,24 @@ def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
     run = simulate(scenario, progress=shares.append)
     assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1.0
     assert np.array_equal(run.rate, whole.rate)
+
+
+@pytest.mark.parametrize(("protocol", "how"), [(XCP(), {}), (RCP(), {}), (QIRCP(), {"time": "discrete"})], ids=str)
+def test_a_canceled_run_holds_what_it_had(protocol, how):
+    scenario = Scenario(ecc.Network.dumbbell("10 Mb/s", [0.1, 0.2]), protocol, 2000.0)
+    asked, whole = [], simulate(scenario.with_(duration=1.0), **how)
+    run = simulate(scenario, cancel=lambda: asked.append(1) or len(asked) > 1, **how)
+    assert run.stopped == "canceled" and not run.is_complete and len(asked) == 2
+    assert 0 < len(run.rate) < 20000
+    same = min(len(run.rate), len(whole.rate))
+    np.testing.assert_allclose(run.rate[:same], whole.rate[:same], rtol=1e-6)  # the solver's tolerance
+    assert simulate(scenario.with_(duration=1.0), cancel=lambda: False, **how).is_complete
+
+
+def test_both_engines_take_the_same_arguments():
+    given = [list(inspect.signature(one.simulate).parameters.values()) for one in (ecc.fluid, ecc.packet)]
+    common = ("scenario", "sample", "start", "perturbation", "record", "progress", "cancel")
+    for parameters in given:
+        assert tuple(one.name for one in parameters[:7]) == common
+        assert [one.kind is one.KEYWORD_ONLY for one in parameters] == [False] * 4 + [True] * (len(parameters) - 4)
+    assert [one.default for one in given[0][:7]] == [one.default for one in given[1][:7]]

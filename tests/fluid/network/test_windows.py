@@ -98,7 +98,7 @@ def test_the_cycle_of_edn_is_the_triangle_of_its_relay():
 )
 def test_the_cycle_of_pedn_and_vegas_is_one_packet_a_flow(protocol, share):
     net = Network.dumbbell("100 Mb/s", rtts=[0.1] * 4, packet_size=1500)
-    run = ecc.fluid.simulate(ecc.Scenario(net, protocol, 20.0), sample=0.001, start="equilibrium", perturb=1e-4)
+    run = ecc.fluid.simulate(ecc.Scenario(net, protocol, 20.0), sample=0.001, start="equilibrium", perturbation=1e-4)
     queue = run.queue[5000:, 0].to_numpy()
     estimate = ecc.stability.relay_cycle(protocol, net)
     assert queue.mean() == pytest.approx(4 * 2 * 1500, rel=0.01) == estimate.mean

@@ -115,7 +115,7 @@ def swing(
         For the engine's simulate.
     """
     run = engine.simulate(
-        Scenario(_net(rtts), protocol, duration), sample=RTT / 10.0, start="equilibrium", perturb=push, **options
+        Scenario(_net(rtts), protocol, duration), sample=RTT / 10.0, start="equilibrium", perturbation=push, **options
     )
     late = run.arrival.to_numpy()[-len(run.arrival) // 4 :, 0]
     return float(np.ptp(late) / 2.0 / late.mean())

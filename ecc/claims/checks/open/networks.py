@@ -56,7 +56,7 @@ def _peaks(alpha: float, order: str, push: float = 1e-4) -> NDArray[np.float64]:
     """Largest deviation of x1 in each 4 s of a fluid run of RCP from a perturbed equilibrium."""
     scenario = Scenario(in_t_u(order), RCP(alpha=alpha), 24.0)
     # errors of 1e-6 feed what hardly grows: they move the onset by 1 %
-    run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturb=push, rtol=1e-8)
+    run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturbation=push, rtol=1e-8)
     deviation = np.abs(run.rate.to_numpy()[:, 0] / 55e6 - 1.0)
     return np.asarray(deviation.reshape(6, -1).max(axis=1))
 
@@ -145,7 +145,7 @@ def _xcp_runs(flows: int) -> tuple[float, float, float]:
     """XCP with flows held back: how far a fluid run is off after 30 and 60 s, and the swing of packets."""
     network, protocol = held_back(flows), XCP(paced=True)
     rest = float(protocol.equilibrium(network).rates[0])
-    run = fluid.simulate(Scenario(network, protocol, 60.0), sample=0.1, start="equilibrium", perturb=1e-4)
+    run = fluid.simulate(Scenario(network, protocol, 60.0), sample=0.1, start="equilibrium", perturbation=1e-4)
     deviation = np.abs(run.rate.to_numpy()[:, 0] / rest - 1.0)
     peaks = deviation.reshape(12, -1).max(axis=1)
     rate = packet.simulate(Scenario(network, protocol, 200.0), sample=0.2).rate.to_numpy()[-500:, 0]
@@ -299,7 +299,7 @@ def _joined(alpha: float, size: int) -> float:
 def _pushed(protocol: Protocol, order: str, push: float, size: int = 250) -> float:
     """The same from a perturbed equilibrium: last 20 of 40 s."""
     scenario = Scenario(in_t_u(order, size), protocol, 40.0)
-    run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturb=push)
+    run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturbation=push)
     rate = run.rate.to_numpy()[-100:, 0]
     return float(rate.std() / rate.mean())
 

@@ -156,7 +156,7 @@ def _held_packets(alpha: float, rtt: float, hold: float) -> float:
     """Largest deviation of arrivals from gamma C in packets, last third of 60 s, ACKs held for `hold` or not."""
     spikes = [DelaySpikes(every=(4750, 4750), delay=(hold, hold), between=0.0, acks_of="all")] if hold else []
     scenario = Scenario(Network.dumbbell("100 Mb/s", [rtt]), QIRCP(alpha=alpha), 60.0, impairments=spikes)
-    run = packet.simulate(scenario, sample=0.1, start="equilibrium", perturb=0.02)
+    run = packet.simulate(scenario, sample=0.1, start="equilibrium", perturbation=0.02)
     return float(np.abs(run.arrival.to_numpy()[-200:, 0] / 95e6 - 1.0).max())
 
 
@@ -166,7 +166,7 @@ def _held_fluid(longest: int, periods: int = 48) -> float:
     protocol = QIRCP(alpha=QIRCP().alpha * longest / 10.0)  # the recurrence takes the longest delay for the RTT
     scenario = Scenario(Network.dumbbell("100 Mb/s", [RTT]), protocol, periods * len(delays) * STEP)
     back = np.array(delays)[:, None, None]
-    run = simulate(scenario, sample=STEP, time="discrete", start="equilibrium", perturb=1e-6, delays=(0, back))
+    run = simulate(scenario, sample=STEP, time="discrete", start="equilibrium", perturbation=1e-6, delays=(0, back))
     size = np.abs(run.rate.to_numpy()[:, 0] / 95e6 - 1.0).reshape(periods, -1).max(axis=1)
     half = periods // 2
     return float((size[-1] / size[half]) ** (1.0 / (len(delays) * (periods - 1 - half))))
