@@ -825,6 +825,8 @@ def _verdicts(findings: Sequence[Finding]) -> Table:
 
 def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     """What a run came to: means over its samples, and over the last tenth of them; without samples there are none."""
+    from ecc.metrics import utilization
+
     data = run.data
     n_flows, n_links = (data.sizes.get(name, 0) if data.sizes["time"] else 0 for name in ("flow", "link"))
     tail = data.isel(time=slice(-max(1, data.sizes["time"] // 10), None))
@@ -835,6 +837,8 @@ def _summary(run: Trajectory, case: Scenario) -> dict[str, Any]:
     links = [
         {
             "link": k,
+            "capacity": case.network.links[k].capacity,
+            "utilization": utilization(run, case, k) if data.sizes["time"] > 1 else None,
             "mean_queue": float(data["queue_mean" if "queue_mean" in data else "queue"][:, k].mean()),
             "peak_queue": float(data["queue_max" if "queue_max" in data else "queue"][:, k].max()),
             "drops": float(data["drops"][:, k].sum()) if "drops" in data else 0.0,
@@ -857,6 +861,9 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
     def mbps(*rates: float) -> list[str]:
         return [f"{rate / 1e6:.4f}" for rate in rates]
 
+    def share(part: float | None) -> str:
+        return "" if part is None else f"{part:.1%}"
+
     flows = summary["flows"]
     shown = flows if len(flows) <= _SHOWN else flows[: _SHOWN - 1]
     rows = [[row["flow"], *mbps(row["mean_rate"], row["last_rate"])] for row in shown]
@@ -865,13 +872,24 @@ def _summary_tables(summary: dict[str, Any]) -> list[Table]:
         means = [sum(row[key] for row in rest) / len(rest) for key in ("mean_rate", "last_rate")]
         rows.append([f"mean of {len(rest)} others", *mbps(*means)])
     queues = [
-        [row["link"], f"{row['mean_queue']:,.0f}", f"{row['peak_queue']:,.0f}", f"{row['drops']:,.0f}"]
+        [
+            row["link"],
+            *mbps(row["capacity"]),
+            share(row["utilization"]),
+            f"{row['mean_queue']:,.0f}",
+            f"{row['peak_queue']:,.0f}",
+            f"{row['drops']:,.0f}",
+        ]
         for row in summary["links"]
     ]
     title = f"{summary['protocol']}, {summary['engine']} run of {summary['simulated']:g} s"
     tables = [
         _table(title, ("flow", "mean rate [Mb/s]", "in the last tenth [Mb/s]"), rows),
-        _table("", ("link", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]"), queues),
+        _table(
+            "",
+            ("link", "capacity [Mb/s]", "utilization", "mean queue [bytes]", "peak queue [bytes]", "drops [packets]"),
+            queues,
+        ),
     ]
     transfers = summary["transfers"]
     if transfers["rows"]:

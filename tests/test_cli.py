@@ -238,6 +238,11 @@ def test_simulate_reports_rates_and_queues(engine, scenario, capsys):
     assert main(["simulate", scenario, "--engine", engine]) == 0
     table = capsys.readouterr().out
     assert "mean rate [Mb/s]" in table and "peak queue [bytes]" in table
+    assert "capacity [Mb/s]" in table and "10.0000" in table
+    link = summary["links"][0]
+    assert link["capacity"] == 10e6 and f"{link['utilization']:.1%}" in table
+    sent = sum(flow["mean_rate"] for flow in summary["flows"])
+    assert link["utilization"] == pytest.approx(sent / 10e6, rel=0.1)
     assert summary["transfers"]["rows"] == 0 and "transfers" not in table
 
 

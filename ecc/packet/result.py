@@ -85,7 +85,10 @@ def trajectory_of(
             "peak_bytes": stats.peak_bytes,
             "digest": stats.digest,
             "warmup_end": setup.warmup_end,
-            "notes": notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
+            "notes": (
+                *_notes_on_silence(setup, rows, stats.now),
+                *notes_at_end(scenario, seen["time"], seen["sent"] * per_second),
+            ),
         },
         {
             "engine": "packet",
@@ -97,6 +100,20 @@ def trajectory_of(
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
         trace=engine.trace if len(engine.trace) else None,
     )
+
+
+def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple[str, ...]:
+    """A note where flows have not sent a byte since they started."""
+    results = rows["flow"]
+    silent = rows[(results["sent"] == 0) & (results["finish"] < 0) & (rows["start"] < 1e12 * now) & (rows["size"] != 0)]
+    if not len(silent):
+        return ()
+    row, window = silent[0], float(silent["flow"]["window"][0])
+    number = int(row["number"])
+    size = int(setup.flows["packet_size"][number if number < setup.n_flows else setup.n_flows + row["template_index"]])
+    others = f"; nor did {len(silent) - 1} others" if len(silent) > 1 else ""
+    why = f"its window of {window:g} bytes has no room for a packet of {size} (env.window is in bytes)"
+    return (f"flow {number} has not sent a byte: {why if window > 0.0 else 'it has no rate and no window'}{others}",)
 
 
 def _protocols(setup: Setup, rows: NDArray[np.void]) -> NDArray[np.object_]:
