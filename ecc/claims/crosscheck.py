@@ -85,7 +85,7 @@ _AT_MOST = 0.95  # of jobs that run: how far the bar goes before they have ended
 class Outcome:
     """What a crosscheck came to.
 
-    `findings` are in the order asked for; `failures` (claim id -> error in one line) are the checks that raised;
+    `findings` are in the requested order; `failures` (claim id -> error in one line) are the checks that raised;
     `interrupted`: Ctrl-C ended it before all were done.
     """
 
@@ -150,7 +150,7 @@ def examine(
 ) -> Outcome:
     """Check claims in parallel; neither a check that raises nor Ctrl-C loses what the others found.
 
-    A claim is one job, its check, or, if it is about runs, a job for each run; the dearest begin first.
+    A claim is one job, its check, or, if it is about runs, a job for each run; the most expensive begin first.
 
     Parameters
     ----------
@@ -263,10 +263,10 @@ def _judge(claim: Claim, plan: Sequence[Job], results: Sequence[Any], quick: boo
 
 
 def _one_line(error: BaseException) -> str:
-    """Kind, message and place: the worker sends its traceback as the cause."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))
-    place = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
-    return " ".join(f"{type(error).__name__}: {error}{place}".split())
+    """Kind, message and location: the worker sends its traceback as the cause."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', str(error.__cause__))
+    where = f" ({Path(frames[-1][0]).name}, line {frames[-1][1]})" if frames else ""
+    return " ".join(f"{type(error).__name__}: {error}{where}".split())
 
 
 def _run(check: Check, claim: Claim) -> dict[str, Any]:

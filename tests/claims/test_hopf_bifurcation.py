@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ecc.claims.checks.open.hopf_bifurcation import MIX, fundamental, integral_orbit, proportional_orbit, swing
+from ecc.claims.checks.open.hopf_bifurcation import UNEQUAL, fundamental, integral_orbit, proportional_orbit, swing
 from ecc.models import PIQIRCP, QIRCP, Kelly
 from ecc.network import Network
 from ecc.stability import hopf
@@ -56,7 +56,7 @@ def test_runs_settle_on_the_predicted_cycle():
     "protocol, gain", [(PIQIRCP(gamma=0.5), "alpha"), (Kelly(), "kappa"), (QIRCP(gamma=0.5), "alpha")]
 )
 def test_recurrences_of_unlike_rtts_settle_on_the_predicted_cycle(protocol, gain):
-    found = hopf(protocol, net(*MIX), gain, "discrete")
+    found = hopf(protocol, net(*UNEQUAL), gain, "discrete")
     beyond = replace(protocol, **{gain: 1.003 * found.value})
-    ends = swing(beyond, 0.1, rtts=MIX, duration=1500.0, time="discrete")
+    ends = swing(beyond, 0.1, rtts=UNEQUAL, duration=1500.0, time="discrete")
     assert ends == pytest.approx(found.amplitude(1.003 * found.value), rel=0.03)

@@ -84,7 +84,7 @@ def _rcp_alone(sign: float, duration: float = 20.0, T: float = 0.01, D: float = 
     return max(rates[len(rates) // 2 :]) / C
 
 
-@erratum("slip-rcp-sign", 1.0)
+@erratum("erratum-rcp-sign", 1.0)
 def rcp_sign() -> Sequence[Erratum]:
     """As printed a queue raises the fair rate."""
     right, printed = _rcp_alone(1.0), _rcp_alone(-1.0)
@@ -94,7 +94,7 @@ def rcp_sign() -> Sequence[Erratum]:
     return [Erratum("largest rate over capacity", right, printed, note=note, rounding=0.5)]
 
 
-@erratum("slip-jetmax-18")
+@erratum("erratum-jetmax-18")
 def jetmax_18() -> Sequence[Erratum]:
     """As printed the flow's rate goes to zero, whatever its share."""
     tau, share = 0.6, 1.0
@@ -107,7 +107,7 @@ def jetmax_18() -> Sequence[Erratum]:
     ]
 
 
-@erratum("slip-pi")
+@erratum("erratum-pi")
 def rounded_pi() -> Sequence[Erratum]:
     """22/7 instead of pi."""
     return [
@@ -117,7 +117,7 @@ def rounded_pi() -> Sequence[Erratum]:
     ]
 
 
-@erratum("slip-piqi-algebra")
+@erratum("erratum-piqi-algebra")
 def piqi_algebra() -> Sequence[Erratum]:
     """Constants of (4.79) and (4.87), the crossing of (4.88), the factor that (4.28) dropped."""
     alpha, tau1, tau2, fair = 0.5, 0.5, 1.0, 1.0
@@ -154,7 +154,7 @@ def piqi_algebra() -> Sequence[Erratum]:
     ]  # fmt: skip
 
 
-@erratum("slip-jetmax-numbers")
+@erratum("erratum-jetmax-numbers")
 def jetmax_numbers() -> Sequence[Erratum]:
     """Shares and times of JETMAX secs. 3.4 and 7."""
     shares = max_min(Network.dumbbell("400 Mb/s", rtts=[0.1] * 51))
@@ -172,7 +172,7 @@ def _run(protocol: Protocol, duration: float) -> tuple[Trajectory, Scenario]:
     return packet.simulate(scenario, sample=0.1), scenario
 
 
-@erratum("slip-buffer", 1.0)
+@erratum("erratum-buffer", 1.0)
 def small_buffer() -> Sequence[Erratum]:
     """RTTs over 70, 200 and 250 ms in front of one buffer of 30 kB at 10 Mb/s."""
     run, scenario = _run(BIC(form="linux"), 20.0)
@@ -185,7 +185,7 @@ def small_buffer() -> Sequence[Erratum]:
     ]
 
 
-@erratum("slip-frequency", 1.0)
+@erratum("erratum-frequency", 1.0)
 def frequency() -> Sequence[Erratum]:
     """Prices every 10,000 ms."""
     found = {}
@@ -195,7 +195,7 @@ def frequency() -> Sequence[Erratum]:
     return [Erratum("mean RTT with prices every 10 ms, and every 10,000 ms", found[0.01], found[10.0], "ms", 0.1)]
 
 
-@erratum("slip-fields")
+@erratum("erratum-fields")
 def fields() -> Sequence[Erratum]:
     """Bits of the IP header, and TCP's rule for the length of an option (RFC 9293: kind and length count)."""
     return [

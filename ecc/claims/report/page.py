@@ -32,7 +32,7 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What a report tells.
+    """What a report contains.
 
     `findings` in the order of the page; `command`, what was run; `partial`: it was interrupted; `quick`: it was a quick
     run; `failures`: claim id -> error in one line, of checks that ended without a finding.
@@ -277,7 +277,7 @@ def _packed(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> str
 
 
 def _thinner(trace: Mapping[str, Any], buckets: int) -> Mapping[str, Any]:
-    """A line with fewer points; whatever else a trace is stays as it is."""
+    """A line with fewer points; every other trace stays as it is."""
     x, y = trace.get("x"), trace.get("y")
     if not (trace.get("mode") == "lines" and isinstance(x, dict) and isinstance(y, dict)):
         return trace

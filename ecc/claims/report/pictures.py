@@ -1,4 +1,4 @@
-"""Pictures that many claims put together alike."""
+"""Pictures that many claims share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["side_by_side"]
 def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
     """Return three or more pictures of like figures as one of small multiples, and others as they are.
 
-    Like are those in which a name has one color: in another network "x1" may have another, and a legend would say two.
+    Alike are those in which a name has one color: in another network "x1" may have another, and a legend would say two.
 
     Parameters
     ----------

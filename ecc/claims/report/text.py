@@ -89,7 +89,7 @@ def evidence(finding: Finding) -> list[Measurement]:
 
 
 def beside(finding: Finding) -> str:
-    """Return what a confirmed claim does not say though one may read it so: measurements that are not as expected.
+    """Return what a confirmed claim does not state though one may read it so: measurements that are not as expected.
 
     A theorem on a model may be right, and packets unstable where it calls the model stable.
 

@@ -1,4 +1,4 @@
-"""Checks of how fast protocols come to efficiency and fairness, and of what JetMax measurements on the way."""
+"""Checks of how fast protocols come to efficiency and fairness, and of what JetMax measures meanwhile."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def emkc_3(claim: Claim) -> Finding:
             Measurement("slope of steps N alpha/C over log N", float(slope), reported=1.0, note="N = 2 to 1000"),
             Measurement("steps at 10 Gb/s, two flows", float(by_capacity[4]), "steps"),
         ],
-        [Picture.of(figure, "EMKC's way to fairness", "Two flows, one of which begins with all of the capacity.")],
+        [Picture.of(figure, "EMKC's convergence to fairness", "Two flows, one of which begins with all of the "
+                                                              "capacity.")],
         ["Fairness within 1 %, from one flow at C and all others at 0; a step is an RTT; C = 1000 N alpha where N "
          "varies."],
     )  # fmt: skip
@@ -145,7 +146,7 @@ def _counted(rng: np.random.Generator, flows: int, interval: float) -> float:
 
 
 def _counted_by_hooks(seed: int, interval: float, ticks: int = 5) -> FloatArray:
-    """N'/N - 1 in the books of JetMax's own router, tick by tick, in a run of packets that begins at rest."""
+    """N'/N - 1 in the state of JetMax's own router, tick by tick, in a packet run that begins at equilibrium."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 20))
     network = Network.dumbbell("50 Mb/s", rtts=rng.uniform(0.02, 0.1, n).tolist())
@@ -187,12 +188,13 @@ def jm_n(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"The relative error of N falls as Delta^{exponent:.2f}: {errors[1]:.2%} at the 100 ms that JETMAX takes, "
-        f"{errors[-1]:.3%} at 30 s; that of N in the books of a router in packets as Delta^{of_hooks:.2f}, "
+        f"{errors[-1]:.3%} at 30 s; that of N in a router's state in packets as Delta^{of_hooks:.2f}, "
         f"{in_packets[1]:.2%} and {in_packets[-1]:.3%}.",
         [
             *(Measurement(f"error of N, Delta = {d:g} s", e, note=f"mean {b:+.3%}; 20 seeds, 2 to 19 flows")
               for d, e, b in zip(intervals, errors, bias, strict=True)),
-            *(Measurement(f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at rest")
+            *(Measurement(f"error of N in packets, Delta = {d:g} s", e, note="10 seeds of 5 intervals, flows at "
+                                                                             "equilibrium")
               for d, e in zip(intervals, in_packets, strict=True)),
             Measurement("exponent of Delta", exponent, note="(20) bounds the error by the two intervals cut: -1"),
             Measurement("exponent of Delta in packets", of_hooks),

@@ -29,7 +29,7 @@ from ecc.stability.varying_delays import absolute_radius, growth_of_rates
 
 
 class OnCurve(XCP):
-    """XCP with beta = sqrt(2) alpha^2, whatever the field says."""
+    """XCP with beta = sqrt(2) alpha^2, for any value of the field."""
 
     def params(self) -> dict[str, float]:
         return super().params() | {"beta": sqrt(2.0) * self.alpha * self.alpha}
@@ -83,8 +83,9 @@ def xcp_1(claim: Claim) -> Finding:
                       note="share of the mean over RTTs, last third of 60 s; five flows of RTT 50 or 200 ms, 100 Mb/s")
               for alpha, swing in swings.items()),
         ],
-        [Picture.of(figure, "XCP with equal RTTs", "The free-queue model is stable below the boundary at any RTT.")],
-        ["The model lets the queue be negative; a queue that is empty at rest switches the loop."],
+        [Picture.of(figure, "XCP with equal RTTs", "The unconstrained-queue model is stable below the boundary at any "
+                                                   "RTT.")],
+        ["The model lets the queue be negative; a queue that is empty at equilibrium switches the loop."],
     )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ BACK, AHEAD, PERIOD = 3, 2, 8
 """Varying delays: 1 to BACK steps back, 0 to AHEAD steps forward, repeating after PERIOD steps."""
 
 
-def _mixes(count: int) -> list[Network]:
+def _heterogeneous(count: int) -> list[Network]:
     """One link, RTTs of 0.1 to 1 s, split forward and back in any way."""
     rng = np.random.default_rng(1)
     return [
@@ -191,11 +192,11 @@ def emkc_1(claim: Claim) -> Finding:
         for n in (1, 3)
         for b in (2.0 - EDGE, 2.0 + EDGE)
     )
-    mixes = _mixes(16)
-    proven = sum(bool(linearize(EMKC(beta=b), net, "discrete").certify().stable) for net in mixes for b in BETAS)
-    edges = np.array([_edge(net) for net in mixes])
+    networks = _heterogeneous(16)
+    proven = sum(bool(linearize(EMKC(beta=b), net, "discrete").certify().stable) for net in networks for b in BETAS)
+    edges = np.array([_edge(net) for net in networks])
     lo, hi = edges[int(edges[:, 1].argmax())]
-    constant = proven == len(mixes) * len(BETAS) and sharp and undelayed < 1e-9
+    constant = proven == len(networks) * len(BETAS) and sharp and undelayed < 1e-9
     contracts = max(_contraction(b, n) for n in (1, 2) for b in BETAS)
     harmless = {n: _harmless_loss(0.5, n) for n in (3, 10, 100)}
     chance, worst = {}, {}
@@ -214,9 +215,10 @@ def emkc_1(claim: Claim) -> Finding:
         {"stable below": 1.0}, x_title="β", y_title="growth of a deviation in a step", log_x=False,
     )  # fmt: skip
     reason = (
-        f"Constant delays: {proven} of {len(mixes) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} proven "
+        f"Constant delays: {proven} of {len(networks) * len(BETAS)} cases with beta from {BETAS[0]} to {BETAS[-1]} "
+        f"proven "
         f"stable; beta = 2 +- {EDGE:g} is {'proven' if sharp else 'not always'} stable below and unstable above "
-        f"where RTTs are equal, while the {len(mixes)} mixes lose stability between {edges.min():.4f} and "
+        f"where RTTs are equal, while the {len(networks)} networks lose stability between {edges.min():.4f} and "
         f"{edges.max():.4f}. Varying delays: "
     )
     if unstable:
@@ -236,10 +238,10 @@ def emkc_1(claim: Claim) -> Finding:
             Measurement("distance of the undelayed eigenvalue from 1 - beta", undelayed),
             Measurement(f"2 - {EDGE:g} proven stable and 2 + {EDGE:g} unstable, equal RTTs", "yes" if sharp else "no",
                         note="RTT 0 to 0.7 s, 1 and 3 flows"),
-            Measurement("mixes proven stable", f"{proven} of {len(mixes) * len(BETAS)}",
-                        note=f"{len(mixes)} mixes of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
-            Measurement("boundary over mixes, least", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
-            Measurement("boundary over mixes, largest", float(edges.mean(axis=1).max()), reported=2.0,
+            Measurement("networks proven stable", f"{proven} of {len(networks) * len(BETAS)}",
+                        note=f"{len(networks)} networks of 2 to 5 flows; beta = {', '.join(map(str, BETAS))}"),
+            Measurement("least boundary", float(edges.mean(axis=1).min()), reported=2.0, note="+- 5e-05"),
+            Measurement("largest boundary", float(edges.mean(axis=1).max()), reported=2.0,
                         note=f"proven stable at {lo:.6f}, unstable at {hi:.6f}"),
             Measurement("one and two flows, any varying delays: spectral radius of |A|", contracts,
                         note="< 1 is stable"),
@@ -292,11 +294,13 @@ def _persists(protocol: Protocol, network: Network, assignment: NDArray[np.int64
         point = protocol.equilibrium(network, assignment)
     except ConvergenceError:
         return None
-    asked, p = law_arguments(protocol.router_law), protocol.namespace()
+    arguments, p = law_arguments(protocol.router_law), protocol.namespace()
     loads = zip(point.rates @ network.incidence, network.capacities, strict=True)
-    price = [protocol.router_law(**{k: v for k, v in {"y": y, "C": C, "p": p}.items() if k in asked}) for y, C in loads]
-    heard = np.where(network.incidence, price, -np.inf)
-    return bool(np.all(heard[np.arange(network.n_flows), assignment] >= heard.max(axis=1) * (1.0 - 1e-12)))
+    price = [
+        protocol.router_law(**{k: v for k, v in {"y": y, "C": C, "p": p}.items() if k in arguments}) for y, C in loads
+    ]
+    received = np.where(network.incidence, price, -np.inf)
+    return bool(np.all(received[np.arange(network.n_flows), assignment] >= received.max(axis=1) * (1.0 - 1e-12)))
 
 
 def with_delays(network: Network, rng: np.random.Generator) -> Network:
@@ -391,19 +395,19 @@ def _link_eigenvalues(protocol: EMKC | MKC, found: BottleneckAssignment) -> NDAr
 def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
     """Prices (assignments, steps, links) of undelayed laws under every fixed assignment; JetMax: virtual loss (10)."""
     links = np.array(_every_assignment(network))
-    follows = links[:, :, None] == np.arange(network.n_links)
+    bottlenecked = links[:, :, None] == np.arange(network.n_links)
     crosses, C, p = network.incidence.astype(float), network.capacities, protocol.namespace()
-    count, away = follows.sum(axis=1), crosses * ~follows
+    count, away = bottlenecked.sum(axis=1), crosses * ~bottlenecked
     x = np.tile(start, (len(links), 1))
     prices = np.empty((len(links), steps, network.n_links))
     for n in range(steps):
         y = x @ crosses
         if isinstance(protocol, JetMax):
-            told = protocol.router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
+            feedback = protocol.router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
             prices[:, n] = 1.0 - protocol.gamma * C / y  # not clipped: below capacity too it has to be monotone
         else:
-            told = prices[:, n] = protocol.router_law(y, C)
-        x = np.maximum(1.0, protocol.source_law(x, np.take_along_axis(told, links, 1), p))
+            feedback = prices[:, n] = protocol.router_law(y, C)
+        x = np.maximum(1.0, protocol.source_law(x, np.take_along_axis(feedback, links, 1), p))
     return prices
 
 
@@ -442,7 +446,7 @@ def mm_2(claim: Claim) -> Finding:
         claim,
         verdict,
         f"{kept} of {kept + broke} networks whose links all converge monotonically under every fixed assignment settle "
-        f"with free choice of bottlenecks. Among the rest do not settle: {'; '.join(otherwise)}.",
+        f"with free choice of bottlenecks. Among the rest do not converge: {'; '.join(otherwise)}.",
         measurements,
         [],
         ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, rates that start low; 'under every assignment' "
