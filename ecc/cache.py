@@ -47,7 +47,7 @@ def folders(make: bool = True) -> Iterator[Path]:
     except OSError:
         return
     if not hasattr(os, "getuid") or (info.st_uid == os.getuid() and not info.st_mode & 0o022):
-        yield folder  # nobody else can have put code there
+        yield folder  # no other user can have put code there
 
 
 def kept(name: str) -> bytes | None:

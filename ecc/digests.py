@@ -138,7 +138,7 @@ class _Reader:
                 yield self._read(thing.cell_contents)
             except ValueError:
                 yield "empty"
-        elif type(thing).__module__ != "_thread":  # a lock says nothing
+        elif type(thing).__module__ != "_thread":  # a lock decides nothing
             yield from self._state(thing)
 
     def _function(self, function: FunctionType) -> Iterator[str]:
@@ -170,7 +170,7 @@ class _Reader:
                 yield f"{name} {self._read(value)}"
 
     def _named(self, thing: Any, names: set[str], within: tuple[str, ...] = ()) -> str:
-        """What a name stands for; of a module of the user's, what some code may name of it."""
+        """What a name refers to; of a module of the user's, what some code may name of it."""
         if not isinstance(thing, ModuleType):
             return self._read(thing)
         if thing.__name__ in within or self._is_known(thing):
@@ -186,7 +186,7 @@ class _Reader:
         elif top not in sys.stdlib_module_names:
             try:
                 return self._named(sys.modules.get(name) or import_module(name), names)
-            except ImportError:  # its calls will say so
+            except ImportError:  # its calls will raise it
                 pass
         return name
 

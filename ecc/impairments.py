@@ -26,7 +26,7 @@ LOSS_KINDS = ("data", "ack", "all")
 @check_arguments
 @dataclass(frozen=True)
 class RandomLoss:
-    """Every packet is lost with the same probability, whatever happens to the others.
+    """Every packet is lost with the same probability, independently of the others.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class RandomLoss:
 
     Notes
     -----
-    Receivers count what is missing and ACKs say so: lost ACKs are not taken for lost data.
+    Receivers count what is missing and ACKs report it: lost ACKs are not taken for lost data.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Jitter:
     link, acks_of : int or None, object
         As in RandomLoss.
     in_order : bool
-        True: nobody overtakes, those behind a slow packet wait for it. False: packets may overtake.
+        True: no packet overtakes another; those after a slow one wait for it. False: packets may overtake.
 
     Raises
     ------
@@ -180,7 +180,7 @@ class CapacitySchedule:
 
     Notes
     -----
-    A packet in service is served at the new capacity from the instant of the change on. Routers are told the capacity
+    A packet in service is served at the new capacity from the instant of the change on. Routers see the capacity
     of the moment, and in an outage the one before it: they see the queue grow.
 
     Examples
@@ -216,7 +216,7 @@ KINDS: dict[str, type[Impairment]] = {
 
 @check_arguments
 def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, ...]:
-    """Return impairments as a tuple, refusing those that the network has no place for.
+    """Return impairments as a tuple, refusing those whose link or flow the network has not.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
     TypeError
         Something else.
     ValueError
-        An unknown link or flow, or two of a kind in one place.
+        An unknown link or flow, or two of a kind for one of them.
     """
     found = tuple(impairments) if isinstance(impairments, Iterable) else None
     if found is None or not all(isinstance(one, tuple(KINDS.values())) for one in found):
@@ -245,10 +245,12 @@ def check_impairments(impairments: Any, network: Network) -> tuple[Impairment, .
                 raise ValueError(f"acks_of must be from 0 to {network.n_flows - 1}, got {flow} (impairments[{index}])")
         where = [("link", one.link)] if one.link is not None else [("ACKs of flow", flow) for flow in flows]
         kinds = LOSS_KINDS[:2] if isinstance(one, RandomLoss) and one.kind == "all" else (getattr(one, "kind", ""),)
-        for place in [(*at, kind) for at in where for kind in kinds]:
-            if (name, place) in taken:
-                raise ValueError(f"impairments must have one {name} in a place, got two for {place[0]} {place[1]}")
-            taken.add((name, place))
+        for target in [(*at, kind) for at in where for kind in kinds]:
+            if (name, target) in taken:
+                raise ValueError(
+                    f"impairments must have one {name} for a link or flow, got two for {target[0]} {target[1]}"
+                )
+            taken.add((name, target))
     return found
 
 
@@ -300,7 +302,7 @@ def _place(impairment: RandomLoss | DelaySpikes | Jitter) -> None:
     """Check link and acks_of."""
     if (impairment.link is None) == (impairment.acks_of is None):
         given = f"link={shown(impairment.link)} and acks_of={shown(impairment.acks_of)}"
-        raise ValueError(f"one of link and acks_of must say where, got {given}")
+        raise ValueError(f"one of link and acks_of must be given, got {given}")
     if impairment.link is not None:
         object.__setattr__(impairment, "link", as_count(impairment.link, "link"))
         return

@@ -26,7 +26,7 @@ class Store:
     """Results, each under a key that names everything it depends on; losing the store costs time, never a result.
 
     A row whose checksum is wrong counts as missing. A damaged file is moved aside, and what can still be read of it is
-    taken over. A store that cannot be read or written is left alone, and `trouble` says why.
+    taken over. A store that cannot be read or written is left alone, and `trouble` has the reason.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Store:
             return None
 
     def put(self, key: str, result: Any) -> None:
-        """Keep a result; where that fails, nothing happens but that `trouble` says why, and nothing more is kept.
+        """Keep a result; where that fails, `trouble` has the reason, and nothing more is kept.
 
         Parameters
         ----------
@@ -157,8 +157,8 @@ class Store:
             with self._connection() as database:
                 if database.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)]:
                     database.execute(_SCHEMA)
-                    told = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
-                    if told == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # one letter makes numbers of texts
+                    declared = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ecc_results'").fetchall()
+                    if declared == [(_SCHEMA.replace("IF NOT EXISTS ", ""),)]:  # one letter makes numbers of texts
                         return
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):

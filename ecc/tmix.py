@@ -1,4 +1,4 @@
-"""Tmix connection vectors: what the applications of a TCP connection did, whatever the network under them.
+"""Tmix connection vectors: what the applications of a TCP connection did, independent of the network under them.
 
 Implements the formats of Weigle, Adurthi, Hernandez-Campos, Jeffay, Smith, *Tmix: a tool for generating realistic TCP
 application workloads in ns-2* (CCR 36(3), 2006), as ns-2's manual has them. A vector is a start, an RTT and units of
@@ -92,7 +92,7 @@ class ConnectionVector:
     concurrent : bool
         Whether the sides do not wait for each other.
     close : tuple of two Quantity
-        Waits of initiator and acceptor before they close, s, or None: not said.
+        Waits of initiator and acceptor before they close, s, or None: not given.
     windows : tuple of two int or None
         Of initiator and acceptor, bytes, or None.
     losses : tuple of two float
@@ -217,8 +217,8 @@ def iter_vectors(source: str | Path) -> Iterator[ConnectionVector]:
         except UnicodeDecodeError:
             raise ValueError(f"vectors must be text, got bytes that are not ({str(source)!r})") from None
         except ValueError as error:
-            place = "" if inline else f" of {str(source)!r}"
-            raise ValueError(f"{error} (line {number}{place})") from None
+            of_file = "" if inline else f" of {str(source)!r}"
+            raise ValueError(f"{error} (line {number}{of_file})") from None
 
 
 _HEADS = {"SEQ": (False, False), "CONC": (True, False), "S": (False, True), "C": (True, True)}
@@ -305,7 +305,7 @@ class _Reading:
 
     def take_alternate(self, side: int, sent: int, received: int, size: int) -> None:
         if self.close[side] is not None:
-            raise ValueError(f"the {SIDES[side]} must not go on after it has closed")
+            raise ValueError(f"the {SIDES[side]} must not send after it has closed")
         if sent > 0 and received > 0:
             raise ValueError(f"one of the waits must be 0, got {sent} and {received}")
         if self.concurrent and received > 0:
@@ -332,7 +332,7 @@ class _Reading:
         if self.concurrent:
             found = [sum(unit.sender == side for unit in self.units) for side in (INITIATOR, ACCEPTOR)]
             if found != self.counts:
-                raise ValueError(f"the vector before must have {self.counts} units, as it says, got {found}")
+                raise ValueError(f"the vector before must have {self.counts} units, as it declares, got {found}")
             for side, wait in enumerate(self.waits):
                 self.close[side] = wait if wait is not None else self.close[side]
         elif self.waits[0] is not None:
@@ -358,7 +358,7 @@ def write_vectors(vectors: Iterable[ConnectionVector], path: str | Path | None =
     Raises
     ------
     ValueError
-        The side closes that did not send last; the original format cannot say so.
+        The side closes that did not send last; the original format cannot express it.
     OSError
         The file cannot be written.
     """
@@ -475,11 +475,12 @@ def _share(share: float) -> float:
 @check_arguments
 @dataclass(frozen=True)
 class Synthetic:
-    """Sequential connections drawn from distributions, for want of a trace.
+    """Sequential connections drawn from distributions, where no trace is public.
 
-    The traces of EDN fig. 2 are not public, and its text gives no numbers of the figure. `edn` keeps to what the text
-    does say: most connections are small and a few long ones carry much of the load; the median RTT is about 100 ms;
-    the loads are 80 Mb/s (then 85, 90, 95) one way and 19 Mb/s the other. All else is a choice of this class.
+    The traces of EDN fig. 2 are not public, and the paper gives no numbers of the figure. `edn` keeps to what the paper
+    states: most connections are small and a few long ones carry much of the load; the median RTT is about 100 ms;
+    the loads are 80 Mb/s (then 85, 90, 95) in one direction and 19 Mb/s in the other. All else is a choice of this
+    class.
 
     Parameters
     ----------
@@ -494,7 +495,7 @@ class Synthetic:
     rtt_spread : float, >= 0
         RTTs are lognormal.
     server_time, think_time : float, s, >= 0
-        Mean waits before responses and before further requests, exponential.
+        Mean waits before responses and before later requests, exponential.
     exact : bool
         Starts are stretched so that what acceptors send of the connections drawn is their load exactly.
 

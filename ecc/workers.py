@@ -38,9 +38,9 @@ def in_workers(
 ) -> Generator[tuple[int, Any, BaseException | None], None, None]:
     """Make calls in worker processes; return each one's index, its result and its error, as they end.
 
-    A call whose worker dies is made once more. Whatever ends the iteration before its end, Ctrl-C for one, kills the
+    A call whose worker dies is made once more. Anything that ends the iteration early, Ctrl-C for one, kills the
     workers; so does the end of this process, however it ends. Ctrl-C has effect only while this waits: no worker is
-    started that is not known, and a result that has come back is with whoever iterates. Close what is not exhausted.
+    started that is not known, and a result that has come back is with the caller. Close what is not exhausted.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def in_workers(
     waiting, tries = deque(range(len(calls))), Counter[int]()
     idle: list[_Worker] = []
     busy: dict[Connection, tuple[_Worker, int]] = {}
-    patience = 0.0
+    timeout = 0.0
     with _interrupts_blocked() as mask:
         try:
             while waiting or busy:
@@ -89,10 +89,10 @@ def in_workers(
                     else:
                         how = f"its worker process terminated abruptly, {_TRIES} times ({_how(code)})"
                         yield index, None, WorkerDied(how)
-            patience = 5.0
+            timeout = 5.0
         finally:
             for worker in [*idle, *(worker for worker, _ in busy.values())]:
-                worker.end(patience)
+                worker.end(timeout)
 
 
 def _next(waiting: deque[int], group_of: Sequence[str], own: set[str], elsewhere: set[str]) -> int:
@@ -144,10 +144,10 @@ class _Worker:
             error.__cause__ = _Elsewhere(text)
         return result, error
 
-    def end(self, patience: float = 0.0) -> int | None:
+    def end(self, timeout: float = 0.0) -> int | None:
         """End the process, by force if it does not end by itself in some seconds, and return its exit code."""
         self.connection.close()
-        self._process.join(patience)
+        self._process.join(timeout)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
@@ -158,7 +158,7 @@ class _Worker:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[Iterable[int]]:
-    """Ctrl-C has effect when the block ends; a process that is started meanwhile does not hear it at all."""
+    """Ctrl-C has effect when the block ends; a process that is started meanwhile does not receive it at all."""
     if not hasattr(signal, "pthread_sigmask"):
         yield ()
         return

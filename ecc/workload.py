@@ -1,7 +1,7 @@
 """Workloads: transfers that come and go beside the flows of a network, alone or one after the other in connections.
 
 The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only. What arrives is
-drawn in blocks while a run goes on, so that millions of transfers never exist at once.
+drawn in blocks while a run advances, so that millions of transfers never exist at once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, iter_vect
 __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
 
 LABELS = np.dtype([("connection", "i8"), ("unit", "i8"), ("sender", "i8"), ("wait", "f8"), ("last", "i8")])
-"""What a transfer is of its connection (-1: none): number and sender of its unit, the wait before it if it follows the
-transfer before it (else -1), whether it is the last to follow."""
+"""What a transfer is of its connection (-1: none): number and sender of its unit, the wait before it if it is
+subsequent to the transfer before it (else -1), whether it is the last of its chain."""
 DRAWN = np.dtype([
-    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("kind", "i8"), ("window", "i8"),
+    ("start", "f8"), ("stop", "f8"), ("size", "i8"), ("access_delay", "f8"), ("template_index", "i8"), ("window", "i8"),
     ("label", LABELS),
 ])  # fmt: skip
 """A transfer as it is drawn: times in s, `stop` inf for never, `size` -1 for endless, `kind` its template, `window` of
-a transport's receiver, 0 for none. One that follows another has the start of the first of them."""
+a transport's receiver, 0 for none. One that is subsequent to another has the start of the first of its chain."""
 
 BLOCK = 1024
 DISTRIBUTIONS = ("fixed", "exponential", "lognormal", "pareto")
@@ -167,7 +167,7 @@ class Arrivals:
         sigma: float = 1.0,
         **others: Any,
     ) -> Arrivals:
-        """Return the short flows of JETMAX figs. 14-15: Exp(0.2 s) apart, lognormal lifetimes of mean 10 s.
+        """Return the short flows of JETMAX figs. 14-15: a start every Exp(0.2 s), lognormal lifetimes of mean 10 s.
 
         Packets are U[800, 1300] bytes and RTTs uniform; the spread of the lifetimes is not stated there.
 
@@ -190,10 +190,10 @@ class Arrivals:
         ValueError
             An RTT below twice the delay.
         """
-        way = as_time(delay, "delay")
-        low, high = (as_time(rtt, "rtts") / 2.0 - way for rtt in rtts)
+        one_way = as_time(delay, "delay")
+        low, high = (as_time(rtt, "rtts") / 2.0 - one_way for rtt in rtts)
         if low < -1e-12:
-            raise ValueError(f"rtts must be >= twice the delay ({2 * way:g} s), got {2 * (low + way):g} s")
+            raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {2 * (low + one_way):g} s")
         settings: dict[str, Any] = {
             "mean_duration": 10.0, "distribution": "lognormal", "shape": sigma, "packet_size": (800, 1300),
             "access_delay": (max(low, 0.0), high), "count": count,
@@ -342,8 +342,8 @@ class Tmix:
 
     In a sequential connection a unit is sent once the one before it has got to its receiver and the wait is over; in a
     concurrent one either side waits likewise for its own unit before. A unit is a transfer: it begins its congestion
-    control anew, and its ACKs take the other side's way back. Half a vector's RTT is before the first link, half after
-    the last: delays of links come on top, as in ns-2. The window of a side limits what it has under way, as in ns-2, if
+    control anew, and its ACKs take the other side's path back. Half a vector's RTT is before the first link, half after
+    the last: delays of links come on top, as in ns-2. The window of a side limits what it has in flight, as in ns-2, if
     the protocol has a `transport`; it is one packet at least. Losses and segments of vectors are not applied.
 
     Parameters
@@ -368,8 +368,8 @@ class Tmix:
 
     Notes
     -----
-    A file is read as the run goes, so that it may be larger than the memory, if its vectors are in the order of their
-    starts; else they are sorted in memory. Rows of `Trajectory.flows` say of which connection they are;
+    A file is read while the run advances and may be larger than the memory, if its vectors are in the order of their
+    starts; else they are sorted in memory. Rows of `Trajectory.flows` have the connection that they are of;
     `ecc.tmix.response_times` sums them up.
     """
 
@@ -378,7 +378,7 @@ class Tmix:
     reverse: Sequence[int]
     share: float = 1.0
     packet_size: Any = 1000
-    _in_order: ClassVar[bool] = False  # what a file says is, of one that has been read
+    _in_order: ClassVar[bool] = False  # known of a file that has been read
 
     def __post_init__(self) -> None:
         put = _putter(self)
@@ -405,8 +405,8 @@ class Tmix:
     @property
     def templates(self) -> tuple[Flow, Flow]:
         """What the transfers of either side have in common."""
-        ways = ((self.route, self.reverse), (self.reverse, self.route))
-        first, second = (Flow(there, packet_size=self.packet_size, reverse=back) for there, back in ways)
+        directions = ((self.route, self.reverse), (self.reverse, self.route))
+        first, second = (Flow(there, packet_size=self.packet_size, reverse=back) for there, back in directions)
         return first, second
 
     def to_table(self) -> dict[str, Any]:
@@ -465,7 +465,7 @@ class Tmix:
             yield np.array(rows, DRAWN)
 
     def _chains(self, rng: np.random.Generator, end: float) -> Iterator[tuple[float, list[tuple[Any, ...]]]]:
-        """The start of a connection and, one chain at a time, rows of `DRAWN` of units that follow each other."""
+        """The start of a connection and, one chain at a time, rows of `DRAWN` of units in sequence."""
         largest = self.templates[0].largest_packet
         for number, vector in enumerate(self.draw_vectors(rng, end)):
             for chain in vector.chains:
@@ -493,7 +493,7 @@ def _in_order_of_starts(chains: Iterator[tuple[float, list[tuple[Any, ...]]]]) -
 @check_arguments
 @dataclass(frozen=True)
 class Workload:
-    """Transfers given one by one, streams of random arrivals, sources that go on and off, and connections.
+    """Transfers given one by one, streams of random arrivals, on-off sources, and connections.
 
     Parameters
     ----------
@@ -537,8 +537,8 @@ class Workload:
         return list(dict.fromkeys([*plain, *(one for stream in self._streams for one in stream.templates)]))
 
     @property
-    def followed(self) -> list[bool]:
-        """Of each template, whether other transfers may follow its."""
+    def enables_subsequent(self) -> list[bool]:
+        """Of each template, whether it enables subsequent transfers."""
         sides = [one for tmix in self.tmix for one in tmix.templates]
         return [template in sides for template in self.templates]
 
@@ -561,7 +561,7 @@ class Workload:
         block["stop"] = [math.inf if flow.stop is None else flow.stop for flow in given]
         block["size"] = [-1 if flow.size is None else flow.size for flow in given]
         block["access_delay"] = [flow.access_delay for flow in given]
-        block["kind"] = [kinds[_template(flow)] for flow in given]
+        block["template_index"] = [kinds[_template(flow)] for flow in given]
         streams = [iter([block] if len(block) else [])]
         chances = np.random.default_rng(seed).spawn(len(self._streams))
         for source, rng in zip(self._streams, chances, strict=True):
@@ -580,7 +580,7 @@ class Workload:
         Raises
         ------
         ValueError
-            A seed below 0; there are connections: when one transfer follows another, a run must show.
+            A seed below 0; there are connections: the start of a subsequent transfer is known only from a run.
         """
         if self.tmix:
             raise ValueError("tmix must be () to draw flows: their starts depend on the run")
@@ -684,7 +684,7 @@ def _uniform(rng: np.random.Generator, given: Any, n: int) -> NDArray[np.float64
 
 def _of_kinds(stream: Iterator[NDArray[np.void]], kinds: NDArray[np.int64]) -> Iterator[NDArray[np.void]]:
     for block in stream:
-        block["kind"] = kinds[block["kind"]]
+        block["template_index"] = kinds[block["template_index"]]
         block["stop"][block["stop"] >= LONGEST_TIME] = math.inf  # no run gets there
         yield block
 

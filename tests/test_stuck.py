@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ecc.native import inside
-from ecc.native.stuck import PATIENCE, ending_stuck_hooks
+from ecc.native.stuck import GRACE_PERIOD, ending_stuck_hooks
 
 PROTOCOL = """
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals,
     begin = time.monotonic()
     run.send_signal(number)
     printed, said = run.communicate(timeout=60)
-    assert time.monotonic() - begin > 0.9 * (PATIENCE - 0.5)
+    assert time.monotonic() - begin > 0.9 * (GRACE_PERIOD - 0.5)
     assert (run.returncode, printed) == (130, "")
     assert said == "ecc: a hook has not returned for 3 s: the process ends without a result\n"
 

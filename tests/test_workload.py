@@ -80,7 +80,7 @@ def test_streams_are_merged_in_order_and_do_not_change_each_other():
     work = Workload(given, [one, other])
     assert [flow.route for flow in work.templates] == [(0,), (1,)]
     alone = drawn(one, duration=100.0)
-    assert x["start"][(x["kind"] == 0) & (x["size"] == 1000)].tolist() == alone["start"].tolist()
+    assert x["start"][(x["template_index"] == 0) & (x["size"] == 1000)].tolist() == alone["start"].tolist()
     flows = work.draw(seed=1, duration=100.0)
     assert [f for f in flows if f.size == 7] == [given[0]] and given[1] in flows
 

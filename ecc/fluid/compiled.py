@@ -27,7 +27,7 @@ from llvmlite import ir
 from numba.core import caching, codegen, compiler, compiler_machinery, registry, serialize, typed_passes
 
 from ecc.cache import keep, kept
-from ecc.jit import digest_of, say_compiling
+from ecc.jit import digest_of, report_compiling
 
 __all__ = [
     "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",
@@ -209,7 +209,7 @@ class _Kept(caching._Cache):
         self.names.append(name)
         data = kept(name) or _shipped(name)
         if data is None:
-            say_compiling()
+            report_compiling()
             return None
         rebuild: Any = compiler.CompileResult._rebuild
         return rebuild(target_context, *pickle.loads(data))

@@ -1,13 +1,13 @@
 """Compile the hooks of a protocol, plain Python functions, to C function pointers for the packet engine.
 
-The way of a hook: its copy, and the copies of the functions it reaches, pass through Numba; the code of all hooks is
-linked into one module behind C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which
-return a number for the exception where Python would have raised; LLVM makes one object file of it, which is kept in the
-user's cache directory behind a line with the texts of these exceptions. A later process loads that file through
-llvmlite, without Numba.
+A copy of a hook, and copies of the functions it reaches, pass through Numba; the code of all hooks is linked into one
+module behind C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which return a number
+for the exception where Python would have raised; LLVM makes one object file of it, which is kept in the user's cache
+directory after a line with the texts of these exceptions. A later process loads that file through llvmlite, without
+Numba.
 
 The name of the file is a digest of everything that made it: the code objects of all functions that the hooks reach and
-the constants these take from outside (what this process runs, not what a source file says by now), the record layouts,
+the constants these take from outside (what this process runs, not what a source file has by now), the record layouts,
 the versions of Python, Numba and LLVM, and the processor. So a law changed in another module, script or notebook cell
 is another file.
 """
@@ -43,7 +43,7 @@ from ecc.jit.reach import (
     where,
 )
 
-__all__ = ["CompiledHooks", "compile_hooks", "say_compiling"]
+__all__ = ["CompiledHooks", "compile_hooks", "report_compiling"]
 
 Hook = Callable[[Any, Any, Any, Any], None]
 
@@ -57,10 +57,10 @@ _loaded: dict[str, CompiledHooks] = {}
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the line of a Numba error that says what is wrong."""
+    """Return the line of a Numba error that names the fault."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if line and not line.startswith("Failed in")] or [type(error).__name__]
-    return f"{told[0]} {told[1].removeprefix('>>> ')}" if told[0].endswith(":") and len(told) > 1 else told[0]
+    text = [line for line in lines if line and not line.startswith("Failed in")] or [type(error).__name__]
+    return f"{text[0]} {text[1].removeprefix('>>> ')}" if text[0].endswith(":") and len(text) > 1 else text[0]
 
 
 def _field_use(function: FunctionType, field: str, seen: set[int]) -> str | None:
@@ -141,7 +141,7 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
         if result.signature.return_type != types.none:
             raise TypeError(f"returns a {result.signature.return_type}; a hook acts by writing fields")
         if writes == 0:
-            raise TypeError("writes no field of any record, so that it does nothing")
+            raise TypeError("writes no field of any record, and so does nothing")
     except Exception as error:  # Numba raises many kinds, a KeyError for a record without the field
         cause = _one_line(error)
         if use := isinstance(error, KeyError) and _field_use(hook, str(error.args[0]), set()):
@@ -170,7 +170,7 @@ def _target_machine() -> Any:
 def _reasons(module: Any) -> dict[int, str]:
     """Return the exceptions that the code may raise: what its entry points return for each -> type and text.
 
-    Numba keeps an exception as a constant, pickled, that bears the SHA-1 of the pickle in its name.
+    Numba keeps an exception as a constant, pickled, whose name has the SHA-1 of the pickle.
     """
     found = {}
     for symbol in module.global_variables:
@@ -208,10 +208,10 @@ def _linked(results: Collection[Any], machine: Any) -> tuple[Any, dict[int, str]
             for argument, kind in zip(entry.args, types, strict=True)
         ]
         callee = context.declare_function(entries, result.fndesc)
-        outcome, _ = context.call_conv.call_function(builder, callee, result.signature.return_type, types, arguments)
-        with builder.if_then(builder.or_(outcome.is_ok, outcome.is_none), likely=True):
+        returned, _ = context.call_conv.call_function(builder, callee, result.signature.return_type, types, arguments)
+        with builder.if_then(builder.or_(returned.is_ok, returned.is_none), likely=True):
             builder.ret(status(0))
-        digest = builder.load(builder.gep(outcome.excinfoptr, [status(0), status(2)]))  # of what was raised
+        digest = builder.load(builder.gep(returned.excinfoptr, [status(0), status(2)]))  # of what was raised
         code = builder.load(builder.bitcast(digest, status.as_pointer()), align=1)
         builder.ret(builder.or_(code, status(1)))
     module = llvm.parse_assembly(str(entries))
@@ -244,7 +244,7 @@ _INTERPRETED = ("print", "input", "breakpoint")
 
 
 def _use_of_python(function: FunctionType, seen: set[int]) -> str | None:
-    """Return where a function, or one it reaches, asks for what only the interpreter has: `print (rcp.py:31)`."""
+    """Return where a function, or one it reaches, needs what only the interpreter has: `print (rcp.py:31)`."""
     seen.add(id(function))
     line = function.__code__.co_firstlineno
     for step in instructions(function.__code__):
@@ -286,8 +286,8 @@ def _object_code(
 
 
 @functools.cache
-def say_compiling() -> None:
-    """Say on standard error, if a person may be reading it, what the first seconds are spent on; once a process."""
+def report_compiling() -> None:
+    """Report on standard error, if it is a terminal, what the first seconds are spent on; once a process."""
     if sys.stderr is not None and sys.stderr.isatty():
         folder = next(folders(), "memory")
         print(f"ecc: compiling for this processor, for some seconds; kept in {folder} for next time", file=sys.stderr)
@@ -405,7 +405,7 @@ def compile_hooks(
         if key not in _loaded:
             code = kept(key)
             if code is None:
-                say_compiling()
+                report_compiling()
                 code = _object_code(functions, layouts, allowed)
                 keep(key, code)
             _loaded[key] = CompiledHooks(functions, code, digest_of_texts(*texts))

@@ -31,7 +31,7 @@ _dispatchers: dict[str, Any] = {}
 
 
 def where(function: FunctionType) -> str:
-    """Return the name of a function, its file and its line, as messages say them."""
+    """Return the name of a function, its file and its line, as messages name them."""
     return f"{function.__name__} ({Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno})"
 
 
@@ -68,7 +68,7 @@ def reach(function: FunctionType) -> dict[tuple[str, ...], object]:
                 module = found.pop(path)
                 path = (*path, step.argval)
                 if not hasattr(module, step.argval):
-                    raise TypeError(f"{where(function)} asks for {'.'.join(path)}, which does not exist")
+                    raise TypeError(f"{where(function)} uses {'.'.join(path)}, which does not exist")
                 found[path] = getattr(module, step.argval)
             else:
                 path = ()

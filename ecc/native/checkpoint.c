@@ -173,7 +173,7 @@ move_counters(ecc_archive_t *archive, const ecc_engine_t *self, ecc_flow_state_t
     }
 }
 
-/* S-33: which packets behind immediate ACKs have been received follows from the time. */
+/* S-33: which packets with immediate ACKs have been received follows from the time. */
 static void
 count_immediate_acks(ecc_engine_t *self, uint32_t index)
 {
@@ -258,7 +258,7 @@ chain_length(const ecc_transfers_t *transfers, uint32_t entry)
     return n;
 }
 
-/* Reads n transfers behind `first` others into memory that is to be released. */
+/* Reads n transfers after `first` others into memory that is to be released. */
 static ecc_transfer_t *
 read_specs(ecc_archive_t *archive, ecc_engine_t *self, uint32_t n, uint32_t first)
 {
@@ -326,7 +326,7 @@ move_pending(ecc_archive_t *archive, ecc_engine_t *self)
     }
 }
 
-/* Results that were not taken yet; behind them is room for one of each alive transfer. */
+/* Results that were not taken yet; after them is room for one of each alive transfer. */
 static void
 move_finished(ecc_archive_t *archive, ecc_engine_t *self)
 {

@@ -1,7 +1,7 @@
 /*
  * What the caller described: every value is checked before anything is built, and routes become the table of hops.
  *
- * A check names the first bad value; errors.h says what is allowed. Not checked: pointers, and what hooks return later.
+ * A check names the first bad value; errors.h names what is allowed. Not checked: pointers, and what hooks return later.
  */
 
 #include "config.h"

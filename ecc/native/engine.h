@@ -14,7 +14,7 @@
  *   ecc_engine_free
  *
  * Times are integer picoseconds, sizes integer bytes, rates bit/s, and times that hooks see are seconds. Functions that
- * can fail return 0 or a negative code (errors.h); ecc_engine_report then says what failed, and where.
+ * can fail return 0 or a negative code (errors.h); ecc_engine_report then names what failed, and where.
  *
  * The declarations between the marks "cdef" are parsed by cffi (binding.py): no preprocessor there but plain #define.
  */
@@ -82,8 +82,8 @@ typedef struct {
     int64_t kind;         /* enum ecc_packet_kind */
     int64_t flow;         /* index */
     int64_t link;         /* index */
-    int64_t flow_queue;   /* bytes of this flow and kind in the queue, if asked for, else 0 */
-    double random;        /* uniform [0, 1), if asked for, else 0 */
+    int64_t flow_queue;   /* bytes of this flow and kind in the queue, if wanted, else 0 */
+    double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
@@ -103,7 +103,7 @@ typedef struct {
     double timer;         /* w: s from now until on_timer, < 0: none */
     int64_t kind;         /* on_loss: enum ecc_loss_kind; on_send: enum ecc_segment_kind; else 0 */
     int64_t flow;         /* index */
-    double random;        /* uniform [0, 1), if asked for, else 0 */
+    double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
     int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
@@ -122,7 +122,7 @@ typedef struct {
     int64_t buffer_packets;   /* packets, 0 unlimited */
     int64_t n_changes;        /* of the capacity: the next n_changes of `changes` */
     int64_t impairment;       /* number of that of the wire, from 1; 0: none */
-    ecc_ps_t first_interval;  /* first tick; negative: as on_start says */
+    ecc_ps_t first_interval;  /* first tick; negative: as on_start sets it */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
     int64_t at;               /* of an additional router: the link it is at */
@@ -174,7 +174,7 @@ typedef struct {
     ecc_hook_t on_stop;
 } ecc_flow_t;
 
-/* A transfer as the caller describes it; its template, an ecc_flow_t, says the rest. */
+/* A transfer as the caller describes it; its template, an ecc_flow_t, has the rest. */
 typedef struct {
     ecc_ps_t start;
     ecc_ps_t stop;    /* -1 never */
@@ -223,7 +223,7 @@ typedef struct {
     int64_t *bottleneck; /* (sample, flow), -1 before START */
     int64_t *queue;      /* (sample, link) bytes */
     int64_t *queue_peak; /* (sample, link) bytes, highest since the last sample */
-    double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not asked for */
+    double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not wanted */
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;    /* (sample, link) packets */
     int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
@@ -282,8 +282,8 @@ typedef struct {
 
 enum ecc_stop {
     ECC_STOP_NOT_YET,    /* never advanced */
-    ECC_STOP_UNTIL,      /* the time asked for was reached */
-    ECC_STOP_MAX_EVENTS, /* the number of events asked for was reached */
+    ECC_STOP_UNTIL,      /* the given time was reached */
+    ECC_STOP_MAX_EVENTS, /* the given number of events was reached */
     ECC_STOP_IDLE,       /* the time was reached and nothing is left to happen */
     ECC_STOP_TRANSFERS,  /* the next transfers must be handed over, or their end announced */
     ECC_STOP_ERROR       /* see the report */
@@ -352,7 +352,7 @@ void ecc_engine_free(ecc_engine_t *self);
 /*
  * Runs all events up to and at `until`, at most max_events of them (< 0: no limit), where each packet that TRY-SEND
  * emits counts as an event too: the work of a call is bounded, except for hooks. Slices never change the result. A time
- * before now is now. Returns 0 or a code; after a failure every further call returns that code. A debug build ends each
+ * before now is now. Returns 0 or a code; after a failure every later call returns that code. A debug build ends each
  * call with ecc_engine_verify.
  */
 ECC_MUST_CHECK int ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);

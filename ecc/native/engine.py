@@ -125,7 +125,7 @@ def addresses(records: NDArray[Any]) -> NDArray[np.uint64]:
 
 @check_arguments
 def new_links(n: Count) -> NDArray[np.void]:
-    """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start says.
+    """Return n links to fill in: no hooks, no delay, unlimited buffer, a clock that starts as on_start sets it.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ class Engine:
 
     @advancing
     def advance(self, until: float, max_events: int | None = None) -> str:
-        """Run all events up to and at a time, and say why the run stopped; slices never change the result.
+        """Run all events up to and at a time, and return why the run stopped; slices never change the result.
 
         Parameters
         ----------
@@ -384,12 +384,12 @@ class Engine:
         -------
         str
             "until", "max_events", "idle" (the time was reached and nothing is left to happen), or "transfers" (`add`
-            must say the next transfers first, or that there are no more).
+            must add the next transfers first, or report that there are no more).
 
         Raises
         ------
         NativeError
-            A hook failed or left a bad value, or no memory; says which, where and when.
+            A hook failed or left a bad value, or no memory; the message has which, where and when.
 
         Notes
         -----
@@ -539,10 +539,10 @@ class Engine:
         Raises
         ------
         ValueError
-            It was not asked for.
+            The engine was made without one.
         """
         if self._histogram is None:
-            raise ValueError("histogram must be asked for: Engine(histogram=True)")
+            raise ValueError("histogram needs Engine(histogram=True)")
         return self._histogram
 
     @property
@@ -574,9 +574,9 @@ class Engine:
         where = []
         if report.entity:
             entity, hooks = (("link", LINK_HOOKS), ("flow", FLOW_HOOKS), ("transfer", FLOW_HOOKS))[report.entity - 1]
-            further = entity == "link" and report.index >= self._links
+            additional = entity == "link" and report.index >= self._links
             where.append(
-                f"router {report.index} at link {self._at[report.index]}" if further else f"{entity} {report.index}"
+                f"router {report.index} at link {self._at[report.index]}" if additional else f"{entity} {report.index}"
             )
             if report.hook >= 0:
                 where += [hooks[report.hook], f"t = {report.time * 1e-12:.12g} s"]

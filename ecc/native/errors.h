@@ -1,7 +1,7 @@
 #ifndef ECC_ERRORS_H
 #define ECC_ERRORS_H
 
-/* The codes of the engine: -1, -2, ... in this order, each with its text, which says what is allowed. */
+/* The codes of the engine: -1, -2, ... in this order, each with its text, which names what is allowed. */
 #define ECC_ERRORS(X)                                                                                                  \
     X(NO_MEMORY, "out of memory")                                                                                      \
     X(TOO_LARGE, "too many links, flows or packets in flight (at most 2^28 links, 2^28 flows, 2^32 - 1 packets)")      \

@@ -19,7 +19,7 @@ R = TypeVar("R")
 class Guard:
     """Admits one thread at a time, as often as it likes; the others wait, but not for one that advances a run.
 
-    A run may take hours: who asks for it meanwhile is refused. What reads it for a moment is waited for.
+    A run may take hours: other threads are refused meanwhile. What reads it for a moment is waited for.
     """
 
     def __init__(self) -> None:

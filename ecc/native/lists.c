@@ -103,7 +103,7 @@ move_in_list(
     if (list == ECC_LISTS_WIRE) {
         return move_on_link(archive, self, index, id, false);
     }
-    /* an immediate ACK stands for its packet until that has been received (S-33) */
+    /* an immediate ACK takes the place of its packet until that has been received (S-33) */
     flow = &self->flows[index];
     is_data = list == ECC_LISTS_ACKS && flow->immediate_ack && time - flow->ack_delay > self->now;
     return ecc_lists_packet(

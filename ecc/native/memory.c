@@ -1,5 +1,5 @@
 /*
- * The one way to memory: blocks are taken, grown and released here, counted, and held to a limit.
+ * All memory comes from here: blocks are allocated, grown and released, counted, and held to a limit.
  */
 
 #include "memory.h"

@@ -7,7 +7,7 @@
 
 #include "engine.h"
 
-/* Code that seldom runs, kept apart from the rest. */
+/* Code that seldom runs, kept out of the hot path. */
 #if defined(__GNUC__)
 #define ECC_COLD __attribute__((noinline, cold))
 #else

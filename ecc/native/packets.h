@@ -22,7 +22,7 @@ typedef struct {
     uint32_t flow;
     int32_t size;      /* bytes of data, also once it is an ACK */
     uint32_t position; /* in the table of hops */
-} ecc_packet_t;        /* the header follows, and behind it what an ACK carries */
+} ecc_packet_t;        /* the header follows, then what an ACK carries */
 
 typedef struct {
     unsigned char *base;

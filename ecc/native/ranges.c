@@ -74,7 +74,7 @@ ecc_ranges_within(const ecc_ranges_t *self, int64_t begin, int64_t end)
     return bytes;
 }
 
-/* Room for one more behind the last. */
+/* Room for one more after the last. */
 static int
 make_room(ecc_ranges_t *self, ecc_memory_t *memory)
 {

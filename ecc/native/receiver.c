@@ -1,5 +1,5 @@
 /*
- * Receivers that find out what is missing (S-62 to S-72), and ACKs on their way to the first reverse link or into their
+ * Receivers that find out what is missing (S-62 to S-72), and ACKs up to the first reverse link or into their
  * pure delay.
  *
  * Not here: what a reliable flow's receiver holds (transport.c). It shares only delayed ACKs with this one.

@@ -3,7 +3,7 @@
 
 /*
  * The receiver of a flow whose ACKs may be lost, reordered or delayed: it finds out itself what is missing, and its
- * ACKs report that (S-62 to S-72). Elsewhere every ACK stands for its packet, and the sender sees the gaps.
+ * ACKs report that (S-62 to S-72). Elsewhere every ACK acknowledges its packet, and the sender sees the gaps.
  */
 
 #include "state.h"

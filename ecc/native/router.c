@@ -109,7 +109,7 @@ call_without_packet(ecc_engine_t *self, uint32_t index, enum ecc_link_hook numbe
         self, index, (uint32_t) self->links[index].spec.at, number, hook, self->scratch, 0, ECC_PACKET_DATA, -1, 0);
 }
 
-/* The next INTERVAL, as next_interval says (S-35, S-36). */
+/* The next INTERVAL, as next_interval sets it (S-35, S-36). */
 static int
 set_clock(ecc_engine_t *self, uint32_t index)
 {

@@ -1,6 +1,6 @@
 /*
  * The sender of a flow: TRY-SEND and EMIT (S-52 to S-54), ACKs (S-46 to S-48) and the retransmission timer (S-42,
- * S-50). A reliable flow asks transport.c what is next and what an ACK means; the rest is the same.
+ * S-50). A reliable flow takes from transport.c what is next and what an ACK means; all else is the same.
  *
  * Not here: the state of loss recovery (transport.c), what ACKs carry (receiver.c).
  *
@@ -46,15 +46,15 @@ timeout(ecc_engine_t *self, uint32_t index)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
     bool is_measured = flow->srtt > 0.0;
-    ecc_ps_t floor = MIN_TIMEOUT;
+    ecc_ps_t least = MIN_TIMEOUT;
     ecc_ps_t wait;
 
     if (flow->reliable && is_measured) {
         wait = ecc_transport_rto(&self->transports[index], flow);
     } else {
         wait = ecc_state_ps(3.0 * (is_measured ? flow->srtt : ecc_state_seconds(ecc_flow_first_rtt(self, index))));
-        floor = flow->reliable && flow->spec->min_rto > floor ? flow->spec->min_rto : floor;
-        wait = wait > floor ? wait : floor;
+        least = flow->reliable && flow->spec->min_rto > least ? flow->spec->min_rto : least;
+        wait = wait > least ? wait : least;
     }
     if (wait >= MAX_TIMEOUT) {
         return wait;

@@ -133,7 +133,7 @@ typedef struct {
     ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
 
-/* What an ACK of such a receiver carries, behind its header; in runs with SACK, ranges follow it. */
+/* What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. */
 typedef struct {
     int64_t front; /* of a transport: the cumulative ACK */
     int64_t missing;
@@ -245,7 +245,7 @@ typedef struct {
 typedef struct {
     ecc_template_t *templates;
     ecc_pending_transfer_t *pending; /* in the order of their starts */
-    ecc_pending_transfer_t *linked;  /* behind others, to which they are subsequent */
+    ecc_pending_transfer_t *linked;  /* after others, to which they are subsequent */
     ecc_transfer_result_t *finished;
     unsigned char *records; /* of the slots */
     size_t record_size;
@@ -284,7 +284,7 @@ struct ecc_engine {
     void *flows_block; /* the memory of flows, not aligned */
     ecc_flow_t *flow_specs;
     uint32_t *hops;                /* link, direction and end of the wire of every position of every route */
-    int64_t *flow_queues;          /* bytes queued at every position, NULL if no router asked for them */
+    int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */
     ecc_change_t *changes;         /* of the capacities of all links */
     ecc_impairment_t *impairments; /* as the caller described them */
     ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
@@ -388,7 +388,7 @@ ecc_state_in_flight(const ecc_flow_state_t *flow)
     return flow->sent - flow->expected;
 }
 
-/* What an ACK carries; the ranges of SACK are behind it. */
+/* What an ACK carries; the ranges of SACK are after it. */
 static inline ecc_ack_info_t *
 ecc_state_ack_info(const ecc_engine_t *self, const ecc_packet_t *packet)
 {

@@ -1,10 +1,10 @@
 /*
- * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot behind the flows, and leaves a
- * result. Transfers that are subsequent to another are linked behind it until they start.
+ * Transfers (S-55 to S-61): a transfer is pending until its start, lives in a slot after the flows, and leaves a
+ * result. Transfers that are subsequent to another are linked after it until they start.
  *
  * Not here: what a transfer does while it lives is that of a flow (flow.c); the arrays that slots are in (tables.c).
  *
- * Invariants (ecc_transfers_verify): a slot is free or alive; every entry of `subsequent` is linked behind exactly one
+ * Invariants (ecc_transfers_verify): a slot is free or alive; every entry of `subsequent` is linked after exactly one
  * transfer or is unused; there is room for a result of each alive transfer, so that finishing cannot fail.
  */
 
@@ -201,7 +201,7 @@ new_entry(ecc_transfers_t *transfers)
     return entry;
 }
 
-/* Transfers become pending, or linked behind the one before them if they are subsequent to it. There is room. */
+/* Transfers become pending, or linked to the one before them if they are subsequent to it. There is room. */
 static void
 append(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
 {
@@ -375,7 +375,7 @@ ecc_transfers_start_next(ecc_engine_t *self, uint32_t *index)
     return ret;
 }
 
-/* An entry becomes unused; returns the one linked behind it. */
+/* An entry becomes unused; returns the one linked after it. */
 static uint32_t
 free_entry(ecc_transfers_t *transfers, uint32_t entry)
 {

@@ -1,7 +1,7 @@
 #ifndef ECC_TRANSFERS_H
 #define ECC_TRANSFERS_H
 
-/* Transfers (S-55 to S-61): pending until their start, alive in a slot behind the flows, finished with a result. */
+/* Transfers (S-55 to S-61): pending until their start, alive in a slot after the flows, finished with a result. */
 
 #include "state.h"
 
@@ -18,7 +18,7 @@ void ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *result
 /* A slot becomes a flow of a template. */
 void ecc_transfers_occupy(ecc_engine_t *self, uint32_t slot, uint32_t template_index, int64_t number);
 
-/* Links the n - 1 transfers after the first, which is the one in a slot, behind it. */
+/* Links the n - 1 transfers after the first, which is the one in a slot, after it. */
 ECC_MUST_CHECK int ecc_transfers_add_subsequent(
     ecc_engine_t *self, uint32_t flow, const ecc_transfer_t *added, int64_t n);
 

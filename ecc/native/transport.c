@@ -135,8 +135,8 @@ ecc_transport_next(const ecc_transport_t *self, const ecc_flow_state_t *flow)
         segment = hole(self, self->high_rxt, self->lost_below, size, ECC_RULE_LOST);
     }
     if (segment.size == 0) {
-        int64_t rest = flow->size < 0 ? size : min(size, flow->size - self->snd_nxt);
-        segment = (ecc_segment_t) { self->snd_nxt, (int32_t) rest, ECC_RULE_NEW };
+        int64_t new_size = flow->size < 0 ? size : min(size, flow->size - self->snd_nxt);
+        segment = (ecc_segment_t) { self->snd_nxt, (int32_t) new_size, ECC_RULE_NEW };
         if (self->receiver_window > 0 && segment.begin + segment.size - self->snd_una > self->receiver_window) {
             segment.size = 0;
         }

@@ -1,4 +1,4 @@
-"""Packet-level runs: the face of the C engine, and its twin in plain Python."""
+"""Packet-level runs: simulate, pause, save and resume them, in the C engine or its twin in plain Python."""
 
 from ecc.packet.simulation import Run, resume, simulate
 

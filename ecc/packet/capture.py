@@ -1,12 +1,12 @@
 """What a link sends, packet by packet: pcapng files with the congestion headers as bytes, and tables in Parquet.
 
-An additional router at the link, behind all others, records each packet whose last bit leaves the queue (what is lost
+An additional router at the link, after all others, records each packet whose last bit leaves the queue (what is lost
 on the wire later is there; what was dropped before the queue is not). It keeps the header as it is then.
 
-Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go the other way; a transfer
-has the number of its slot. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253 (for
-experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields of
-the IP header itself. A header that the papers do not lay out is the fields of its record, 8 bytes each. Sequence
+Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go in the opposite direction; a
+transfer has the number of its slot. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253
+(for experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields
+of the IP header itself. A header that the papers do not lay out is the fields of its record, 8 bytes each. Sequence
 numbers count what the link has sent of a flow. The original length is that of the packet on this link, or the headers',
 if these need more. What does not fit into a field is the nearest value that does.
 """
@@ -31,7 +31,7 @@ from ecc.packet.setup import Part, Setup
 __all__ = ["ROOM", "Capture", "attach"]
 
 ROOM = 8192
-"""Packets that are noted before they are written: the run pauses at least once in as many events."""
+"""Packets that are recorded before they are written: the run pauses at least once in as many events."""
 SUFFIXES = (".pcapng", ".parquet")
 ACK = 1
 EXPERIMENT, TCP = 253, 6
@@ -103,10 +103,10 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
         if paths[link].suffix not in SUFFIXES:
             raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {shown(str(path))} (link {link})")
     n_words = setup.header_size // 8
-    noted: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
-    noted += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]
-    noted += [("words", "i8", (ROOM * n_words,))] if n_words else []
-    states = np.zeros(len(paths), noted)
+    recorded: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
+    recorded += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]
+    recorded += [("words", "i8", (ROOM * n_words,))] if n_words else []
+    states = np.zeros(len(paths), recorded)
     routers = new_links(len(paths))
     routers["at"] = list(paths)
     nothing = np.zeros(0, np.int64)
@@ -122,7 +122,7 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
 
 
 class Capture:
-    """What one link has sent, on its way to a file.
+    """A file of what one link has sent.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Capture:
     path : Path
         File to write.
     state : NDArray[void], shape (1,)
-        What the router at the link notes.
+        What the router at the link records.
     """
 
     def __init__(self, setup: Setup, link: int, path: Path, state: NDArray[np.void]) -> None:
@@ -145,7 +145,7 @@ class Capture:
         self._file = file(path, link, float(setup.links["capacity"][link]), list(self._regions.values()))
 
     def drain(self) -> None:
-        """Write what has been noted since the last time."""
+        """Write what has been recorded since the last time."""
         state = self._state[0]
         n = int(state["count"])
         if n == 0:
@@ -216,9 +216,9 @@ def _frame(region: _Region, wire: WireHeader, flow: int, kind: int, size: int, s
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def _block(kind: int, body: bytes) -> bytes:
+def _block(block_type: int, body: bytes) -> bytes:
     body += bytes(-len(body) % 4)
-    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+    return struct.pack("<II", block_type, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
 
 def _option(code: int, value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Files of checkpoints: an archive of arrays (.npz), and behind it a checksum of all of it."""
+"""Files of checkpoints: an archive of arrays (.npz), then a checksum of all of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file of a checkpoint says, of the kinds and within the bounds that it must be.
+    """The contents of a checkpoint, of the types and within the bounds that they must have.
 
     `file`: where the next rows of transfers go, beside the checkpoint, or None; `has_file`: whether rows go to files.
     """
@@ -120,7 +120,7 @@ class Checkpoint:
         """
         found = self.arrays.get(name)
         if found is None or found.dtype != dtype or found.ndim != 1 or length not in (None, len(found)):
-            raise ValueError(f"{name} of a checkpoint must be as its scenario says")
+            raise ValueError(f"{name} of a checkpoint must be as its scenario specifies")
         return found
 
     @property

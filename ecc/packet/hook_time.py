@@ -1,4 +1,4 @@
-"""What a packet costs a router: the time that a call of a compiled hook takes."""
+"""The time that a call of a compiled hook takes: what a packet costs a router."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ HOOK = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 4)  # pointers as nu
 HOOKS = ("on_arrival", "on_departure", "on_interval")
 
 
-def _loop(call: Any, called: bool, n: int, now: Any, before: Any, places: Any) -> int:
+def _loop(call: Any, called: bool, n: int, now: Any, before: Any, pointers: Any) -> int:
     """Restore the records, and call."""
     failed = 0
     for _ in range(n):
         now[:] = before
         if called:
-            failed += call(places[0], places[1], places[2], places[3])
+            failed += call(pointers[0], pointers[1], pointers[2], pointers[3])
     return failed
 
 
@@ -61,8 +61,8 @@ def _seen(protocol: Protocol) -> dict[str, list[NDArray[np.void]]]:
 def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict[str, float]:
     """Return what a call of each hook of a link takes [ns]; 0 for those that a protocol has not.
 
-    Compiled hooks are called in a loop, on the records of a packet and a router that are under way (from a run of the
-    twin: two flows on 10 Mb/s), which are restored before every call; the same loop without calls is taken off.
+    Compiled hooks are called in a loop, on the records of a packet and a router taken from a run of the twin
+    (two flows on 10 Mb/s), which are restored before every call; the same loop without calls is subtracted.
 
     Parameters
     ----------
@@ -83,15 +83,15 @@ def nanoseconds(protocol: Protocol, repeat: int = 5, calls: int = CALLS) -> dict
         before = np.concatenate([array.view(np.int64) for array in records[name]])
         now = before.copy()
         sizes = [array.nbytes for array in records[name]]
-        places = now.ctypes.data + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        pointers = now.ctypes.data + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         call = HOOK(compiled[name])
         best = []
         for called in (True, False):
-            loop(call, called, 1, now, before, places)
+            loop(call, called, 1, now, before, pointers)
             spans = []
             for _ in range(repeat):
                 start = time.process_time_ns()
-                assert loop(call, called, calls, now, before, places) == 0
+                assert loop(call, called, calls, now, before, pointers) == 0
                 spans.append(time.process_time_ns() - start)
             best.append(min(spans))
         taken[name] = (best[0] - best[1]) / calls

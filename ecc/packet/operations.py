@@ -52,7 +52,7 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
     Operations(additions=3, multiplications=0, divisions=0)
     """
     setup = prepare(scenario)
-    packets: dict[int, Counter[str]] = {}  # on their way between the two hooks
+    packets: dict[int, Counter[str]] = {}  # between the two hooks
     done: Counter[Operations] = Counter()
 
     def counting(hooks: Mapping[str, Hook]) -> dict[str, Hook]:
@@ -77,7 +77,7 @@ def count_operations(scenario: Scenario, link: int = 0, since: float = 0.0) -> C
 
 
 class _Counting:
-    """A protocol of which only hooks are asked, those of its links replaced."""
+    """A protocol of which only hooks are used, those of its links replaced."""
 
     def __init__(self, protocol: Protocol, replaced: Callable[[Mapping[str, Hook]], dict[str, Hook]]) -> None:
         self.flow_hooks = protocol.flow_hooks
@@ -129,9 +129,9 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, _Number) else value
 
 
-def _counted(operation: Callable[[Any, Any], Any], kind: str, swapped: bool = False) -> Callable[[_Number, Any], Any]:
+def _counted(operation: Callable[[Any, Any], Any], name: str, swapped: bool = False) -> Callable[[_Number, Any], Any]:
     def method(self: _Number, other: Any) -> _Number:
-        self.spent[kind] += 1
+        self.spent[name] += 1
         operands = (_plain(other), self.value) if swapped else (self.value, _plain(other))
         return _Number(operation(*operands), self.spent)
 

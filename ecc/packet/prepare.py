@@ -62,7 +62,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     warmup_end = 0.0
     if start == "equilibrium":
         parts[0], starts, warmup_end = _at_equilibrium(scenario, at, parts[0], perturbation, rng)
-        flow_table["opening_size"][: network.n_flows] = 0  # these flows are under way
+        flow_table["opening_size"][: network.n_flows] = 0  # these flows have started
         flow_table["start"][: network.n_flows] = starts
     link_table["first_interval"] = _first_intervals(scenario, at, parts, warmup_end, rng)
     routes = np.array([k for flow in flows for k in (*flow.route, *(flow.reverse or ()))], dtype=np.int64)
@@ -163,7 +163,7 @@ def _link_params(
 
 
 def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]) -> NDArray[np.void]:
-    """The links, and behind them the additional routers, dtype LINK."""
+    """The links, then the additional routers, dtype LINK."""
     network = scenario.network
     links = new_links(len(at))
     links["at"] = at
@@ -182,7 +182,7 @@ def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]
 def _flow_table(
     scenario: Scenario, flows: Sequence[Flow], ack_delays: NDArray[np.float64], parts: Sequence[Part]
 ) -> NDArray[np.void]:
-    """The flows of the network, and behind them the templates of transfers, dtype FLOW."""
+    """The flows of the network, then the templates of transfers, dtype FLOW."""
     network = scenario.network
     out = new_flows(len(flows))
     out["start"] = picoseconds([flow.start for flow in flows])
@@ -192,9 +192,9 @@ def _flow_table(
     out["packet_size_max"] = [flow.largest_packet for flow in flows]
     out["access_delay"] = picoseconds([flow.access_delay for flow in flows])
     out["ack_delay"] = picoseconds(ack_delays)
-    out["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= said so
+    out["ack_delay"][: network.n_flows] = picoseconds(network.ack_delays)  # exact where rtts= gave them
     if scenario.workload:
-        out["enables_subsequent"][network.n_flows :] = scenario.workload.followed
+        out["enables_subsequent"][network.n_flows :] = scenario.workload.enables_subsequent
     out["n_forward"] = [len(flow.route) for flow in flows]
     out["n_reverse"] = [len(flow.reverse or ()) for flow in flows]
     delayed = [flow.delayed_acks or (0, 0.0) for flow in flows]  # for how many packets an ACK is sent; its wait
@@ -212,7 +212,7 @@ def _flow_table(
         out["rto_granularity"][its] = picoseconds(protocol.rto_granularity)
         if scenario.header_bytes:
             if protocol.header_bytes is None:
-                raise ValueError(f"header_bytes must be False: {type(protocol).__name__} does not say how many it has")
+                raise ValueError(f"header_bytes must be False: {type(protocol).__name__} does not declare its size")
             out["header_bytes"][its] = protocol.header_bytes[0]
             out["ack_size"][its] += protocol.header_bytes[1]
         layout: Mapping[str, Any] = part.flow_states.dtype.fields or {}
@@ -227,7 +227,7 @@ def _first_intervals(
     warmup_end: float,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """First ticks [ps] of the routers that have an interval; -1: it begins as its on_start says."""
+    """First ticks [ps] of the routers that have an interval; -1: it begins as its on_start sets it."""
     phases = scenario.first_ticks(at, rng)
     out = np.full(len(at), -1)
     for part in parts:

@@ -1,8 +1,8 @@
 """What a run records beside its series: fields of the states of links and flows, and of what hooks of flows see.
 
 A name is "link.FIELD" or "flow.FIELD", of the records that a protocol declares, with "[k]" for an element of an array,
-or "env.FIELD", of the `env` of flows, where the field says something when no hook runs. The engines copy eight bytes
-for each of a link or flow into every sample; they are told where, and never what they mean.
+or "env.FIELD", of the `env` of flows, where the field has a meaning when no hook runs. The engines copy eight bytes
+for each of a link or flow into every sample; they know where these are, and not what they mean.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Word(NamedTuple):
     field: str
     element: int
     offset: int  # bytes
-    kind: np.dtype[Any]
+    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series that was asked for: `words` of the links or flows `members`, among the `count` that there are."""
+    """A recorded series: `words` of the links or flows `members`, among the `count` that there are."""
 
     name: str
     count: int
@@ -57,12 +57,12 @@ class Series:
         words : ndarray of int
             Shape (n_times, len(members)), as engines sample them.
         """
-        kinds = {word.kind for word in self.words}
-        if len(self.members) == self.count and len(kinds) == 1:
-            return np.ascontiguousarray(words).view(kinds.pop())
+        dtypes = {word.dtype for word in self.words}
+        if len(self.members) == self.count and len(dtypes) == 1:
+            return np.ascontiguousarray(words).view(dtypes.pop())
         out = np.full((len(words), self.count), np.nan)
         for member, word, column in zip(self.members, self.words, words.T, strict=True):
-            out[:, member] = np.ascontiguousarray(column).view(word.kind)
+            out[:, member] = np.ascontiguousarray(column).view(word.dtype)
         return out
 
 
@@ -98,9 +98,9 @@ def _series(setup: Setup, name: str) -> Series:
         if field not in LASTING or element is not None:
             raise ValueError(f"record may have env. and {', '.join(LASTING)}, got {name!r}")
         seen: Mapping[str, Any] = FLOW_ENV.fields or {}
-        kind, offset, *_ = seen[field]
+        dtype, offset, *_ = seen[field]
         flows = range(setup.n_flows)
-        return Series(name, setup.n_flows, list(flows), [Word("env", k, field, 0, offset, kind) for k in flows])
+        return Series(name, setup.n_flows, list(flows), [Word("env", k, field, 0, offset, dtype) for k in flows])
     at, count = (setup.links["at"].tolist(), setup.n_links) if side == "link" else (None, setup.n_flows)
     words: dict[int, Word] = {}
     fields: dict[str, np.dtype[Any]] = {}
@@ -109,15 +109,15 @@ def _series(setup: Setup, name: str) -> Series:
             if whose != f"{side}s":
                 continue
             layout: Mapping[str, Any] = states.dtype.fields or {}
-            fields |= {one: kind for one, (kind, *_) in layout.items()}
+            fields |= {one: dtype for one, (dtype, *_) in layout.items()}
             if field not in layout:
                 continue
-            kind, offset, *_ = layout[field]
-            k = _element(name, kind, element)
+            dtype, offset, *_ = layout[field]
+            k = _element(name, dtype, element)
             for number in numbers.tolist():
                 member = number if at is None else at[number]
                 if member < count and (member not in words or number < words[member].number):  # its first such router
-                    words[member] = Word(whose, number, field, k, offset + 8 * k, kind.base)
+                    words[member] = Word(whose, number, field, k, offset + 8 * k, dtype.base)
     if not words:
         have = ", ".join(fields) or "none"
         raise ValueError(f"record must name a field of a {side}, which are {have}, got {name!r}")
@@ -125,13 +125,13 @@ def _series(setup: Setup, name: str) -> Series:
     return Series(name, count, members, [words[member] for member in members])
 
 
-def _element(name: str, kind: np.dtype[Any], element: str | None) -> int:
+def _element(name: str, dtype: np.dtype[Any], element: str | None) -> int:
     """Which element of a field is meant."""
-    size = int(np.prod(kind.shape, dtype=int))
-    if kind.shape and element is None:
+    size = int(np.prod(dtype.shape, dtype=int))
+    if dtype.shape and element is None:
         raise ValueError(f"record must name an element of an array, {name}[0] to {name}[{size - 1}], got {name!r}")
-    if element is not None and (not kind.shape or int(element) >= size):
-        allowed = f"below {size}" if kind.shape else "for arrays only"
+    if element is not None and (not dtype.shape or int(element) >= size):
+        allowed = f"below {size}" if dtype.shape else "for arrays only"
         raise ValueError(f"record must have an element {allowed}, got {name!r}")
     return int(element or 0)
 
@@ -162,7 +162,7 @@ def recorded(found: Sequence[Series], words: NDArray[np.int64]) -> dict[str, NDA
     ----------
     found : sequence of Series
     words : ndarray of int, shape (n_times, n_words)
-        Of all of them one behind the other.
+        Of all of them, one after the other.
     """
     ends = np.cumsum([0, *(len(one.words) for one in found)])
     return {one.name: one.values(words[:, a:b]) for one, a, b in zip(found, ends[:-1], ends[1:], strict=True)}

@@ -66,7 +66,7 @@ class Part:
 class Setup:
     """What both packet engines start from; hooks and addresses are not in it yet.
 
-    `links` (additional routers behind `n_links` links), `flows` (templates of transfers behind `n_flows` flows):
+    `links` (additional routers after `n_links` links), `flows` (templates of transfers after `n_flows` flows):
     dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
     [bytes] of all of them together; `record_size` [bytes] of a transfer; `warmup_end` [s]: when the routers' clocks
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
@@ -105,7 +105,11 @@ class Setup:
         out["start"] = picoseconds(np.where(out["is_subsequent"], waits, drawn["start"]))
         ends = np.isfinite(drawn["stop"])
         out["stop"][ends] = np.maximum(picoseconds(drawn["stop"][ends]), out["start"][ends] + 1)
-        out["size"], out["template_index"], out["receiver_window"] = drawn["size"], drawn["kind"], drawn["window"]
+        out["size"], out["template_index"], out["receiver_window"] = (
+            drawn["size"],
+            drawn["template_index"],
+            drawn["window"],
+        )
         out["access_delay"] = picoseconds(drawn["access_delay"])
-        out["ack_delay"] = picoseconds(drawn["access_delay"] + self.ack_delays[drawn["kind"]])
+        out["ack_delay"] = picoseconds(drawn["access_delay"] + self.ack_delays[drawn["template_index"]])
         return out

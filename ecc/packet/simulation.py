@@ -1,4 +1,4 @@
-"""The face of the packet engine: a scenario in, a trajectory out, at once or step by step."""
+"""Packet runs: a scenario in, a trajectory out, at once or step by step."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def simulate(
     Returns
     -------
     Trajectory
-        A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for want of memory holds what it
+        A run that was canceled, interrupted (Ctrl-C), or ended by a failing hook or for lack of memory holds what it
         had; `stats["stopped"]` says why.
 
     Raises
@@ -106,10 +106,10 @@ def simulate(
 
 @check_arguments
 class Run:
-    """A packet-level run that goes on when asked, and can be looked at whenever it pauses.
+    """A packet-level run that advances when asked, and can be inspected between steps.
 
     Threads: while one advances a run, the others can read `now` and `stopped`; all else raises an EccError. Any number
-    may look at a run that pauses. `progress` and `cancel` are called by the thread that advances it, which may look at
+    may inspect a run that pauses. `progress` and `cancel` are called by the thread that advances it, which may look at
     it there.
 
     Parameters
@@ -216,7 +216,7 @@ class Run:
         self._events = 100
         self._closed = False
 
-    # ---- going on ----------------------------------------------------------------------------------------
+    # ---- advancing --------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
@@ -225,7 +225,7 @@ class Run:
 
     @advancing
     def advance(self, until: Quantity = None, progress: Progress | None = None, cancel: Cancel | None = None) -> Run:
-        """Go on to a time; in how many steps never changes the result.
+        """Advance to a time; in how many steps never changes the result.
 
         Parameters
         ----------
@@ -253,9 +253,9 @@ class Run:
             with Interrupts() as interrupts:
                 self._transfers.open_file()
                 ends = (progress, cancel, interrupts)
-                if begin is not None and self.now < begin <= end and self._goes_on(begin, *ends):
+                if begin is not None and self.now < begin <= end and self._run_to(begin, *ends):
                     self._engine.histogram[:] = 0
-                if (end >= self.now or end == duration) and self._goes_on(end, *ends) and end == duration:
+                if (end >= self.now or end == duration) and self._run_to(end, *ends) and end == duration:
                     self.stopped = "completed"
                     self.close()
         except KeyboardInterrupt:
@@ -275,7 +275,7 @@ class Run:
     def _is_over(self) -> bool:
         return self._closed or self.stopped not in ("paused", "canceled", "interrupted")
 
-    def _goes_on(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupts: Interrupts) -> bool:
+    def _run_to(self, until: float, progress: Progress | None, cancel: Cancel | None, interrupts: Interrupts) -> bool:
         """Run up to a time; False: canceled or interrupted on the way."""
         if self.stopped != "paused":
             return False
@@ -324,7 +324,7 @@ class Run:
 
     @guarded
     def save(self, path: str | Path) -> None:
-        """Write all of the run to a file, from which `resume` goes on to the identical end.
+        """Write all of the run to a file, from which `resume` continues to the identical end.
 
         A file of `flows_to` is closed with the rows until now, and later ones go to the next file "...-1", "...-2" that
         is not there.
@@ -342,7 +342,7 @@ class Run:
             The file cannot be written.
         """
         if self._is_over and self.stopped != "completed":
-            raise ValueError(f"save needs a run that can go on, got one that ended: {self.stopped}")
+            raise ValueError(f"save needs a run that can be resumed, got one that ended: {self.stopped}")
         if self._captures or not isinstance(self._engine, Engine):
             raise ValueError("save needs a run of engine='c' without capture")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
@@ -372,7 +372,7 @@ class Run:
         run._transfers.restore(saved)
         return run
 
-    # ---- what there is -----------------------------------------------------------------------------------
+    # ---- results -----------------------------------------------------------------------------------------
 
     @guarded
     def trajectory(self) -> Trajectory:
@@ -385,7 +385,7 @@ class Run:
 
 @check_arguments
 def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
-    """Return the run of a checkpoint, which goes on (`advance`) as it would have: the digest is the same.
+    """Return the run of a checkpoint, which continues (`advance`) as it would have: the digest is the same.
 
     This reads the one file and writes none. If the run writes its rows to a file, the first `advance` makes a new one
     for those to come: beside the checkpoint, under the next name "...-1", "...-2" that is not there (`run.flows_to`).
@@ -408,9 +408,9 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
     Notes
     -----
     A checksum is no signature. A file that somebody has made up is checked as a whole before anything is done with it,
-    so that it cannot crash the process or reach other files; but what it says happened need not have, the run may take
-    any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom you do not trust,
-    give the scenario too, which must then be the same, and limit time and memory from outside.
+    so that it cannot crash the process or reach other files; but what it reports need not have happened, the run may
+    take any time and memory, and a protocol "module:Class" in its scenario is imported. From somebody whom you do not
+    trust, give the scenario too, which must then be the same, and limit time and memory from outside.
     """
     saved = Checkpoint.read(path)
     if scenario is not None and scenario.to_toml() != saved.scenario:
@@ -422,7 +422,7 @@ def resume(path: str | Path, scenario: Scenario | None = None) -> Run:
 
 
 def _width(scenario: Scenario, period: float) -> float:
-    """A period of samples for the clock: the last one must not be rounded to behind the end of the run."""
+    """A period of samples for the clock: the last one must not be rounded to after the end of the run."""
     count, end = scenario.n_samples(period), picoseconds(scenario.duration)
     while count * picoseconds(period) > end:
         period = float(np.nextafter(period - 0.5e-12, 0.0))

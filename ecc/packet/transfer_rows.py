@@ -65,8 +65,8 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
 
 
 def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the columns that say of which connections transfers are: connection and unit, -1: none; wait [s], -1:
-    it does not follow another; last: of those that follow one another.
+    """Return the columns on the connections of transfers: connection and unit, -1: none; wait [s], -1: it is not
+    subsequent to another; last: of a chain of subsequent ones.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]
 
 
 class FlowsFile:
-    """Rows of transfers, in the order of their ends, on their way to a Parquet file.
+    """A Parquet file of the rows of transfers, in the order of their ends.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ class Transfers:
     # ---- checkpoints -------------------------------------------------------------------------------------------
 
     def save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what a checkpoint says of the transfers, and its arrays; later rows go to another file."""
+        """Return what a checkpoint holds of the transfers, and its arrays; later rows go to another file."""
         if self._file is not None and self._file.is_open:
             self._file.close()
             self._file = FlowsFile(next_name(self._file.path), self.columns, is_new=True)
@@ -146,7 +146,7 @@ class Transfers:
         return about, {"rows": self.rows, "labels": self.labels}
 
     def restore(self, saved: Checkpoint) -> None:
-        """Take over what a checkpoint says.
+        """Continue from a checkpoint.
 
         Parameters
         ----------

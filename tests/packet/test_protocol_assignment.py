@@ -251,5 +251,5 @@ def test_protocols_that_do_not_declare_a_header_say_so():
     class Silent(QIRCP):
         header_bytes = None
 
-    with pytest.raises(ValueError, match="header_bytes must be False: Silent does not say how many it has"):
+    with pytest.raises(ValueError, match="header_bytes must be False: Silent does not declare its size"):
         prepare(Scenario(TWO, Silent(), 1.0, header_bytes=True))

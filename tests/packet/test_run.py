@@ -345,7 +345,7 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
             resume(path)
     with pytest.warns(RuntimeWarning, match="out of memory"):
         failed = Run(SCENARIO, memory_limit="100 kB").advance()
-    with pytest.raises(ValueError, match="save needs a run that can go on, got one that ended: out of memory"):
+    with pytest.raises(ValueError, match="save needs a run that can be resumed, got one that ended: out of memory"):
         failed.save(path)
 
 

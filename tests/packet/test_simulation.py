@@ -222,7 +222,7 @@ class Changed(QIRCP):
     [
         (
             "looks",
-            r"hook on_timer, looks_only \(test_simulation.py:\d+\): writes no field of any record, so that it does",
+            r"hook on_timer, looks_only \(test_simulation.py:\d+\): writes no field of any record, and so does",
         ),
         ("receiver", r"hook on_receive, .* line \d+ writes env.rate: of env, this hook may write no field"),
         ("drops", r"hook on_departure, .* writes env.drop: of env, this hook may write next_interval"),

@@ -1,4 +1,4 @@
-"""The twin with the face of `ecc.native.Engine`: a run of the packet engine in which hooks are plain Python."""
+"""The twin with the interface of `ecc.native.Engine`: a run of the packet engine in which hooks are plain Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ecc.packet.twin.state import to_seconds
 
 __all__ = ["PythonEngine"]
 
-_COUNTED = ("sent", "received", "arrived", "dropped")
+_COUNTERS = ("sent", "received", "arrived", "dropped")
 
 
 class PythonEngine:
@@ -105,7 +105,7 @@ class PythonEngine:
         rows = len(self._twin.rows)
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, rows + 1)}
         for name, array in self._twin.samples.items():
-            out[name] = np.diff(array, axis=0, prepend=0) if name in _COUNTED else array
+            out[name] = np.diff(array, axis=0, prepend=0) if name in _COUNTERS else array
         return out
 
     @property

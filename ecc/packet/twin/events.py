@@ -2,14 +2,14 @@
 
 Read `Twin.advance` first, then the methods in the order of a packet's path: `try_send`, `emit`, `arrive`, `leave`,
 `hop`, `receive`, `ack`. What it holds is in `ecc.packet.twin.state`.
-docs/engine_specification.md says the same in numbered clauses (S-1, ...).
+docs/engine_specification.md specifies it in numbered clauses (S-1, ...).
 
 - Time is integer picoseconds, sizes are integer bytes, rates are bit/s.
 - What happens is ordered by (time, kind, entity): at equal times the smaller `Kind` comes first, then the smaller index
   of the link or flow. LEAVE and RECEIVE are no events to the outside, and neither counted nor traced: what no hook
   observes happens before all else of its instant.
-- A packet has one entry in the heap, for the place where it is. A timer of a link or flow is due at the time in
-  `timers`; setting it again or cancelling it leaves an old entry in the heap behind, which is ignored.
+- A packet has one entry in the heap, for where it is. A timer of a link or flow is due at the time in
+  `timers`; setting it again or cancelling it leaves an old entry in the heap, which is ignored.
 - Hooks act on plain objects with the fields of their records. A field holds what a compiled hook would find in it; to
   write a field that does not exist, or a float to an integer field, is an error.
 """
@@ -152,7 +152,7 @@ class Twin:
             reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
             self.flows.append(self.new_flow(k, k, given, agent, forward, reverse))
             self.set_timer(Kind.START, k, given.start)
-        self.n_flows = len(flows)  # those behind them are slots of transfers
+        self.n_flows = len(flows)  # later ones are slots of transfers
         self.templates: list[Template] = []
         for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
             fields = {name: row[name].item() for name in row.dtype.names or ()}
@@ -279,14 +279,14 @@ class Twin:
 
     def activate(self, chain: Sequence[dict[str, int]]) -> int:
         transfer = dict(chain[0])
-        kind, number = transfer.pop("template_index"), transfer.pop("number")
+        template_index, number = transfer.pop("template_index"), transfer.pop("number")
         if transfer["receiver_window"] == 0:
             del transfer["receiver_window"]
-        template = self.templates[kind]
+        template = self.templates[template_index]
         index = self.free_slots.pop() if self.free_slots else len(self.flows)
         given: Any = Record(FLOW, {**template.given, **transfer})
         flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
-        flow.template_index, flow.subsequent = kind, chain[1:]
+        flow.template_index, flow.subsequent = template_index, chain[1:]
         self.flows[index : index + 1] = [flow]
         self.started += 1
         return index
@@ -757,7 +757,7 @@ class Twin:
             record = (self.routers if one.side == "links" else self.flows)[one.number].state
         value = getattr(record, one.field)
         value = value[one.element] if isinstance(value, list | np.ndarray) else value
-        return int(np.array(value, one.kind).view(np.int64))
+        return int(np.array(value, one.dtype).view(np.int64))
 
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
@@ -835,7 +835,7 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
             for number, state, values in zip(numbers, states, np.broadcast_to(params, len(numbers)), strict=True):
                 agents[side][number] = Agent(state, values, hooks)
     n = setup.n_flows
-    by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no place
+    by_size = sorted(setup.parts, key=lambda part: part.header.itemsize)  # empty regions take no space
     headers = {part.header_offset: part.header for part in by_size}
     return Twin(
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,

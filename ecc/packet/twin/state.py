@@ -1,6 +1,6 @@
 """What the twin of the packet engine holds: its numbers, packets, links, routers, receivers and flows.
 
-docs/engine_specification.md says the same in numbered clauses (S-1, ...); `ecc.packet.twin.events` is what happens.
+docs/engine_specification.md specifies them in numbered clauses (S-1, ...); `ecc.packet.twin.events` is what happens.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class TwinFlow:
     lost: int = 0  # bytes
     sender_base: int = 0  # sent, at the last timeout
     acked: int = 0  # bytes, by the last ACK
-    sender_missing: int = 0  # bytes missing since then, as the last ACK said
+    sender_missing: int = 0  # bytes missing since then, as the last ACK reported
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
     last_size: int = 0  # ... and its size with header_bytes, 0 before any
@@ -335,7 +335,7 @@ class TwinFlow:
 
     @property
     def needs_receiver(self) -> bool:
-        """Else every ACK stands for its packet (S-71, S-72)."""
+        """Else every ACK acknowledges its packet (S-71, S-72)."""
         reordered = any(link.reorders for link in self.forward)
         return bool(self.reverse) or self.channel is not None or self.given.ack_every > 1 or reordered
 
