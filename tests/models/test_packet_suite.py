@@ -1,4 +1,4 @@
-"""What holds for every protocol with packet hooks: rest, fairness, and what a packet costs a router."""
+"""What holds for every protocol with packet hooks: equilibria, fairness, outages, and what a packet costs a router."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,16 @@ import pytest
 import ecc
 from ecc.allocation import max_min, proportional
 from ecc.impairments import CapacitySchedule
-from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, all_protocols
+from ecc.models import EMKC, EMKCAVQ, FAST, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, Kelly, MaxNet, Vegas, all_protocols
 from ecc.network import Network
 from ecc.packet.operations import Operations, count_operations
 from ecc.scenario import Scenario
 
 PROTOCOLS = [cls() for cls in all_protocols().values() if cls.has_packet_hooks() and cls.equilibrium_is_static]
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: type(protocol).__name__)
+SMALL = {FAST: FAST(alpha=50.0)}  # two flows of its default keep 400 packets in the queue, more than the buffer below
+WINDOWS = [SMALL.get(cls) or cls() for cls in all_protocols().values() if not cls.equilibrium_is_static]
+every_window_protocol = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda protocol: type(protocol).__name__)
 NETWORKS = {
     "dumbbell": Network.dumbbell("50 Mb/s", rtts=[0.05, 0.12, 0.08]),
     "parking_lot": Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="13 ms"),
@@ -54,7 +57,7 @@ def test_the_equilibrium_is_a_fixed_point_of_fluid_runs(protocol, network, time)
 
 @every_protocol
 def test_an_outage_is_survived(protocol):
-    """Routers are told the capacity before it; what the queue took in comes out, and rates come back."""
+    """Routers know the capacity before it; what the queue took in comes out, and rates come back."""
     network = Network.dumbbell("20 Mb/s", rtts=[0.05, 0.1])
     outage = CapacitySchedule(link=0, times=[10.0, 11.0], capacities=[0.0, 20e6])
     run = ecc.packet.simulate(Scenario(network, protocol, 40.0, impairments=[outage]), sample=1.0)
@@ -62,6 +65,35 @@ def test_an_outage_is_survived(protocol):
     assert run.is_complete
     assert goodput[10] < 0.05 * 20e6  # what was on the wire
     assert goodput[-5:].mean() == pytest.approx(goodput[5:10].mean(), rel=0.02)
+
+
+@every_window_protocol
+def test_windows_survive_an_outage(protocol):
+    """What is lost is sent again, none of it twice, and windows fill the link once more."""
+    capacity, buffer = 20e6, 250_000
+    network = Network.dumbbell(capacity, rtts=[0.05, 0.1], buffer=buffer)
+    outage = CapacitySchedule(link=0, times=[10.0, 11.0], capacities=[0.0, capacity])
+    run = ecc.packet.simulate(Scenario(network, protocol, 40.0, impairments=[outage]), sample=1.0)
+    goodput, transfers = run.goodput.sum("flow").to_numpy(), run.flows
+    assert run.is_complete
+    assert goodput[10] < 0.05 * capacity  # what was on the wire
+    assert goodput[-5:].mean() > 0.8 * capacity  # UTIL's target is from 0.8 on
+    assert (transfers["retransmitted"] <= transfers["lost"]).all()
+    sent = float(run.rate.sum()) / 8.0
+    outstanding = sent - transfers["delivered"].sum() - transfers["lost"].sum()
+    assert 0 <= outstanding <= 2 * (buffer + 0.1 * capacity / 8.0)  # of each flow: a queue and what is in flight
+
+
+@every_network
+@pytest.mark.parametrize("protocol", [FAST(alpha=20.0), Vegas(alpha=3.0, beta=3.0)], ids=lambda p: type(p).__name__)
+def test_windows_with_an_equilibrium_come_to_it_from_empty_queues(protocol, network):
+    run = ecc.packet.simulate(Scenario(network, protocol, 60.0), sample=1.0)
+    point = protocol.equilibrium(network)
+    rates = run.rate.sel(time=slice(40.0, None)).mean("time").to_numpy()
+    assert rates == pytest.approx(point.rates, rel=0.05)
+    assert rates == pytest.approx(proportional(network), rel=0.05)
+    with pytest.raises(ValueError, match=f"start must be 'empty' for packets of {type(protocol).__name__}"):
+        ecc.packet.simulate(Scenario(network, protocol, 1.0), start="equilibrium")
 
 
 SPENT = {

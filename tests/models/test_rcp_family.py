@@ -136,10 +136,14 @@ def test_in_packets_too_the_rate_is_halved_for_an_rtt(protocol):
     after = {}
     for loss in ("keep", "halve"):
         mix = {"flows": {0: protocol(loss=loss), 1: ConstantRate("40 Mb/s")}}
-        run = ecc.packet.simulate(ecc.Scenario(network, mix, 4.0, phases="equal"), sample=0.05)
+        run = ecc.packet.simulate(ecc.Scenario(network, mix, 4.0, phases="equal"), sample=0.01, record=["flow.x"])
         assert run.flows["lost"][0] > 0
-        after[loss] = run.rate.sel(time=slice(3.11, 3.21), flow=0).to_numpy() / float(run.rate.sel(time=3.0, flow=0))
-    assert after["keep"].min() > 0.7 and after["halve"] == pytest.approx(0.5, rel=0.3)
+        after[loss] = run["flow.x"].sel(time=slice(3.0, 3.35), flow=0).to_numpy()
+    falls = {loss: x[1:] / x[:-1] for loss, x in after.items()}
+    assert falls["keep"].min() > 0.75  # what routers take back of it
+    k = int(falls["halve"].argmin())
+    assert falls["halve"][k] == pytest.approx(0.5, rel=0.03)  # and what they take back within the sample
+    assert np.ptp(after["halve"][k + 1 : k + 10]) == 0.0  # no feedback counts for an RTT
     with pytest.raises(ValueError, match="loss must be one of 'keep', 'halve', got 'quarter'"):
         protocol(loss="quarter")
 

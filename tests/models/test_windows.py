@@ -314,7 +314,9 @@ def test_bic_as_fluid_fills_a_buffer_like_packets(protocol):
         queues = [statistic(run.queue.sel(time=late).to_numpy()) for run in (fluid, packets)]
         assert queues[0] == pytest.approx(queues[1], rel=0.02)
     drops = [float(run.drops.sel(time=late).sum()) for run in (fluid, packets)]
-    assert drops[0] == pytest.approx(drops[1], rel=0.25)
+    # some forty episodes of forty-odd packets each (of the paper's form 37 of 44.1 as fluid, 38 of 47.0 in packets):
+    # one episode more or less, and what a window is rounded to, are a tenth
+    assert drops[0] == pytest.approx(drops[1], rel=0.1)
 
 
 def test_flows_of_a_full_buffer_lose_alike_as_fluid():

@@ -17,6 +17,20 @@ SETUPS = {
 }
 
 
+@pytest.mark.parametrize("protocol", [RCP(), PIQIRCP()], ids=lambda protocol: type(protocol).__name__)
+def test_fluid_and_packets_agree_on_one_link(protocol):
+    """A second flow with another RTT joins: peak queues, rates on the way, and where they end."""
+    network = Network.dumbbell("50 Mb/s", [0.05, 0.12], starts=[0.0, 5.0], packet_size=500)
+    fluid, packets = (
+        engine.simulate(ecc.Scenario(network, protocol, 12.0, phases="equal"), sample=0.1)
+        for engine in (ecc.fluid, ecc.packet)
+    )
+    peaks = [float(run.queue_max.max()) for run in (fluid, packets)]
+    assert peaks[0] == pytest.approx(peaks[1], rel=0.05)
+    assert np.abs(fluid.rate - packets.rate).isel(time=slice(60, None)).max() < 0.05 * 50e6
+    np.testing.assert_allclose(fluid.rate[-10:].mean("time"), packets.rate[-10:].mean("time"), rtol=0.01)
+
+
 @pytest.mark.slow
 def test_JetMax_steps_when_its_packets_do():
     """Rates between steps are those of packets, and steps come when theirs do, but for an interval of the router."""
