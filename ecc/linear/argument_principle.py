@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from ecc.linear.characteristic import Characteristic, Complex, Real, determinant, evaluate_grid, inverse, product
 
-__all__ = ["Count", "Evaluation", "count_right", "first_pieces"]
+__all__ = ["BUDGET", "Count", "Evaluation", "count_right", "first_pieces", "is_affordable"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_PIECES = 1 << 20
+BUDGET = 1 << 17
+"""Nodes of the first mesh that are spent on a neutral system; it is refined to several times as many."""
 
 Evaluation = tuple[Complex, Complex, Real, Real]
 """P and P' at points of the line, and bounds on the errors of their entries: shape (points, n, n) each."""
@@ -90,7 +92,7 @@ def count_right(
         return Count(None, sigma, top, np.zeros(0), empty, empty)
     if mesh is None:
         pieces = first_pieces(ch, sigma)
-        if pieces > _MOST_PIECES:
+        if not is_affordable(ch, sigma):
             empty = np.zeros((0, n, n), complex)
             return Count(None, sigma, top, np.zeros(0), empty, empty)
         omega = np.linspace(0.0, top, pieces + 1)
@@ -144,10 +146,20 @@ def count_right(
 
 def first_pieces(ch: Characteristic, sigma: float) -> int:
     """Pieces of a uniform mesh, about as long as the matrices let them be: (M4/M0)^(1/4) h near 1."""
-    top, moments = ch.top_frequency(sigma), ch.moments(sigma)[0]
-    base = moments[0] + np.eye(ch.size) * (1.0 if ch.sampled else top)
-    rate = float((moments[4].sum() / base.sum()) ** 0.25)
+    top, (constant, slope) = ch.top_frequency(sigma), ch.moments(sigma)
+    scale = 1.0 if ch.sampled else top  # of s, which multiplies the identity and the neutral part
+    base = constant[0] + scale * (np.eye(ch.size) + slope[0])
+    rate = float(((constant[4] + scale * slope[4]).sum() / base.sum()) ** 0.25)
     return 4 + ceil(min(rate * top, 1e12))
+
+
+def is_affordable(ch: Characteristic, sigma: float) -> bool:
+    """Whether the first mesh of a count is within the evaluation budget: `BUDGET` nodes of a neutral system.
+
+    Of a neutral part that is all but unstable, roots are possible up to frequencies that no mesh reaches, and nothing
+    shorter than a turn of its phases can be told.
+    """
+    return first_pieces(ch, sigma) <= (_MOST_PIECES if ch.slope is None else BUDGET)
 
 
 def _singular(node: Evaluation, limit: float) -> NDArray[np.bool_]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ecc.display import Displayed
 from ecc.errors import UndecidedError
-from ecc.linear.argument_principle import Count, Evaluation, count_right, first_pieces
+from ecc.linear.argument_principle import BUDGET, Count, Evaluation, count_right, first_pieces, is_affordable
 from ecc.linear.characteristic import Characteristic, Real
+from ecc.linear.newton_iteration import newton_steps
 from ecc.linear.quasipolynomial import BITS, QuasiPolynomial
 
 __all__ = ["Certificate", "certify_block", "certify_blocks", "decide", "unstable"]
@@ -63,6 +64,7 @@ _LONG = 1 << 17  # pieces of a uniform mesh
 _MOST_NODES = 1 << 12
 """Nodes of a mesh beyond which the determinant is followed first, which takes fewer pieces."""
 _STEP = 1e-13
+_SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unstable root where no count is affordable
 
 
 def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
@@ -79,7 +81,12 @@ def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
         number, mesh = _quick(ch)
         if number is None:
             proof = certify_block(ch, mesh=mesh)
-            if proof.stable is None:
+            if proof.stable is None and not is_affordable(ch, 0.0):
+                unknown = (
+                    f"the neutral part is so close to unstable that roots are possible up to |s| = {ch.bound(0.0):.2g} "
+                    f"rad/s, which takes {first_pieces(ch, 0.0):.2g} evaluations, more than the budget of {BUDGET}"
+                )
+            elif proof.stable is None:
                 most = "any number" if proof.at_most is None else str(proof.at_most)
                 unknown = f"between {proof.at_least} and {most} of the roots are unstable, in {max(BITS)} bits"
             number = proof.at_least
@@ -94,13 +101,23 @@ def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
     With long delays the determinant takes fewer pieces, or shows one unstable root of many.
     """
     if isfinite(ch.top_frequency(0.0)) and first_pieces(ch, 0.0) > _LONG:
-        exact = QuasiPolynomial.of(ch)
+        exact = _determinant(ch, 0.0)
         if exact is not None:
             number, least, _ = exact.count(0.0)
             if number is not None or least > 0:
                 return least, None
     mesh = count_right(ch, 0.0)
     return mesh.number, mesh
+
+
+def _determinant(ch: Characteristic, line: float) -> QuasiPolynomial | None:
+    """The exact determinant, None where it is not expanded, or a neutral part turns too often to be followed.
+
+    Only where absolute values bound the neutral part are its terms less than what they are added to, so that their
+    phases need not be followed.
+    """
+    turns = ch.slope is not None and ch.neutral_radius(line) >= 1.0 and first_pieces(ch, line) > _MOST_NODES
+    return None if turns else QuasiPolynomial.of(ch)
 
 
 def unstable(ch: Characteristic) -> int:
@@ -141,8 +158,11 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
     mesh = mesh or count_right(ch, line)
     if not isfinite(mesh.top):
         return _certificate(mesh, 0, None)
+    if ch.slope is not None and not is_affordable(ch, line):
+        found = _found(ch, line)
+        return Certificate(_verdict(found, None), found, None, line, mesh.top, 0, _FOUND.format(min(BITS)))
     least, clear = 0, mesh.number is not None
-    exact = QuasiPolynomial.of(ch) if not clear or len(mesh.omega) > _MOST_NODES else None
+    exact = _determinant(ch, line) if not clear or len(mesh.omega) > _MOST_NODES else None
     if exact is not None:
         least = exact.on_the_boundary() if line == 0.0 and not clear else 0
         if least == 0:
@@ -158,6 +178,17 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
     right, left = _proven(ch, line + step), _proven(ch, line - step)
     least = max(least, right.number or 0)
     return _certificate(left if left.number is not None else right, least, left.number)
+
+
+def _found(ch: Characteristic, line: float) -> int:
+    """1 or 2 if Newton's method from the lower part of a line reaches a root, or a pair, proven to lie right of it."""
+    exact = QuasiPolynomial.of(ch)
+    if exact is None:
+        return 0
+    omega = 0.25 * ch.unit * np.arange(_SEARCHED)
+    step = newton_steps(*ch.evaluate(line + 1j * omega))
+    near = omega[(step.real < 0.0) & (np.abs(step) < ch.unit)]
+    return exact.beyond(line, near, min(BITS))
 
 
 def _verdict(least: int, most: int | None) -> bool | None:

@@ -248,7 +248,7 @@ def neutral_near_the_axis(rng):
     both[1] *= float(rng.choice([0.0, 1.0]))
     angles = np.linspace(0.0, 2.0 * pi, 4001)
     radius = np.abs(np.linalg.eigvals(both[0] + np.exp(1j * angles)[:, None, None] * both[1])).max()
-    # what is 1e-4 below 1 has roots of |s| up to 1e5 to be counted, half a minute each: one in a hundred
+    # what is 1e-4 below 1 is mostly left undecided, at a stated budget: one in a hundred
     chances = {0.5: 0.27, 0.9: 0.27, 0.99: 0.2, 1.01: 0.1, 1.1: 0.1, 1.0 - 1e-4: 0.01, 1.0 + 1e-4: 0.05}
     goal = float(rng.choice(list(chances), p=list(chances.values())))
     first, second = rng.normal(size=(2, n, n)) * 10.0 ** rng.uniform(-1.0, 0.5, (2, 1, 1))

@@ -11,6 +11,8 @@ import pytest
 import ecc
 from ecc.errors import UndecidedError
 from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.argument_principle import count_right, first_pieces
+from ecc.linear.characteristic import Characteristic
 
 
 def companion(polynomial):
@@ -165,3 +167,35 @@ def test_clusters_against_eigenvalues_at_forty_digits(number):
         count = system.certify()
         assert count.stable in (None, largest < 0.0)
     assert undecided == 0
+
+
+def close_to_unstable(seed, largest, delay):
+    """Three states and two neutral delays, the spectral radius of whose neutral part reaches `largest` on the torus."""
+    rng = np.random.default_rng(seed)
+    both, (first, second) = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 3))
+    angles = np.linspace(0.0, 2.0 * np.pi, 4001)
+    radius = np.abs(np.linalg.eigvals(both[0] + np.exp(1j * angles)[:, None, None] * both[1])).max()
+    first = first - (np.abs(first).sum() + np.abs(second).sum()) * np.eye(3)
+    neutral = {"neutral": both * largest / radius, "neutral_delays": [0.36, 1.32]}
+    return DelaySystem([first, second], [0.0, delay], **neutral)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_neutral_part_close_to_unstable_is_counted_on_a_mesh_of_its_own_phases(seed):
+    """The mesh took no account of them, so that its cap on refinement ended the count."""
+    ch = close_to_unstable(seed, 0.99, 0.2).characteristic_matrix
+    found = count_right(ch, 0.0)
+    assert found.number == 0 and len(found.omega) < 40 * first_pieces(ch, 0.0)
+
+
+def test_what_no_budget_decides_is_undecided_for_a_stated_reason(monkeypatch):
+    """Of a neutral part 1e-4 below instability minutes went by without a word, and 10^6 evaluations."""
+    points, evaluate = [], Characteristic.evaluate
+    monkeypatch.setattr(Characteristic, "evaluate", lambda ch, s: [points.append(len(s)), evaluate(ch, s)][1])
+    system = close_to_unstable(0, 1.0 - 1e-4, 0.83)
+    assert system.verdict == "undecided"
+    with pytest.raises(UndecidedError, match=r"roots are possible up to .* rad/s, .* more than the budget of 131072"):
+        _ = system.is_stable
+    proof = system.certify()
+    assert proof.stable is None and proof.at_most is None
+    assert 0 < sum(points) < 400_000
