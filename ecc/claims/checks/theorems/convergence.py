@@ -92,7 +92,7 @@ def _path(tau: float, steps: int = 60) -> NDArray[np.float64]:
     return np.array(x)
 
 
-@check("jm-mono", cost=1)
+@check("jm-mono", cost=0.1)
 def jm_mono(claim: Claim) -> Finding:
     """Overshoot of the law over tau, and of packets with and without it."""
     taus = np.concatenate([np.linspace(0.05, 1.95, 39), [0.999, 1.001]])
@@ -161,7 +161,7 @@ def _counted_by_hooks(seed: int, interval: float, ticks: int = 5) -> FloatArray:
     return np.array(found)
 
 
-@check("jm-n", cost=3)
+@check("jm-n", cost=4)
 def jm_n(claim: Claim) -> Finding:
     """Error of N over the length of the interval: of (23), for packets that are delayed at random, and of the hooks."""
     intervals = np.array([0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
@@ -284,7 +284,7 @@ WINDOW = (1.92, 2.52)
 """Six steps of RTT + (1 + k) Delta, 0 <= k <= 1 (JETMAX sec. 7.5) [s]."""
 
 
-@check("jm-th4", cost=3)
+@check("jm-th4", cost=4)
 def jm_th4(claim: Claim) -> Finding:
     """The map by the paper's definition to 10^100 bit/s, and packets over capacities and numbers of flows."""
     tau = JetMax().tau

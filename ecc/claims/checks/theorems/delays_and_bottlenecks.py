@@ -43,7 +43,7 @@ def _swing(alpha: float, rtt: float) -> float:
     return float(tail.std() / tail.mean())
 
 
-@check("xcp-1", cost=4)
+@check("xcp-1", cost=5)
 def xcp_1(claim: Claim) -> Finding:
     """The exact boundary along beta = sqrt(2) alpha^2 for RTTs and numbers of flows, and the default gains."""
     edge = pi / (4.0 * sqrt(2.0))
@@ -181,7 +181,7 @@ def _random_growth(own: float, gain: float, flows: int, seed: int, steps: int = 
     return float(np.exp(logs / steps))
 
 
-@check("emkc-1", cost=15)
+@check("emkc-1", cost=16)
 def emkc_1(claim: Claim) -> Finding:
     """Constant delays by certificate, varying ones by contraction, by chance and by search."""
     still = bottleneck_assignment(Network.dumbbell("10 Mb/s", [0.0] * 3), [0] * 3)
@@ -316,7 +316,7 @@ def with_delays(network: Network, rng: np.random.Generator) -> Network:
     return Network(links, [Flow(flow.route, access_delay=float(rng.uniform(0.0, 0.2))) for flow in network.flows])
 
 
-@check("mm-1", cost=1)
+@check("mm-1", cost=0.9)
 def mm_1(claim: Claim) -> Finding:
     """Lemmas 1 and 2 by enumeration; Theorem 1 by eigenvalues of each link, without and with delays."""
     rng = np.random.default_rng(1)
@@ -417,7 +417,7 @@ def _monotone(prices: NDArray[np.float64]) -> bool:
     return bool(np.all(one_way & (np.abs(moves[:, -1]) < 1e-7)))
 
 
-@check("mm-2", cost=10)
+@check("mm-2", cost=5)
 def mm_2(claim: Claim) -> Finding:
     """Networks in which every link's feedback is monotone under every assignment, and whether they settle."""
     measurements, kept, broke, otherwise = [], 0, 0, []
@@ -460,7 +460,7 @@ def mm_2(claim: Claim) -> Finding:
 ASSIGNMENTS = 2000
 
 
-@check("jm-th2", cost=10)
+@check("jm-th2", cost=11)
 def jm_th2(claim: Claim) -> Finding:
     """Fig. 9: 2000 random assignments; and tau around 2 with random delays, constant and varying."""
     rng = np.random.default_rng(1)

@@ -103,7 +103,7 @@ def _packet_measures(found: list[tuple[float, MeasuredBoundary, float]]) -> list
 # ---- QI-RCP ------------------------------------------------------------------------------------------------
 
 
-@check("qi-3", cost=21, group="QI-RCP")
+@check("qi-3", cost=16, group="QI-RCP")
 def qi_3(claim: Claim) -> Finding:
     """Equal RTTs, continuous: the exact boundary is pi/2 at every RTT."""
     protocol, network = QIRCP(), _equal(0.12)
@@ -211,13 +211,13 @@ def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> 
     return Verdict.REFUTED, f"{unsafe}, and at {limit.least:.3f} of it at T = 10 us."
 
 
-@check("qi-4", cost=20, group="QI-RCP")
+@check("qi-4", cost=11, group="QI-RCP")
 def qi_4(claim: Claim) -> Finding:
     """Any RTTs, continuous: pi d/(2 D) is sufficient."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "continuous", "sufficient")
 
 
-@check("qi-5", cost=6)
+@check("qi-5", cost=1)
 def qi_5(claim: Claim) -> Finding:
     """No delay, discrete: stable iff alpha < 2."""
     protocol, network = QIRCP(), _equal(QIRCP().interval)
@@ -246,7 +246,7 @@ def qi_5(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("qi-6")
+@check("qi-6", cost=0.1)
 def qi_6(claim: Claim) -> Finding:
     """The characteristic equation of the linearized laws is (4.42)."""
     rng = np.random.default_rng(1)
@@ -269,7 +269,7 @@ def qi_6(claim: Claim) -> Finding:
     )
 
 
-@check("qi-7", cost=14, group="QI-RCP")
+@check("qi-7", cost=6, group="QI-RCP")
 def qi_7(claim: Claim) -> Finding:
     """Equal delays, discrete: 2 D sin(pi/(2(2D-1))) is the boundary."""
     protocol, network = QIRCP(), _equal(0.1)
@@ -306,13 +306,13 @@ def qi_7(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("qi-8", cost=12, group="QI-RCP")
+@check("qi-8", cost=10, group="QI-RCP")
 def qi_8(claim: Claim) -> Finding:
     """Any delays, discrete: sufficient; D = {10, 20} as the paper has it."""
     return _sufficient(claim, QIRCP(), [0.1, 0.2], "discrete", "1.2080; unstable from 1.896")
 
 
-@check("dis-con")
+@check("dis-con", cost=2)
 def dis_con(claim: Claim) -> Finding:
     """Discrete and continuous boundaries agree as T/D -> 0."""
     protocol = QIRCP()
@@ -360,7 +360,7 @@ def dis_con(claim: Claim) -> Finding:
 # ---- PIQI-RCP ----------------------------------------------------------------------------------------------
 
 
-@check("pi-1")
+@check("pi-1", cost=0.1)
 def pi_1(claim: Claim) -> Finding:
     """K_P and K_I read off the derivatives of the router laws."""
     worst = 0.0
@@ -388,7 +388,7 @@ def pi_1(claim: Claim) -> Finding:
     )
 
 
-@check("src-2")
+@check("src-2", cost=0.1)
 def src_2(claim: Claim) -> Finding:
     """Iterate the source law towards a constant fair rate from 1 Mb/s to 10^100 bit/s."""
     measurements, agree = [], True
@@ -523,7 +523,7 @@ def _figure(
     return measurements, side_by_side(pictures, "A flow every 10 s, 100 Mb/s"), said, bool(as_reported)
 
 
-@check("piqi-9", cost=40, group="PIQI-RCP")
+@check("piqi-9", cost=18, group="PIQI-RCP")
 def piqi_9(claim: Claim) -> Finding:
     """Equal RTTs, continuous, and the packet runs of fig. 17."""
     finding, exact, _ = _theorem_of_limit(claim, "continuous", "0.785398 (0.78571 with pi as 22/7)")
@@ -542,7 +542,7 @@ def piqi_9(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-10", cost=30, group="PIQI-RCP")
+@check("piqi-10", cost=19, group="PIQI-RCP")
 def piqi_10(claim: Claim) -> Finding:
     """Any RTTs, continuous; fig. 18 with d = 100 ms and D = 300 ms."""
     rtts = [(1.0 - 0.3) / 9] * 9 + [0.3]
@@ -560,7 +560,7 @@ def piqi_10(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-w")
+@check("piqi-w", cost=0.1)
 def piqi_w(claim: Claim) -> Finding:
     """Sign changes of Im T on the axis and on the circle, against tau1 + 2 tau2 < 2."""
     rng = np.random.default_rng(1)
@@ -598,7 +598,7 @@ def piqi_w(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-D", cost=8)
+@check("piqi-D", cost=11)
 def piqi_D(claim: Claim) -> Finding:
     """The router given the largest RTT: exact boundaries over RTT mixes against pi/4."""
 
@@ -642,7 +642,7 @@ def piqi_D(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-11")
+@check("piqi-11", cost=0.1)
 def piqi_11(claim: Claim) -> Finding:
     """The roots without delay for capacities from 1 Mb/s to 1 Tb/s and 1 to 1000 flows."""
     protocol = PIQIRCP()
@@ -664,13 +664,13 @@ def piqi_11(claim: Claim) -> Finding:
     )
 
 
-@check("piqi-12", cost=3, group="PIQI-RCP")
+@check("piqi-12", cost=1, group="PIQI-RCP")
 def piqi_12(claim: Claim) -> Finding:
     """Equal delays, discrete."""
     return _theorem_of_limit(claim, "discrete", "necessary and sufficient")[0]
 
 
-@check("piqi-13", cost=23, group="PIQI-RCP")
+@check("piqi-13", cost=15, group="PIQI-RCP")
 def piqi_13(claim: Claim) -> Finding:
     """Any delays, discrete."""
     return _sufficient(claim, PIQIRCP(), [0.1, 0.2], "discrete", "sufficient")

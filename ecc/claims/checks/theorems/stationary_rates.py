@@ -94,7 +94,7 @@ SIZES = (2, 3, 4, 5, 6)
 UNFAIR_DELAY = "30 ms"
 
 
-@check("xcp-2", cost=16)
+@check("xcp-2", cost=14)
 def xcp_2(claim: Claim) -> Finding:
     """Packets in EVAL fig. 6 for n = 2 to 6 and both orders of the links, beside the equilibrium."""
     ratios: dict[str, list[float]] = {}
@@ -174,7 +174,7 @@ def _held_elsewhere(count: int) -> Network:
     return Network(links, [Flow([0]), *(Flow([0, 1]) for _ in range(count))])
 
 
-@check("xcp-3", cost=1)
+@check("xcp-3", cost=0.8)
 def xcp_3(claim: Claim) -> Finding:
     """The least load of a followed link: in the limit, over random networks, and in packets."""
     protocol = XCP()
@@ -223,7 +223,7 @@ def xcp_3(claim: Claim) -> Finding:
 # ---- EMKC and EMKC-AVQ -----------------------------------------------------------------------------------
 
 
-@check("emkc-2", cost=9)
+@check("emkc-2", cost=3)
 def emkc_2(claim: Claim) -> Finding:
     """C + N alpha/beta: the laws with random delays, and packets with RTTs drawn anew for every seed."""
     rng = np.random.default_rng(1)
@@ -270,7 +270,7 @@ def emkc_2(claim: Claim) -> Finding:
     )  # fmt: skip
 
 
-@check("avq-1", cost=4)
+@check("avq-1", cost=1)
 def avq_1(claim: Claim) -> Finding:
     """gamma C and max-min: the equilibrium, the laws with delays, packets."""
     rng = np.random.default_rng(1)
@@ -351,7 +351,7 @@ def avq_1(claim: Claim) -> Finding:
 # ---- JetMax ------------------------------------------------------------------------------------------------
 
 
-@check("jm-3", cost=1)
+@check("jm-3", cost=0.6)
 def jm_3(claim: Claim) -> Finding:
     """The laws under consistent assignments with random delays, and packets, against (gamma C - u)/N."""
     rng = np.random.default_rng(1)
@@ -429,7 +429,7 @@ def _stationary(protocol: JetMax, network: Network) -> list[NDArray[np.float64]]
     return found
 
 
-@check("jm-th3", cost=9)
+@check("jm-th3", cost=4)
 def jm_th3(claim: Claim) -> Finding:
     """Every stationary assignment of small networks; the laws and packets with free choice."""
     rng = np.random.default_rng(1)
@@ -507,7 +507,7 @@ def _lossy(losses: tuple[float, float], acks: float, seed: int) -> Trajectory:
     return packet.simulate(scenario, sample=1.0)
 
 
-@check("jm-loss", cost=1)
+@check("jm-loss", cost=0.7)
 def jm_loss(claim: Claim) -> Finding:
     """Rates of T1 before and after x1 joins, with loss on the way forward and of ACKs, over five seeds."""
     survive = 1.0 - np.array(LOSSES)
