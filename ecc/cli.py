@@ -218,15 +218,15 @@ def _version(asked: bool) -> None:
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="What to check; everything if none."),
+    typer.Argument(metavar="[PROTOCOL, CLAIM or SECTION]...", help="Claims to check. Default: all."),
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Where report.html, report.md and results.json go.")]
-Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; as many as cores if 0.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for report.html, report.md and results.json.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="Worker processes; 0: one a core.")]
 
 
 @app.command()
 def crosscheck(names: Names = None, out: Out = Path("ecc-report"), jobs: Jobs = 0, json: AsJson = False) -> int:
-    """Check what the papers prove and write a report with verdicts, measurements and figures."""
+    """Check the theorems of the papers; write a report with verdicts, measurements and figures."""
     from ecc.claims.catalog import select
 
     return _examine("crosscheck", names or (), select(names or ()), out, jobs, json)
@@ -242,13 +242,13 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where results are kept, of a folder in its results.sqlite; the user's cache if not given.",
+            help="SQLite file (of a folder: its results.sqlite) that keeps results. Default: in the user's cache.",
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do everything again, and keep that instead.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore stored results and replace them.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Check every claim of the ledger by theory, fluid and packets; only what changed since the last time is redone."""
+    """Check all claims of the ledger, simulations included; only what changed since the last call is computed again."""
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
     from ecc.store import Store
@@ -292,14 +292,17 @@ def _examine(
 
         outcome = examine(selected, workers, tell, store, quick, step)
     if outcome.interrupted:
-        _complain(f"interrupted after {len(outcome.findings)} of {len(selected)} claims; what is done follows")
+        _complain(
+            f"interrupted after {len(outcome.findings)} of {len(selected)} claims"
+            + ("; what is done follows" if outcome.findings else "")
+        )
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
     report = Report(outcome.findings, line, outcome.interrupted, quick, outcome.failures)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
     if json:
         print(as_json(report))
-    else:
+    elif outcome.findings:
         _print(_verdicts(outcome.findings))
     for trouble in (unwritten, None if store is None else store.trouble):
         if trouble:
@@ -317,27 +320,32 @@ def _examine(
 @app.command()
 def simulate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
-    engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
+    engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
     sample: Annotated[
-        str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
+        str | None, typer.Option(help="Sampling period. Default: 0.1 s, at most a tenth of the duration.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the run as .nc, .csv or .html (figure).")
+        Path | None, typer.Option(metavar="FILE", help="Also write the run to a .nc, .csv or .html (figure) file.")
     ] = None,
     record: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD", help="Record flow.FIELD, link.FIELD or env.FIELD too; may be given again."),
+        typer.Option(
+            metavar="FIELD",
+            help="State to record: flow.FIELD, link.FIELD or env.FIELD; may be given again.",
+        ),
     ] = None,
     python: Annotated[
-        bool, typer.Option("--python", help="Packets in plain Python: print and breakpoint work in hooks; slow.")
+        bool,
+        typer.Option("--python", help="Packet engine in plain Python: print and breakpoint work in hooks; slow."),
     ] = False,
     flows_to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rows of transfers go to this Parquet file as they end.")
+        Path | None, typer.Option(metavar="FILE", help="Parquet file to which transfers are written as they end.")
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Ctrl-C saves the run here; if the file is there, go on from it, with its options."
+            metavar="FILE",
+            help="Ctrl-C saves the run to this file; if it exists, the run resumes, with its options.",
         ),
     ] = None,
     json: AsJson = False,
@@ -399,7 +407,7 @@ def simulate(
 
 @app.command()
 def sweep(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="What is run.")],
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Network, protocol, workload, duration.")],
     vary: Annotated[
         list[str],
         typer.Option(
@@ -408,34 +416,36 @@ def sweep(
             " (first:last:count); flows.*.packet_size is that of every flow. Once for each axis.",
         ),
     ],
-    engine: Annotated[Engine, typer.Option(help="Which engine runs it.")] = Engine.packet,
+    engine: Annotated[Engine, typer.Option(help="Simulation engine.")] = Engine.packet,
     sample: Annotated[
-        str | None, typer.Option(help="Period of the samples; 0.1 s, at most a tenth of the duration, if not given.")
+        str | None, typer.Option(help="Sampling period. Default: 0.1 s, at most a tenth of the duration.")
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"What is measured, once for each; {', '.join(_METRICS)} if not given. A name that there is not"
-            " is answered with the list.",
+            help=f"Metric of each run; may be given again. Default: {', '.join(_METRICS)}. An unknown name lists all.",
         ),
     ] = None,
-    link: Annotated[int, typer.Option(help="Of metrics of a link.")] = 0,
-    flow: Annotated[int, typer.Option(help="Of metrics of a flow.")] = 0,
+    link: Annotated[int, typer.Option(help="Index of the link that metrics of a link are computed for.")] = 0,
+    flow: Annotated[int, typer.Option(help="Index of the flow that metrics of a flow are computed for.")] = 0,
     between: Annotated[
-        str | None, typer.Option(metavar="BEGIN:END", help="Seconds that are measured; the last half if not given.")
+        str | None,
+        typer.Option(metavar="BEGIN:END", help="Seconds that metrics are computed over. Default: the last half."),
     ] = None,
     jobs: Jobs = 0,
     store: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Keeps what is done; a later call goes on from there. Of a folder: its results.sqlite."
+            metavar="FILE",
+            help="SQLite file (of a folder: its results.sqlite) that keeps the metrics of finished runs; a later"
+            " call resumes. Series are not kept: another metric or another --between makes the runs again.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the table as .nc or .csv.")] = None,
     json: AsJson = False,
 ) -> int:
-    """Run a scenario on a grid of its settings and print metrics of each run."""
+    """Run a scenario over a grid of its settings and print metrics of each run."""
     from itertools import product
     from math import prod
 
@@ -476,11 +486,14 @@ def sweep(
             ended, found = error, error.dataset
     if ended is not None:
         if isinstance(ended, SweepInterrupted):
-            kept = "the same command goes on from there" if store else "a later call begins anew, without --store FILE"
+            kept = "the same command resumes there" if store else "without --store FILE a later call begins anew"
             _complain(f"{ended}; {kept}")
         else:
             _complain(f"{ended}; what is done follows")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
+    if isinstance(ended, SweepInterrupted):  # its line says how many were not run
+        rows = rows[rows["error"] != "not run"]
+        rows = rows if rows["error"].any() else rows.drop(columns="error")
     if out is not None and ended is not None:
         out = _beside_whole(out)
     unwritten = None if out is None else _unwritten(_TABLES[out.suffix], found, out)
@@ -490,8 +503,9 @@ def sweep(
         metrics = {name: get(name) for name in runs.metrics}
         titles = [f"{m.title} [{m.kind}]" if m.kind else m.title for name, m in metrics.items() if name in found]
         cells = [[v if isinstance(v, str) else f"{v:.6g}" for v in row] for row in rows.itertuples(index=False)]
-        columns = (*axes, *titles, *(["error"] if "error" in found else []))
-        _print(_table(f"{scenario.name}, {engine} runs", columns, cells))
+        columns = (*axes, *titles, *(["error"] if "error" in rows else []))
+        if cells:
+            _print(_table(f"{scenario.name}, {engine} runs", columns, cells))
     if unwritten:
         _complain(str(unwritten))
         return UNWRITTEN
@@ -506,34 +520,35 @@ def stability(
         str,
         typer.Argument(
             metavar="PROTOCOL or SCENARIO.toml",
-            help="Name of the protocol; module:Class or file.py:Class of your own; or a scenario file, whose protocol"
-            " and network are taken.",
+            help="Name of a protocol; module:Class or file.py:Class of your own; or a scenario file with protocol and"
+            " network.",
         ),
     ],
     rtt: Annotated[
         list[str] | None,
-        typer.Option(help="Round-trip time of a flow; once for each flow, or once for all of a chain of links."),
+        typer.Option(help="Propagation RTT of a flow; once for each flow, or once for all flows of a chain of links."),
     ] = None,
     capacity: Annotated[
         list[str] | None,
         typer.Option(
-            help="Capacity of the link that flows share, 100 Mb/s if not given. Several times: a chain of links; flow 0"
-            " crosses all of them, and each link has a flow of its own."
+            help="Capacity of the bottleneck. Default: 100 Mb/s. Several times: a chain of links; flow 0"
+            " crosses all, each other flow one."
         ),
     ] = None,
     network: Annotated[
-        Path | None, typer.Option(metavar="SCENARIO.toml", help="Take links and flows from a scenario file.")
+        Path | None, typer.Option(metavar="SCENARIO.toml", help="Scenario file that gives links and flows.")
     ] = None,
     parameter: Annotated[
-        str, typer.Option(help="The parameter whose stable interval is sought; the protocol's main one if not given.")
+        str, typer.Option(help="Parameter whose stable interval is computed. Default: the main gain of the protocol.")
     ] = "",
-    time: Annotated[list[Time] | None, typer.Option(help="Linear model; all of them if not given.")] = None,
+    time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the protocol.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Print for which values of a parameter the linear models of a protocol are stable, with verdicts and margins."""
+    """Print the stable interval of a parameter, the verdicts and the margins of a protocol's linear models."""
     from dataclasses import replace
 
     from ecc.models import Protocol
@@ -743,7 +758,12 @@ def _print(*items: Any) -> None:
         for item in items:
             console.print(item)
     lines = text.get().splitlines()
-    print("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]))
+    if not console.is_terminal:
+        lines = [line.rstrip() for line in lines]
+        for k, line in enumerate(lines):  # a rule under a head is as long as the head, not as the longest cell
+            if line and not line.strip(" ─"):
+                lines[k] = line[: len(lines[k - 1])]
+    print("\n".join(lines))
 
 
 def _print_json(value: Any) -> None:
@@ -793,9 +813,8 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) ->
     def cell(content: Any) -> Text:
         return content if isinstance(content, Text) else Text(str(content))
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    if title:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title, "bold"), title_justify="left")
+    heading = Text(title, "bold", no_wrap=True, overflow="ignore") if title else None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
     for column in columns:
         table.add_column(cell(column), overflow="fold")
     for row in rows:

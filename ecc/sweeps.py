@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -71,8 +71,8 @@ def sweep(
         processes; or None: here. A point that kills its worker is tried once more, and fails alone.
     store : str or Path, optional
         Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
-        (its code, and what that reaches) and the point. A later call with the same function goes on where this one
-        ended, whatever ended it.
+        (its code, and what that reaches) and the point. A later call with the same function resumes where this one
+        ended, whatever ended it. Of `ScenarioRuns` each metric is kept by itself; series are not.
     progress : callable, optional
         Called with the share that is done after each point.
     resumed : callable, optional
@@ -147,37 +147,50 @@ def sweep(
 
 
 class _Kept:
-    """Finished points in a store, each under a digest of the function and of the point."""
+    """Finished points in a store, each under a digest of the function and of the point.
+
+    A function that has `parts` (name of a result -> what it is computed by) is kept by its parts: another function that
+    has some of them finds these.
+    """
 
     def __init__(self, function: Any, store: str | Path) -> None:
-        self._function, self._store = function, Store(store)
-        self._identity, self._warned = function_digest(function), False
+        self._store, self._warned = Store(store), False
+        self._function = function
+        self._parts: dict[str, Any] = function.parts() if hasattr(function, "parts") else {"": (function,)}
         # A function may change what it uses, such as a list of its calls: it is the same function afterwards.
-        self._identity = self._store.get(digest("same function", self._identity)) or self._identity
+        now = {name: function_digest(*part) for name, part in self._parts.items()}
+        self._identity = {name: self._store.get(digest("same function", key)) or key for name, key in now.items()}
 
-    def _key(self, point: Mapping[str, Any]) -> str:
+    def _keys(self, point: Mapping[str, Any]) -> dict[str, str]:
         reached = ""
         if hasattr(self._function, "depends_on"):
             with suppress(Exception):  # the call itself will say what is wrong
                 reached = function_digest(*self._function.depends_on(**point))
-        return digest("sweep", self._identity, reached, _label(point))
+        return {name: digest("sweep", key, reached, _label(point)) for name, key in self._identity.items()}
 
     def get(self, point: Mapping[str, Any]) -> dict[str, float] | None:
-        found = self._store.get(self._key(point))
-        return found if isinstance(found, dict) else None
+        whole: dict[str, float] = {}
+        for key in self._keys(point).values():
+            found = self._store.get(key)
+            if not isinstance(found, dict):
+                return None
+            whole |= found
+        return whole
 
     def put(self, point: Mapping[str, Any], result: dict[str, float]) -> None:
-        self._store.put(self._key(point), result)
+        for name, key in self._keys(point).items():
+            self._store.put(key, {name: result[name]} if name else result)
         if self._store.trouble is not None and not self._warned:
             self._warned = True
             warnings.warn(self._store.trouble, RuntimeWarning, stacklevel=3)
 
     def close(self) -> None:
         """Note what the function is now that it has been called."""
-        with suppress(TypeError):
-            after = function_digest(self._function)
-            if after != self._identity and self._store.path.exists():
-                self._store.put(digest("same function", after), self._identity)
+        for name, part in self._parts.items():
+            with suppress(TypeError):
+                after = function_digest(*part)
+                if after != self._identity[name] and self._store.path.exists():
+                    self._store.put(digest("same function", after), self._identity[name])
 
 
 @dataclass(frozen=True)
@@ -269,19 +282,35 @@ class ScenarioRuns:
         given = {"between": (0.5 * scenario.duration, scenario.duration), **(self.arguments or {})}
         return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
 
+    def parts(self) -> dict[str, tuple[Any, ...]]:
+        """Return what each metric is computed by: the sweep of it alone, with its arguments, and its code.
+
+        Returns
+        -------
+        dict
+            Name of the metric -> what a store keeps it under. Another sweep of the same scenario finds the metrics that
+            it shares; one that is not there, or is with other arguments, needs the runs again, whose series no store
+            keeps.
+        """
+        from ecc.metrics import get, taken
+
+        given = self.arguments or {}
+        return {
+            name: (replace(self, metrics=(name,), arguments=taken(get(name), given)), get(name).function)
+            for name in self.metrics
+        }
+
     def depends_on(self, **settings: Any) -> tuple[Any, ...]:
-        """Return the code that a call rests on beside this class: engine, protocols and metrics.
+        """Return the code that a call depends on beside this class and its metrics: engine and protocols.
 
         Parameters
         ----------
         **settings : object
             As of `at`.
         """
-        from ecc.metrics import get
-
         protocols = self.at(**settings).deployment.protocols
         simulate = import_module(f"ecc.{self.engine}").simulate
-        return simulate, *map(type, protocols), *(get(name).function for name in self.metrics)
+        return simulate, *map(type, protocols)
 
 
 def _put(tables: Any, path: str, value: Any) -> None:

@@ -21,6 +21,7 @@ from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
 from ecc.cli import main
 from ecc.store import Store
+from ecc.sweeps import SweepInterrupted
 
 SCENARIO = """
 duration = "2 s"
@@ -371,10 +372,53 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
     again = capsys.readouterr()
     assert json.loads(again.out) == rows
     assert again.err.startswith(f"4 of 4 points are in {tmp_path / 'runs.sqlite'}, nothing left to do\n")
-    assert len(Store(tmp_path / "runs.sqlite")) == 4
+    assert len(Store(tmp_path / "runs.sqlite")) == 8  # points, each with two metrics
     other = (tmp_path / "other.toml").write_text(SCENARIO.replace("25 ms", "35 ms"))
     assert other and main(["sweep", str(tmp_path / "other.toml"), *arguments[2:], *options, *kept]) == 0
-    assert len(Store(tmp_path / "runs.sqlite")) == 8  # a store may serve several scenarios
+    assert len(Store(tmp_path / "runs.sqlite")) == 16  # a store may serve several scenarios
+
+
+def test_a_sweep_takes_from_its_store_the_metrics_that_are_there(scenario, tmp_path, capsys):
+    arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--jobs", "1", "--json"]
+    arguments += ["--store", str(tmp_path / "runs.sqlite")]
+
+    def taken(*metrics):
+        assert main([*arguments, *(word for name in metrics for word in ("--metric", name))]) == 0
+        found = capsys.readouterr()
+        return json.loads(found.out), "2 of 2 points" in found.err
+
+    both, stored = taken("utilization", "peak_queue")
+    assert not stored
+    assert taken("peak_queue") == ([{k: v for k, v in row.items() if k != "utilization"} for row in both], True)
+    assert taken("peak_queue", "rate")[1] is False  # series are not kept: the runs are made again
+    assert taken("rate", "utilization")[1] is True
+    arguments += ["--between", "0:2"]
+    assert taken("utilization")[1] is False
+
+
+def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys, monkeypatch):
+    dataset = ecc.sweep(lambda **point: 1.0, {"seed": [1, 2, 3]}).rename(value="utilization")
+
+    def interrupted(done):
+        def over(*arguments):
+            found = dataset.assign(error=("seed", ["" if k < done else "not run" for k in range(3)]))
+            raise SweepInterrupted(f"interrupted after {done} of 3 points", found)
+
+        monkeypatch.setattr("ecc.sweeps.sweep", over)
+        assert main(["sweep", scenario, "--vary", "seed=1,2,3", "--metric", "utilization"]) == 130
+        return capsys.readouterr()
+
+    found = interrupted(1)
+    assert found.err == "ecc: interrupted after 1 of 3 points; without --store FILE a later call begins anew\n"
+    assert "not run" not in found.out and "error" not in found.out and found.out.count("\n 1") == 1
+    assert found.out.startswith("scenario.toml, packet runs\n")
+    assert interrupted(0).out == ""
+
+
+def test_a_rule_of_a_piped_table_is_as_long_as_its_head(capsys):
+    cli._print(cli._table("", ("id", "text"), [("a", "x" * 500)]))
+    head, rule, row = filter(None, capsys.readouterr().out.splitlines())
+    assert len(rule) <= len(head) < len(row) and set(rule) <= {"─", " "}
 
 
 def test_stability_gives_the_critical_gains_of_all_models(capsys):
