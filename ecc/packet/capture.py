@@ -74,7 +74,7 @@ class _Recorder:
 
 
 def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[Capture]]:
-    """Return a prepared run with routers that note what links send, and what writes it down.
+    """Return a prepared run with routers that record what links send, and the files of it, which are not opened yet.
 
     Parameters
     ----------
@@ -85,13 +85,11 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
     Raises
     ------
     ValueError
-        No such link, or another suffix.
+        No such link, another suffix, or one file for two links.
     TypeError
         Not a path.
     EccError
         Pyarrow is missing.
-    OSError
-        A file cannot be written.
     """
     paths: dict[int, Path] = {}
     for link, path in given.items():
@@ -102,6 +100,10 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
         paths[link] = Path(path)
         if paths[link].suffix not in SUFFIXES:
             raise ValueError(f"capture must be files {' or '.join(SUFFIXES)}, got {shown(str(path))} (link {link})")
+        for other in paths:
+            if other != link and paths[other].resolve() == paths[link].resolve():
+                text = f"got {shown(str(path))} (links {other} and {link})"
+                raise ValueError(f"capture must have a file of its own for each link, {text}")
     n_words = setup.header_size // 8
     recorded: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
     recorded += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]
@@ -130,19 +132,32 @@ class Capture:
     link : int
         Index.
     path : Path
-        File to write.
+        File to write, from `open` on.
     state : NDArray[void], shape (1,)
         What the router at the link records.
     """
 
     def __init__(self, setup: Setup, link: int, path: Path, state: NDArray[np.void]) -> None:
-        self._state, self._n_flows = state, setup.n_flows
+        self.path, self._state, self._n_flows = path, state, setup.n_flows
+        self._is_open = False
         self._regions = {k: _Region(part) for k, part in enumerate(setup.parts)}
         self._part_of = np.zeros(setup.n_flows + 1, np.int64)  # of each flow; the last: of all transfers
         for k, part in enumerate(setup.parts):
             self._part_of[np.minimum(part.flows, setup.n_flows)] = k
         file = _Pcapng if path.suffix == ".pcapng" else _Table
         self._file = file(path, link, float(setup.links["capacity"][link]), list(self._regions.values()))
+
+    def open(self) -> None:
+        """Make the file, unless that is done.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        if not self._is_open:
+            self._file.open()
+            self._is_open = True
 
     def drain(self) -> None:
         """Write what has been recorded since the last time."""
@@ -164,6 +179,7 @@ class Capture:
 
     def close(self) -> None:
         """Write what waits, and the end of the file."""
+        self.open()
         self.drain()
         self._file.close()
 
@@ -229,12 +245,16 @@ class _Pcapng:
     """A file with one section and one interface, times in ns."""
 
     def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
-        self._file = path.open("wb")
+        self._path = path
         self._sent: dict[tuple[int, int], int] = {}
         name, speed = _option(2, f"link {link}".encode()), _option(8, struct.pack("<Q", int(capacity)))
         options = name + speed + _option(9, bytes([9])) + _option(0, b"")
-        self._file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-        self._file.write(_block(1, struct.pack("<HHI", RAW_IP, 0, 0) + options))
+        self._head = _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+        self._head += _block(1, struct.pack("<HHI", RAW_IP, 0, 0) + options)
+
+    def open(self) -> None:
+        self._file = self._path.open("wb")
+        self._file.write(self._head)
 
     def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
         for time, size, kind, flow, (region, record) in zip(
@@ -267,8 +287,10 @@ class _Table:
             for name in region.dtype.names or ():
                 kind = pyarrow.int64() if region.dtype[name].kind == "i" else pyarrow.float64()
                 kinds[f"header_{name}"] = kind if kinds.get(f"header_{name}", kind) == kind else pyarrow.float64()
-        self._arrow, self._schema = pyarrow, pyarrow.schema(list(kinds.items()))
-        self._writer = pyarrow.parquet.ParquetWriter(str(path), self._schema)
+        self._path, self._arrow, self._schema = path, pyarrow, pyarrow.schema(list(kinds.items()))
+
+    def open(self) -> None:
+        self._writer = self._arrow.parquet.ParquetWriter(str(self._path), self._schema)
 
     def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
         table = {

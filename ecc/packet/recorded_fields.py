@@ -26,7 +26,7 @@ LASTING = (
 )  # fmt: skip
 """Fields of a flow's `env` that can be recorded."""
 
-_NAME = re.compile(r"(link|flow|env)\.(\w+)(?:\[(\d+)\])?")
+_NAME = re.compile(r"(link|flow|env)\.(\w+)(?:\[([0-9]{1,9})\])?")
 
 
 class Word(NamedTuple):

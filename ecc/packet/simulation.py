@@ -127,8 +127,9 @@ class Run:
         Path of a Parquet file that gets the rows of transfers as they end, from the first `advance` on, or None:
         `Trajectory.flows` has them all. Needs pyarrow.
     capture : mapping, optional
-        Index of a link -> path of a file that gets what the link sends, with its headers: .pcapng, for tshark, or
-        .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no result.
+        Index of a link -> path of a file that gets what the link sends, with its headers, from the first `advance` on:
+        .pcapng, for tshark, or .parquet, which needs pyarrow. See `ecc.packet.capture`. It adds events, and changes no
+        result.
     trace : int, >= 0, optional
         How many events to keep, from the first on: `Trajectory.trace`.
     histogram_from : float, s, optional
@@ -181,7 +182,7 @@ class Run:
         if self._histogram_from is not None and self._histogram_from >= scenario.duration:
             limit = f"{scenario.duration:g} s"
             raise ValueError(f"histogram_from must be < the duration ({limit}), got {self._histogram_from:g} s")
-        self._options = {
+        self._options: dict[str, Any] = {
             "sample": period, "start": start, "perturbation": float(perturbation), "trace": as_count(trace, "trace"),
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
@@ -191,6 +192,9 @@ class Run:
         words = [word for one in self._recording for word in one.words]
         if capture:
             self._setup, self._captures = attach(self._setup, capture)
+        rows = None if flows_to is None else _path(flows_to, "flows_to")
+        if rows is not None and rows.resolve() in [one.path.resolve() for one in self._captures]:
+            raise ValueError(f"flows_to must be another file than those of capture, got {shown(str(rows))}")
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
@@ -202,9 +206,8 @@ class Run:
             ):
                 if given:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
-            kept = as_count(trace, "trace")
             self._engine: Engine | PythonEngine = PythonEngine(
-                self._setup, trace=kept, seed=scenario.seed, recorded=words, **samples
+                self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words, **samples
             )
         else:
             self._engine = build_engine(
@@ -212,7 +215,7 @@ class Run:
                 memory_limit=self._options["memory_limit"] or 0, **samples,
             )  # fmt: skip
         self._guard = self._engine._guard
-        self._transfers = Transfers(scenario, self._setup, None if flows_to is None else _path(flows_to, "flows_to"))
+        self._transfers = Transfers(scenario, self._setup, rows)
         self._events = 100
         self._closed = False
 
@@ -242,7 +245,7 @@ class Run:
         Raises
         ------
         OSError
-            The file of `flows_to` cannot be written.
+            A file of `flows_to` or `capture` cannot be written.
         """
         duration = self.scenario.duration
         end = duration if until is None else min(as_time(until, "until"), duration)
@@ -252,6 +255,8 @@ class Run:
         try:
             with Interrupts() as interrupts:
                 self._transfers.open_file()
+                for capture in self._captures:
+                    capture.open()
                 ends = (progress, cancel, interrupts)
                 if begin is not None and self.now < begin <= end and self._run_to(begin, *ends):
                     self._engine.histogram[:] = 0
@@ -337,7 +342,7 @@ class Run:
         Raises
         ------
         ValueError
-            The run has failed, was closed, or has captures.
+            The run has failed, was closed, or has captures; the path is that of `flows_to`.
         OSError
             The file cannot be written.
         """
@@ -345,6 +350,8 @@ class Run:
             raise ValueError(f"save needs a run that can be resumed, got one that ended: {self.stopped}")
         if self._captures or not isinstance(self._engine, Engine):
             raise ValueError("save needs a run of engine='c' without capture")
+        if self.flows_to is not None and self.flows_to.resolve() == Path(path).resolve():
+            raise ValueError(f"path must be another file than that of flows_to, got {shown(str(path))}")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
         for k, part in enumerate(self._setup.parts):
             arrays |= {f"links_{k}": part.link_states, f"flows_{k}": part.flow_states}

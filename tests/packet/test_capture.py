@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from ecc import Arrivals, Flow, Link, Network, Scenario, Workload
-from ecc.errors import EccError
+from ecc.errors import EccError, NativeError
 from ecc.impairments import RandomLoss
 from ecc.models import EDN, PEDN, PIQIRCP, RCP, UTIL, VCP, XCP, ConstantRate, JetMax, Kelly, MaxNet
 from ecc.models.edn import EDNField
@@ -118,6 +118,33 @@ def test_transfers_and_several_protocols(tmp_path):
 def test_what_is_refused(capture, error, message):
     with pytest.raises(error, match=message):
         Run(Scenario(NETWORK, XCP(), 1.0), capture=capture)
+
+
+@pytest.mark.parametrize("suffix", [".pcapng", ".parquet"])
+def test_no_file_is_touched_before_the_run_advances(tmp_path, suffix):
+    path, scenario = tmp_path / f"x{suffix}", Scenario(NETWORK, XCP(), 0.2)
+    path.write_bytes(b"finished data")
+    for options in ({"engine": "python"}, {"engine": "none"}, {"memory_limit": 10}):
+        with pytest.raises((ValueError, NativeError)):
+            Run(scenario, capture={0: path}, **options)
+    run = Run(scenario, capture={0: path})
+    assert path.read_bytes() == b"finished data"
+    run.advance()
+    assert len(path.read_bytes()) > 200
+    with pytest.raises(OSError, match="No such file"):
+        Run(scenario, capture={0: tmp_path / "none" / path.name}).advance()
+
+
+def test_every_output_has_a_file_of_its_own(tmp_path):
+    path, scenario = tmp_path / "x.parquet", Scenario(NETWORK, XCP(), 0.2)
+    text = r"capture must have a file of its own for each link, got '.*x.parquet' \(links 0 and 1\)"
+    with pytest.raises(ValueError, match=text):
+        Run(scenario, capture={0: path, 1: tmp_path / "." / "x.parquet"})
+    with pytest.raises(ValueError, match="flows_to must be another file than those of capture, got '.*x.parquet'"):
+        Run(scenario, capture={0: path}, flows_to=path)
+    run = Run(scenario, flows_to=path).advance(0.1)
+    with pytest.raises(ValueError, match="path must be another file than that of flows_to, got '.*x.parquet'"):
+        run.save(path)
 
 
 def test_captures_end_with_the_run(tmp_path, monkeypatch):

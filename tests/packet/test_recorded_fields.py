@@ -147,7 +147,9 @@ class Loud(RCP):
 
 def test_hooks_print_in_python(capsys):
     scenario = ecc.Scenario(NETWORK, Loud(), 0.5)
-    with pytest.raises(TypeError, match=r"print \(test_recorded.py:\d+\) needs Python, .*engine='python'.*--python"):
+    with pytest.raises(
+        TypeError, match=r"print \(test_recorded_fields.py:\d+\) needs Python, .*engine='python'.*--python"
+    ):
         simulate(scenario)
     assert simulate(scenario, engine="python").is_complete
     assert "heard 0.0" in capsys.readouterr().out

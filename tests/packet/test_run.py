@@ -259,6 +259,9 @@ def test_a_trace_is_bounded():
     assert simulate(SCENARIO).trace is None
     with pytest.raises(ValueError, match="trace must be >= 0, got -1"):
         Run(SCENARIO, trace=-1)
+    for kept in (0, 100):  # the twin keeps no more in memory either
+        twin = Run(SCENARIO, trace=kept, engine="python").advance(0.2)._engine
+        assert len(twin._twin.traced) == kept and twin.stats.trace > 400
 
 
 # Checkpoints ---------------------------------------------------------------------------------------------------------

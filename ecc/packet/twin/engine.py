@@ -35,8 +35,8 @@ class PythonEngine:
 
     def __init__(self, setup: Setup, *, sample: float, trace: int, **options: Any) -> None:
         self._guard = Guard()
-        self._twin = build_twin(setup, sample=sample, n_sampled=setup.n_flows, **options)
-        self._period, self._traced = sample, trace
+        self._twin = build_twin(setup, sample=sample, n_sampled=setup.n_flows, trace=trace, **options)
+        self._period = sample
         self._reason, self._cpu_seconds = "not yet", 0.0
         self._taken = 0  # of the transfers that are over
 
@@ -94,7 +94,7 @@ class PythonEngine:
         twin = self._twin
         return Stats(
             now=self.now, events=twin.events, data_packets=twin.data_packets, in_flight=twin.in_flight,
-            samples=len(twin.rows), trace=len(twin.traced), transfers=twin.started, alive=len(self.alive),
+            samples=len(twin.rows), trace=twin.n_traced, transfers=twin.started, alive=len(self.alive),
             waiting=sum(map(len, twin.pending)), finished=len(twin.finished) - self._taken, bytes=0, peak_bytes=0,
             digest=twin.digest, stop=self._reason, cpu_seconds=self._cpu_seconds,
         )  # fmt: skip
@@ -111,7 +111,7 @@ class PythonEngine:
     @property
     def trace(self) -> NDArray[np.void]:
         """The first events, dtype EVENT."""
-        return self._twin.events_traced[: self._traced]
+        return self._twin.events_traced
 
     @property
     def histogram(self) -> NDArray[np.int64]:

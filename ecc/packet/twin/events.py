@@ -86,6 +86,8 @@ class Twin:
         One `Agent` for each router and each flow.
     headers : mapping
         Offset of a region of the header -> dtype of what is there.
+    trace : int, optional
+        Events to keep, from the first on; None: all.
     template_ends : sequence of Agent, optional
         One `Agent` for each template.
     recorded : sequence of Word, optional
@@ -115,6 +117,7 @@ class Twin:
         sample: float = 0.0,
         n_samples: int = 0,
         n_sampled: int | None = None,
+        trace: int | None = None,
         recorded: Sequence[Word] = (),
         templates: NDArray[np.void] | None = None,
         template_ends: Sequence[Agent] = (),
@@ -128,6 +131,7 @@ class Twin:
         self.heap: list[tuple[int, Kind, int, int, Packet | None]] = []
         self.timers: dict[tuple[Kind, int], int] = {}
         self.traced: list[tuple[int, int, int, int]] = []
+        self.n_traced, self.most_traced = 0, trace
         self.period, self.n_samples = to_ps(sample), n_samples
         self.rows: list[dict[str, Any]] = []
         self.recorded = recorded
@@ -330,7 +334,9 @@ class Twin:
             self.finish_if_done(before)
 
     def trace(self, kind: Kind, entity: int, value: int) -> None:
-        self.traced.append((self.now, kind, entity, value))
+        self.n_traced += 1
+        if self.most_traced is None or self.n_traced <= self.most_traced:
+            self.traced.append((self.now, kind, entity, value))
 
     def put(self, wait: int, kind: Kind, entity: int, packet: Packet) -> None:
         """An event of a packet is due `wait` ps from now."""
@@ -776,7 +782,7 @@ class Twin:
 
     @property
     def events_traced(self) -> NDArray[np.void]:
-        """All events, dtype EVENT."""
+        """The first events, dtype EVENT."""
         return np.array(self.traced, EVENT)
 
     @property
