@@ -3,7 +3,7 @@
 A phase lasts from one join or stop of a flow to the next. Two values of a rate disagree if they differ by more than the
 tolerance times the larger plus a packet in the time over which they are averaged (the last quarter of the phase), two
 queues if they differ by more than that and by more than a packet of every flow that crosses the link: paced packets
-queue behind each other, fluid does not. A run has converged if rates, averaged over the window, stay within the
+queue one after another, fluid does not. A run has converged if rates, averaged over the window, stay within the
 tolerance and four such packets of their mean over the last quarter, and if their mean over the quarter before does. The
 equilibrium is compared with runs that have converged. A run contradicts a linear verdict if it converges where the
 model is unstable or does not where it is stable, and the phase is at least three times as long as the model takes to
@@ -37,7 +37,7 @@ __all__ = ["Phase", "disagreements", "growth_rate", "linear_models", "notes_of",
 
 FloatArray = NDArray[np.float64]
 
-_FOLDS = 3.0  # of growth or decay in a phase before a linear verdict is held against a run
+_FOLDS = 3.0  # of growth or decay in a phase before a linear verdict counts against a run
 _COLUMNS = ("begin", "end", "quantity", "index", "first", "second", "value_first", "value_second", "likely")
 
 
@@ -70,7 +70,7 @@ class Phase(Displayed):
         return [("flows", value_text(self.active)), ("rates, equilibrium", at), *rates, *queues]
 
     @property
-    def grain(self) -> FloatArray:
+    def granularity(self) -> FloatArray:
         """A packet of each active flow in a quarter of the phase [bit/s]."""
         sizes = np.array([flow.mean_packet for flow in self.network.flows])
         return np.asarray(8.0 * sizes / (0.25 * (self.end - self.begin)))
@@ -89,7 +89,7 @@ def phases(
     window : float, s
         That rates are averaged over.
     at_equilibrium : bool, optional
-        Whether runs begin at an equilibrium, with all flows active whatever their start.
+        Whether runs begin at an equilibrium, with all flows active, at any start.
     """
     flows, duration = scenario.network.flows, float(scenario.duration)
     starts = [0.0 if at_equilibrium else float(flow.start) for flow in flows]
@@ -178,7 +178,7 @@ def growth_rate(model: DelaySystem | SampledSystem) -> float:
     Parameters
     ----------
     model : DelaySystem
-        Or SampledSystem (of steps of 1 s, if it does not say).
+        Or SampledSystem (of steps of 1 s, if its step is not known).
     """
     if isinstance(model, DelaySystem):
         return float(model.spectral_abscissa)
@@ -226,7 +226,7 @@ def disagreements(
             rows += [
                 (phase.begin, phase.end, "rate", int(phase.active[k]), reference, other, a[k], b[k],
                  (*why, *cause.granular(k, b[k] - a[k])))
-                for k in _differ(a, b, tolerance, phase.grain)
+                for k in _differ(a, b, tolerance, phase.granularity)
             ]  # fmt: skip
             a, b = phase.queue[reference], phase.queue[other]
             packets = np.array([flow.mean_packet for flow in phase.network.flows]) @ phase.network.incidence
@@ -243,20 +243,20 @@ def disagreements(
                 rows += [
                     (phase.begin, phase.end, "rate", int(phase.active[k]), name, "equilibrium", a[k], b[k],
                      (*why, *(cause.granular(k, b[k] - a[k]) if name == "packets" else ())))
-                    for k in _differ(a, b, tolerance, phase.grain)
+                    for k in _differ(a, b, tolerance, phase.granularity)
                 ]  # fmt: skip
         rows += _verdicts(runs, phase, linear, tolerance, cause)
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
-def _differ(a: FloatArray, b: FloatArray, tolerance: float, grain: FloatArray) -> list[int]:
+def _differ(a: FloatArray, b: FloatArray, tolerance: float, granularity: FloatArray) -> list[int]:
     """Places at which two series of values differ."""
-    apart = np.abs(a - b) > tolerance * np.maximum(np.abs(a), np.abs(b)) + grain
-    return [int(k) for k in np.flatnonzero(apart)]
+    differs = np.abs(a - b) > tolerance * np.maximum(np.abs(a), np.abs(b)) + granularity
+    return [int(k) for k in np.flatnonzero(differs)]
 
 
 def _has_converged(phase: Phase, name: str, tolerance: float) -> bool:
-    near = tolerance * phase.rate[name] + 4.0 * phase.grain
+    near = tolerance * phase.rate[name] + 4.0 * phase.granularity
     return bool((phase.drift[name] <= near).all() and (phase.swing[name] <= near).all())
 
 
@@ -291,13 +291,14 @@ class _Causes:
             for name, run in runs.items()
         }
         laws = (getattr(self.protocol, name, None) for name in ("router_law", "source_law"))
-        self.told, own = (set() if law is None else set(law_arguments(law)) for law in laws)
+        self.received, own = (set() if law is None else set(law_arguments(law)) for law in laws)
         self.windows = "w" in own or (self.protocol is not None and self.protocol.windowed)
 
     def between(self, one: str, other: str) -> tuple[str, ...]:
         """Causes for a difference between two runs."""
         return (
-            *self.stopped(one, other), *self.base_rtts(), *self.losses(one, other), *self.followed(one, other),
+            *self.stopped(one, other), *self.base_rtts(), *self.losses(one, other),
+            *self.bottlenecks_differ(one, other),
             *(self.intervals() if other == "recurrence" else ()), *self.open_rest(), *self.moving(one),
             *self.moving(other),
         )  # fmt: skip
@@ -305,12 +306,14 @@ class _Causes:
     def of_equilibrium(self, name: str) -> tuple[str, ...]:
         """Causes for a difference between a run and the equilibrium."""
         granted = self.intervals() if name != "recurrence" else []
-        return (*self.lost_on_the_way(name), *self.base_rtts(), *granted, *self.follows(name, "equilibrium"))
+        return (*self.lost_on_the_way(name), *self.base_rtts(), *granted, *self.bottleneck_moved(name, "equilibrium"))
 
     def of_verdict(self, name: str, converges: bool) -> list[str]:
         """Causes for a run that does not converge though its linear model is stable; the model has notes of its own."""
         return (
-            [] if converges else [*self.moving(name), *self.follows(name, "linear model"), *self.lost_on_the_way(name)]
+            []
+            if converges
+            else [*self.moving(name), *self.bottleneck_moved(name, "linear model"), *self.lost_on_the_way(name)]
         )
 
     # ---- causes ------------------------------------------------------------------------------------------
@@ -322,7 +325,7 @@ class _Causes:
     def base_rtts(self) -> list[str]:
         """Flows that take delays for their signal and never saw their path empty."""
         run = self.runs.get("packets")
-        if run is None or not self.windows or not {"q", "q_flow"} & self.told or "min_rtt" not in run.flows:
+        if run is None or not self.windows or not {"q", "q_flow"} & self.received or "min_rtt" not in run.flows:
             return []
         network, active = self.phase.network, self.phase.active
         sent = np.array([8.0 * flow.mean_packet * (1.0 / network.capacities[list(flow.route)]).sum()
@@ -369,15 +372,15 @@ class _Causes:
             return []
         return ["routers grant in an interval what the last one left, those of equilibrium and recurrence all the time"]
 
-    def followed(self, one: str, other: str) -> list[str]:
-        """Flows that follow different links in two runs, or several in one."""
+    def bottlenecks_differ(self, one: str, other: str) -> list[str]:
+        """Flows with different bottlenecks in two runs, or several in one."""
         for flow, a, b in zip(self.phase.active, self._links(one), self._links(other), strict=True):
             if a != b:
                 return [f"flow {flow} is bottlenecked at link {_list(a)} in {one}, {_list(b)} in {other}"]
         return []
 
-    def follows(self, name: str, whose: str) -> list[str]:
-        """A flow that follows another link than at the equilibrium."""
+    def bottleneck_moved(self, name: str, whose: str) -> list[str]:
+        """A flow with another bottleneck than at the equilibrium."""
         point = self.phase.equilibrium
         for k, links in enumerate(self._links(name)):
             expected = -1 if point is None else int(point.bottleneck[k])
@@ -387,18 +390,18 @@ class _Causes:
         return []
 
     def _links(self, name: str) -> list[list[int]]:
-        """Links that each active flow follows at the end of the phase, each for a hundredth of the samples at least."""
-        told = self.runs[name].data["bottleneck"].to_numpy()[self.late[name]][:, self.phase.active].astype(int)
+        """Bottlenecks of each active flow at the end of the phase, each for a hundredth of the samples at least."""
+        bottlenecks = self.runs[name].data["bottleneck"].to_numpy()[self.late[name]][:, self.phase.active].astype(int)
         found = []
-        for column in told.T:
+        for column in bottlenecks.T:
             links, counts = np.unique(column, return_counts=True)
             found.append(
-                [int(link) for link, n in zip(links, counts, strict=True) if link >= 0 and n >= 0.01 * len(told)]
+                [int(link) for link, n in zip(links, counts, strict=True) if link >= 0 and n >= 0.01 * len(bottlenecks)]
             )
         return found
 
     def open_rest(self) -> list[str]:
-        """A protocol that says itself why it comes to no single point."""
+        """A protocol that itself states why it converges to no single point."""
         reason = self.protocol.no_equilibrium if self.protocol and self.phase.equilibrium is None else ""
         return [f"no single equilibrium: {reason}"] if reason else []
 

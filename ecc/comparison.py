@@ -29,7 +29,7 @@ __all__ = ["Comparison", "compare"]
 FloatArray = NDArray[np.float64]
 
 _ROWS = 20  # of the table that notebooks show
-_PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not part
+_PACKETS = 10  # queues that differ by less than so many packets times the tolerance do not count as a discrepancy
 
 
 @check_arguments
@@ -48,12 +48,12 @@ class Comparison:
     table : DataFrame
         A row for each flow (its sending rate, bit/s) and each link (its queue, bytes). Its columns: `fluid` and
         `packet` are means over the run; `fluid_peak` and `packet_peak` the largest values of the averages over
-        `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `parted` the first time at
-        which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue at least ten
-        packets), NaN if never; `apart` the share of the time for which they do; `fluid_end` and `packet_end` means over
-        the last sixth of the run; `fluid_settled` and `packet_settled` the time from which on averages stay within
-        `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do not.
-    apart : dict
+        `window`; `largest` their largest difference (packet - fluid), `at` when it is [s]; `first_discrepancy` the
+        first time at which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue
+        at least ten packets), NaN if never; `discrepancy` the share of the time for which they do; `fluid_end` and
+        `packet_end` means over the last sixth of the run; `fluid_settled` and `packet_settled` the time from which on
+        averages stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do not.
+    discrepancy : dict
         For "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
     scenario, options : Scenario, mapping
         What was run, and with what.
@@ -62,9 +62,9 @@ class Comparison:
     -----
     `disagreements` is a DataFrame with a row for each value at the end of a phase (from one join or stop of a flow to
     the next) in which two of packets, fluid, recurrence and equilibrium differ, and for each linear verdict that a run
-    contradicts, with causes that the runs show (`ecc.agreement` says when two values differ). `notes`, in the repr, has
-    a line for each phase and quantity, with the worst value and likely causes, and one if packets and fluid differ at
-    any time. `refused` says what the scenario has not, and why: name ("equilibrium", "recurrence", ...) -> reason.
+    contradicts, with causes that the runs show (`ecc.agreement` defines when two values differ). `notes`, in the repr,
+    has a line for each phase and quantity, with the worst value and likely causes, and one if packets and fluid differ
+    at any time. `refused` has what the scenario has not, and why: name ("equilibrium", "recurrence", ...) -> reason.
     """
 
     fluid: Trajectory
@@ -72,7 +72,7 @@ class Comparison:
     window: float
     tolerance: float
     table: pd.DataFrame
-    apart: dict[str, NDArray[np.bool_]]
+    discrepancy: dict[str, NDArray[np.bool_]]
     scenario: Scenario
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -120,14 +120,15 @@ class Comparison:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know, one line each: notes of the runs, disagreements, and when runs part on the way."""
+        """One line each: notes of the runs, disagreements, and when runs diverge before their end."""
         noted = [f"{name}: {note}" for name, run in self._runs.items() for note in run.notes]
-        parted = self.table[self.table["parted"].notna()]
-        if len(parted):
-            row = parted.loc[(parted["largest"].abs() / parted["scale"]).idxmax()]
+        discrepant = self.table[self.table["first_discrepancy"].notna()]
+        if len(discrepant):
+            row = discrepant.loc[(discrepant["largest"].abs() / discrepant["scale"]).idxmax()]
             scale, unit, of = (1e-6, "Mb/s", "flow") if row["series"] == "rate" else (1e-3, "kB", "link")
             noted.append(
-                f"packets and fluid differ by {self.tolerance:.0%} for some time in {len(parted)} of {len(self.table)} "
+                f"packets and fluid differ by {self.tolerance:.0%} for some time in {len(discrepant)} of "
+                f"{len(self.table)} "
                 f"series, most in the {row['series']} of {of} {row['index']}, by {scale * row['largest']:.3g} {unit} "
                 f"at {row['at']:.4g} s"
             )
@@ -140,12 +141,12 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether packets and fluid never part and both came to their end; `disagreements` has the other pairs."""
+        """Whether packets and fluid never diverge and both came to their end; `disagreements` has the other pairs."""
         whole = self.fluid.is_complete and self.packet.is_complete
-        return bool(whole and self.table["parted"].isna().all())
+        return bool(whole and self.table["first_discrepancy"].isna().all())
 
     def plot(self) -> go.Figure:
-        """Return a Plotly figure: rates and queues of packets (lines) and fluid (dashes), shaded where they part."""
+        """Return a Plotly figure: rates and queues of packets (lines) and fluid (dashes), shaded where they diverge."""
         from ecc.plot import comparison_figure
 
         time, (fluid, packet) = _common(self.fluid, self.packet)
@@ -155,8 +156,8 @@ class Comparison:
             fluid["rate"],
             packet["queue"],
             fluid["queue"],
-            apart_rates=self.apart["rate"].any(axis=1),
-            apart_queues=self.apart["queue"].any(axis=1),
+            discrepant_rates=self.discrepancy["rate"].any(axis=1),
+            discrepant_queues=self.discrepancy["queue"].any(axis=1),
             title=f"{self.packet.data.attrs.get('protocol', '')}: packets and fluid",
         )
 
@@ -185,7 +186,7 @@ def compare(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Return what fluid and packets make of one scenario, and where they and what models say of it disagree.
+    """Return what fluid and packets make of one scenario, and where they and the models disagree.
 
     Parameters
     ----------
@@ -197,7 +198,7 @@ def compare(
         None: 1 s, at most a fifth of the duration. Packets come one by one: values are averaged over this before they
         are compared.
     tolerance : float, > 0, optional
-        Difference beyond which they part, of the scale of each series (see `Comparison`).
+        Difference beyond which they diverge, of the scale of each series (see `Comparison`).
     progress : callable, optional
         Called with the share that is done.
     **options : object
@@ -237,7 +238,7 @@ def compare(
         raise ValueError(f"sample must be at most half the duration ({scenario.duration:g} s), got {period:g} s")
     packet_size = float(max(np.max(flow.packet_size) for flow in scenario.network.flows))
     rows = []
-    apart = {name: np.zeros(of_fluid[name].shape, dtype=bool) for name in ("rate", "queue")}
+    discrepancy = {name: np.zeros(of_fluid[name].shape, dtype=bool) for name in ("rate", "queue")}
     for name in ("rate", "queue"):
         for index in range(of_fluid[name].shape[1]):
             a, b = of_fluid[name][:, index], of_packets[name][:, index]
@@ -245,7 +246,7 @@ def compare(
             gap = smooth[1] - smooth[0]
             peaks = [float(values.max()) for values in smooth]
             scale = max(*peaks, _PACKETS * packet_size if name == "queue" else 0.0)
-            beyond = apart[name][:, index] = np.abs(gap) > bar * scale
+            beyond = discrepancy[name][:, index] = np.abs(gap) > bar * scale
             ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
             settled = [
                 float(time[0]) + settle_time(time, values, end, bar, scale or 1.0)  # of a flow that sends nothing
@@ -255,11 +256,11 @@ def compare(
             rows.append({
                 "series": name, "index": index, "fluid": a.mean(), "packet": b.mean(), "fluid_peak": peaks[0],
                 "packet_peak": peaks[1], "largest": gap[at], "at": time[at], "scale": scale,
-                "parted": time[np.argmax(beyond)] if beyond.any() else np.nan, "apart": beyond.mean(),
+                "first_discrepancy": time[np.argmax(beyond)] if beyond.any() else np.nan, "discrepancy": beyond.mean(),
                 "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
     share(1.0)
-    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), apart, scenario, options)
+    return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), discrepancy, scenario, options)
 
 
 def _common(*runs: Trajectory) -> tuple[FloatArray, list[dict[str, FloatArray]]]:

@@ -130,7 +130,7 @@ def good() -> dict[str, Any]:
         "jacobian": -np.eye(2), "forward": [[0.0, 0.1], [0.1, 0.0]], "backward": [[0.1, 0.1], [0.1, 0.1]], "x": x,
         "curves": {"a": x}, "rates": np.ones((5, 2)), "queues": np.ones((5, 1)), "series": "rate", "certify": False,
         "omega": x, "quantiles": [0.5], "other_rates": np.ones((5, 2)), "other_queues": np.ones((5, 1)),
-        "apart_rates": np.zeros(5, bool), "apart_queues": np.zeros(5, bool), "seconds": 1.0, "gain": 0.3,
+        "discrepant_rates": np.zeros(5, bool), "discrepant_queues": np.zeros(5, bool), "seconds": 1.0, "gain": 0.3,
         "records": ecc.native.new_links(1), "until ": 1.0, "args": {"k": [1.0]}, "t_eval": [0.0, 0.5, 1.0],
         "Scenario.workload": None,
         "impairment": ecc.impairments.RandomLoss(0.1, link=0), "table":

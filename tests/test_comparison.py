@@ -16,7 +16,7 @@ def test_runs_that_agree_do_not_part():
     network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.05], starts=[0.0, 5.0])
     done = []
     found = ecc.compare(ecc.Scenario(network, RCP(), 15.0), progress=done.append)
-    assert found.agrees and found.table["parted"].isna().all()
+    assert found.agrees and found.table["first_discrepancy"].isna().all()
     assert found.table["series"].tolist() == ["rate", "rate", "queue"]
     rates = found.table.iloc[:2]
     assert rates["packet"].to_numpy() == pytest.approx(found.packet.rate.to_numpy().mean(axis=0), rel=1e-12)
@@ -31,12 +31,12 @@ def test_where_they_part_is_found():
     found = ecc.compare(scenario)
     row = found.table.iloc[-1]
     assert not found.agrees and row["series"] == "queue"
-    assert 5.0 < row["parted"] <= row["at"] < 12.0
+    assert 5.0 < row["first_discrepancy"] <= row["at"] < 12.0
     a, b = (run.queue.to_numpy()[:, 0] for run in (found.packet, found.fluid))
     time = found.packet.data["time"].to_numpy()
     last = np.flatnonzero(np.isclose(time, row["at"]))[0]
     assert (a - b)[last - 9 : last + 1].mean() == pytest.approx(row["largest"], rel=1e-9)
-    assert 0.0 < row["apart"] < 1.0
+    assert 0.0 < row["discrepancy"] < 1.0
     figure = found.plot()
     assert len(figure.data) == 2 * 52 and len(figure.layout.shapes) >= 2
     assert "packets and fluid" in figure.layout.title.text
@@ -51,7 +51,7 @@ def test_slow_sources_update_when_their_acks_come():
     network = Network.dumbbell("100 Mb/s", rtts=[0.12, 0.3], starts=[0.0, 5.0])
     for update in ("interval", "ack", "rtt"):
         table = ecc.compare(ecc.Scenario(network, PIQIRCP(update=update), 12.0)).table
-        assert table.loc[table["series"] == "rate", "parted"].isna().all()
+        assert table.loc[table["series"] == "rate", "first_discrepancy"].isna().all()
 
 
 def test_equilibrium_recurrence_and_linear_models_are_compared_by_phase():

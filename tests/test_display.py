@@ -119,7 +119,11 @@ def test_many_notes_are_not_all_printed(count):
 def test_comparisons_are_short_however_much_disagrees(monkeypatch):
     found = object.__new__(Comparison)
     run = type("Run", (), {"data": type("Data", (), {"attrs": {"protocol": "RCP"}})(), "is_complete": True})()
-    values = {"packet": run, "fluid": run, "table": pd.DataFrame({"parted": [1.0] * 2050, "fluid": [1e6] * 2050})}
+    values = {
+        "packet": run,
+        "fluid": run,
+        "table": pd.DataFrame({"first_discrepancy": [1.0] * 2050, "fluid": [1e6] * 2050}),
+    }
     found.__dict__.update(values, notes=tuple(f"{k} s, it differs" for k in range(2050)), disagreements=[0] * 2050)
     assert repr(found).count("\n") == 7 and repr(found).endswith("note: 2044 further notes are in .notes")
     assert found._repr_html_().count("<tr") < 30 and "rates in bit/s" in found._repr_html_()

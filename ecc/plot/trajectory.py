@@ -124,8 +124,8 @@ def comparison_figure(
     other_rates: Matrix,
     queues: Matrix,
     other_queues: Matrix,
-    apart_rates: Vector,
-    apart_queues: Vector,
+    discrepant_rates: Vector,
+    discrepant_queues: Vector,
     names: tuple[str, str] = ("packets", "fluid"),
     title: str = "",
 ) -> go.Figure:
@@ -136,7 +136,7 @@ def comparison_figure(
     time : Vector, shape (n_times,), s
     rates, other_rates : Matrix, shape (n_times, n_flows), bit/s
     queues, other_queues : Matrix, shape (n_times, n_links), bytes
-    apart_rates, apart_queues : Vector, shape (n_times,)
+    discrepant_rates, discrepant_queues : Vector, shape (n_times,)
         Bool: where a panel is shaded.
     names : tuple of two str, optional
         Of the two runs.
@@ -154,17 +154,19 @@ def comparison_figure(
     t = np.asarray(time, dtype=float)
     made = figure(_panels(2), title=title, height=_height(2))
     panels = (
-        ("flow", "sending rate", RATE, (rates, other_rates), apart_rates),
-        ("link", "queue", SIZE, (queues, other_queues), apart_queues),
+        ("flow", "sending rate", RATE, (rates, other_rates), discrepant_rates),
+        ("link", "queue", SIZE, (queues, other_queues), discrepant_queues),
     )
     when = _hover(made, max(2 * np.shape(rates)[-1], 2 * np.shape(queues)[-1]))
-    for row, (what, axis_name, units, (first, second), apart) in enumerate(panels, start=1):
+    for row, (what, axis_name, units, (first, second), discrepant) in enumerate(panels, start=1):
         names_of = (f"{axis_name.split()[-1]}s", f"other_{axis_name.split()[-1]}s")
         pair = [_matching(values, t, name) for values, name in zip((first, second), names_of, strict=True)]
         if pair[0].shape != pair[1].shape:
             raise ValueError(f"{names_of[1]} must have the shape {pair[0].shape} of {names_of[0]}, got {pair[1].shape}")
-        if np.shape(apart) != t.shape:
-            raise ValueError(f"apart_{names_of[0]} must have the shape {t.shape}, one a time, got {np.shape(apart)}")
+        if np.shape(discrepant) != t.shape:
+            raise ValueError(
+                f"discrepant_{names_of[0]} must have the shape {t.shape}, one a time, got {np.shape(discrepant)}"
+            )
         factor, unit = unit_for(np.concatenate(pair), units)
         count = pair[0].shape[1]
         tones = [INK] if what == "link" and count == 1 else colors(count)
@@ -179,7 +181,7 @@ def comparison_figure(
                     opacity=0.75 if run == 0 else 1.0, meta=[factor, unit], row=row, col=1,
                     hovertemplate=f"{what} {k}, {name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
                 )  # fmt: skip
-        for begin, end in _stretches(t, np.asarray(apart, dtype=bool)):
+        for begin, end in _stretches(t, np.asarray(discrepant, dtype=bool)):
             made.add_vrect(x0=begin, x1=end, fillcolor=GREY, opacity=0.13, line_width=0, row=row, col=1)
         made.update_yaxes(title_text=f"{axis_name} [{unit}]", rangemode="tozero", row=row, col=1)
     made.update_xaxes(title_text="time [s]", row=2, col=1)
