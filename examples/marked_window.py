@@ -3,6 +3,8 @@
 from dataclasses import dataclass, make_dataclass
 
 from ecc.models import Protocol
+from ecc.models.base import check_number
+from ecc.quantity import as_size
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,9 @@ class MarkedWindow(Protocol):
     FlowState = make_dataclass(
         "FlowState", [("acks", int, 0), ("marks", int, 0), ("until", int, 0), ("share", float, 0.0)]
     )
+
+    def __post_init__(self):
+        check_number(self, threshold=as_size, gain=None, segment=as_size)  # "30 kB" is understood; all are > 0
 
     def link_hooks(self):
         return {"on_arrival": mark}
@@ -29,7 +34,7 @@ def mark(link, header, p, env):
 
 
 def begin(flow, header, p, env):
-    env.window = 10.0 * p.segment
+    env.window = 10.0 * p.segment  # bytes, not packets
 
 
 def follow(flow, header, p, env):

@@ -1,5 +1,6 @@
 """What the documentation shows runs as it stands."""
 
+import importlib
 import json
 import re
 import runpy
@@ -71,6 +72,14 @@ def test_formulas_are_typeset(page):
 @pytest.mark.parametrize("name", ["fair_share", "marked_window"])
 def test_a_protocol_fits_in_sixty_lines(name):
     assert len((EXAMPLE.parent / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_the_example_with_a_window_reads_units(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    kind = importlib.import_module("marked_window").MarkedWindow
+    assert kind(threshold="65 kB").params()["threshold"] == 65_000.0
+    with pytest.raises(ValueError, match="^threshold must have one of the units B, .*, got '65 ms'$"):
+        kind(threshold="65 ms")
 
 
 def test_every_page_is_in_the_index():

@@ -149,7 +149,8 @@ def _compile_one(name: str, hook: FunctionType, records: Mapping[str, Any], writ
             cause = f"no such field {use}, the fields are {fields}"
         place = getattr(error, "loc", None)
         line = f" (line {place.line})" if place else ""
-        raise TypeError(f"hook {name}, {where(hook)}: {cause}{line}") from error
+        # Numba's traceback, of some eighty lines, stays in __context__
+        raise TypeError(f"hook {name}, {where(hook)}: {cause}{line}") from None
     return result
 
 

@@ -78,7 +78,7 @@ from ecc.errors import LinearizationError
 from ecc.headers import WireHeader
 from ecc.laws.affine import is_affine
 from ecc.network import Network
-from ecc.quantity import as_delay, as_number
+from ecc.quantity import as_delay, as_number, as_size
 
 __all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "check_number", "interval_of"]
 
@@ -182,7 +182,8 @@ class Protocol:
             value = getattr(self, f.name)
             fits = isinstance(value, Real) and not isinstance(value, bool)
             if f.type in _NUMBERS and not fits and value is not f.default:
-                raise TypeError(f"{f.name} must be a number, got {shown(value)}")
+                hint = ": a class reads units with check_number" if isinstance(value, str) else ""
+                raise TypeError(f"{f.name} must be a number, got {shown(value)}{hint}")
 
     # ---- laws --------------------------------------------------------------------------------------------
 
@@ -453,7 +454,8 @@ def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) 
     protocol : object
         Frozen dataclass instance.
     **allowed : float or callable or None
-        Parameter name -> minimum, or None for > 0; or `as_delay`, `as_rate` for one > 0 that may have a unit.
+        Parameter name -> minimum, or None for > 0; or `as_delay`, `as_rate`, `as_size` of `ecc.quantity` for one > 0
+        that may have a unit.
 
     Raises
     ------
@@ -463,7 +465,7 @@ def check_number(protocol: Any, **allowed: float | Callable[..., float] | None) 
     for name, minimum in allowed.items():
         value = getattr(protocol, name)
         if callable(minimum):
-            number = minimum(value, name, positive=True)
+            number = float(minimum(value, name) if minimum is as_size else minimum(value, name, positive=True))
         else:
             number = as_number(value, name, positive=minimum is None, minimum=minimum)
         object.__setattr__(protocol, name, number)

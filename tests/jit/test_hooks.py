@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -374,6 +375,8 @@ def test_refused_in_one_line(hook: Any, message: str, capfd: pytest.CaptureFixtu
     with pytest.raises(TypeError, match=message) as caught:
         compile_one(hook, writable={"on_test": ("drop", "next_interval")})
     assert "\n" not in str(caught.value)
+    shown = traceback.format_exception(caught.value)
+    assert not any("/numba/" in part for part in shown), "the compiler's traceback hides the line"
     assert capfd.readouterr() == ("", "")
 
 
