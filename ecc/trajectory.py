@@ -34,13 +34,14 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "queue_mean": ("link", "bytes", "queue averaged over the time of each sample"),
     "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
     "drops": ("link", "packets", "dropped in each sample"),
+    "marks": ("link", "packets", "marked in each sample"),
 }
 """Series of a trajectory: name -> (second dimension, unit, meaning). The first dimension is `time`: end of sample."""
 
 
 EVENTS = (
     "departure", "hop", "access", "ack", "send", "interval", "start", "stop", "timer", "timeout", "flush",
-    "drop", "loss", "ack loss",
+    "drop", "loss", "ack loss", "mark",
 )  # fmt: skip
 """What a trace calls the events of the packet engine, by number."""
 
@@ -186,6 +187,11 @@ class Trajectory:
     def drops(self) -> xr.DataArray:
         """Packets dropped in each sample, over (time, link)."""
         return self._series("drops")
+
+    @property
+    def marks(self) -> xr.DataArray:
+        """Packets marked (ECN) in each sample, over (time, link). Of packet runs."""
+        return self._series("marks")
 
     @property
     def stopped(self) -> str:

@@ -80,10 +80,20 @@ from ecc.laws.affine import is_affine
 from ecc.network import Network
 from ecc.quantity import as_delay, as_number, as_size
 
-__all__ = ["SOURCE_CLOCKS", "TRANSPORTS", "Bound", "Equilibrium", "Protocol", "check_number", "interval_of"]
+__all__ = [
+    "ECN_KINDS",
+    "SOURCE_CLOCKS",
+    "TRANSPORTS",
+    "Bound",
+    "Equilibrium",
+    "Protocol",
+    "check_number",
+    "interval_of",
+]
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
+ECN_KINDS = (None, "classic", "accurate", "scalable")
 
 _NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
 
@@ -307,6 +317,17 @@ class Protocol:
         `env.recovering` and `env.recovered` (this ACK has ended a recovery); `on_loss` once a recovery (`env.kind` 0,
         `env.in_flight` the flight size) and once a timeout (1). Exactly: docs/engine_specification.md, S-73 to S-92. A
         class attribute or a parameter of this name says which.
+        """
+        return None
+
+    @property
+    def ecn(self) -> str | None:
+        """Whether links can mark packets of flows, and how receivers tell of marks; None: they cannot.
+
+        "classic" (RFC 3168: `env.marked` of `on_ack` once a window, what the first ACK that tells of marks
+        acknowledges), "accurate" (bytes that were marked, in each ACK), or "scalable" (as accurate, with ECT(1): RFC
+        9331). Exactly: docs/engine_specification.md, S-105 to S-111. A class attribute or a parameter of this name says
+        which.
         """
         return None
 

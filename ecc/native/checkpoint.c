@@ -36,6 +36,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_archive_whole(archive, &link->arrived, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->dropped, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->dropped_bytes, 0, ECC_ARCHIVE_MAX);
+    ecc_archive_whole(archive, &link->marked, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->lost, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->lost_bytes, 0, ECC_ARCHIVE_MAX);
     ECC_ARCHIVE_MOVE(archive, link->area);
@@ -127,6 +128,12 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_archive_whole(archive, &receiver->sender_missing, 0, flow->sent);
     ecc_archive_whole(archive, &receiver->acks_lost, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &receiver->n_delayed, has_kept, has_kept ? flow->spec->ack_every - 1 : 0);
+    ecc_archive_whole(archive, &receiver->marked, 0, flow->can_be_marked ? flow->sent : 0);
+    ecc_archive_whole(archive, &receiver->sender_marked, 0, receiver->marked);
+    ecc_archive_whole(archive, &receiver->answered, 0, flow->sent);
+    receiver->has_marks = ecc_archive_flag(archive, receiver->has_marks);
+    receiver->was_marked = ecc_archive_flag(archive, receiver->was_marked);
+    receiver->owes_answer = ecc_archive_flag(archive, receiver->owes_answer);
     ECC_ARCHIVE_MOVE(archive, receiver->n_holes);
     ecc_archive_require(archive, receiver->n_holes < receiver->reordering_threshold);
     for (uint32_t k = 0; k < ECC_MAX_HOLES; k++) {
@@ -439,11 +446,11 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x32706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x33706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
         self->n_impairments, self->n_changes, self->wants_flow_queues, self->wants_receivers, self->wants_transports,
-        self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
+        self->wants_ecn, self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
         (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 

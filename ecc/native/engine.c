@@ -158,6 +158,21 @@ build_flows(ecc_engine_t *self)
     }
 }
 
+/* Whether packets of some flow can be marked. */
+static bool
+wants_ecn(const ecc_config_t *config)
+{
+    bool found = false;
+
+    for (int64_t i = 0; i < config->n_flows; i++) {
+        found = found || config->flows[i].ecn != ECC_ECN_NONE;
+    }
+    for (int64_t i = 0; i < config->n_templates; i++) {
+        found = found || config->templates[i].ecn != ECC_ECN_NONE;
+    }
+    return found;
+}
+
 static int
 build(ecc_engine_t *self, const ecc_config_t *config)
 {
@@ -172,7 +187,9 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     self->n_changes = (size_t) config->n_changes;
     self->n_impairments = (size_t) config->n_impairments;
     self->seed = config->seed;
-    self->header_size = (size_t) config->header_size;
+    self->wants_ecn = wants_ecn(config);
+    self->ecn_offset = (size_t) config->header_size;
+    self->header_size = self->ecn_offset + (self->wants_ecn ? sizeof(ecc_ecn_t) : 0);
     self->trace = config->trace;
     self->trace_room = config->n_trace;
     self->samples = config->samples;
@@ -293,6 +310,9 @@ sample_links(ecc_engine_t *self)
         samples->queue_peak[row + i] = link->queue_peak;
         samples->arrived[row + i] = link->arrived;
         samples->dropped[row + i] = link->dropped;
+        if (samples->marked != NULL) {
+            samples->marked[row + i] = link->marked;
+        }
         link->queue_peak = link->queue;
         if (samples->queue_mean != NULL) {
             ecc_link_measure(link, self->now);
@@ -595,6 +615,7 @@ ecc_engine_link_results(const ecc_engine_t *self, ecc_link_result_t *results)
             .departed = link->arrived - link->dropped_bytes - link->queue,
             .dropped = link->dropped,
             .dropped_bytes = link->dropped_bytes,
+            .marked = link->marked,
             .queue = link->queue,
             .lost = link->lost,
             .lost_bytes = link->lost_bytes,

@@ -38,7 +38,7 @@ typedef int64_t ecc_bytes_t;
 #define ECC_NEVER 4000000000000000000
 #define ECC_N_BINS 4352 /* of queues up to 2^40 bytes */
 
-/* Kinds of events, in the order in which they happen at one instant (S-10); the last three are in traces only. */
+/* Kinds of events, in the order in which they happen at one instant (S-10); the last four are in traces only. */
 enum ecc_event_kind {
     ECC_EVENT_DEPARTURE, /* link: the last bit of the packet in service leaves the queue */
     ECC_EVENT_HOP,       /* link: the first packet on the wire reaches its end */
@@ -53,7 +53,8 @@ enum ecc_event_kind {
     ECC_EVENT_FLUSH,     /* flow: its receiver sends the ACK that it has delayed */
     ECC_EVENT_DROP,      /* link: a packet is dropped on arrival */
     ECC_EVENT_LOSS,      /* link: a packet is lost on the wire */
-    ECC_EVENT_ACK_LOSS   /* flow: an ACK is lost on its pure delay */
+    ECC_EVENT_ACK_LOSS,  /* flow: an ACK is lost on its pure delay */
+    ECC_EVENT_MARK       /* link: a hook has marked a packet */
 };
 
 /* env.kind of hooks of routers. */
@@ -67,6 +68,17 @@ enum ecc_segment_kind { ECC_SEGMENT_NEW, ECC_SEGMENT_RETRANSMITTED };
 
 /* How a flow recovers lost data: not at all, or by RFC 6582 or RFC 6675. */
 enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRANSPORT_SACK };
+
+/* Of a packet, as in the IP header (RFC 3168). */
+enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
+
+/* Whether the packets of a flow can be marked, and how its receiver tells of marks (S-105). */
+enum ecc_ecn_kind {
+    ECC_ECN_NONE,
+    ECC_ECN_CLASSIC,  /* ECT(0); each ACK says that there were marks until the sender has answered: RFC 3168 */
+    ECC_ECN_ACCURATE, /* ECT(0); each ACK says how many bytes were marked so far */
+    ECC_ECN_SCALABLE  /* ECT(1), otherwise as accurate: RFC 9331 */
+};
 
 /* What a report is about. */
 enum ecc_entity_kind { ECC_ENTITY_NONE, ECC_ENTITY_LINK, ECC_ENTITY_FLOW, ECC_ENTITY_TRANSFER };
@@ -84,7 +96,9 @@ typedef struct {
     int64_t link;         /* index */
     int64_t flow_queue;   /* bytes of this flow and kind in the queue, if wanted, else 0 */
     double random;        /* uniform [0, 1), if wanted, else 0 */
+    int64_t ecn;          /* enum ecc_codepoint of the packet, 0 without one */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival only */
+    int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival and on_departure only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
 
@@ -109,6 +123,7 @@ typedef struct {
     int64_t acked;        /* bytes that this ACK acknowledges and none did before; on_ack only, else 0 */
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
+    int64_t marked;       /* bytes that this ACK reports as marked and none did before; on_ack only, else 0 */
 } ecc_flow_env_t;
 
 /* Returns 0, or any other code, which stops the run. */
@@ -153,6 +168,7 @@ typedef struct {
     int64_t impairment;       /* number of that of ack_delay, from 1; 0: none */
     int64_t ack_every;        /* packets for which the receiver sends one ACK; 0 and 1: one for each ... */
     ecc_ps_t ack_wait;        /* ... but at the latest so long after the first of them */
+    int64_t ecn;              /* enum ecc_ecn_kind */
     int64_t transport;        /* enum ecc_transport_kind */
     ecc_bytes_t receiver_window; /* of a transport; 0: no limit */
     ecc_ps_t min_rto;            /* of a transport */
@@ -226,6 +242,7 @@ typedef struct {
     double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not wanted */
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;    /* (sample, link) packets */
+    int64_t *marked;     /* (sample, link) packets; NULL: not wanted */
     int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
     int64_t *words; /* (sample, recorded) */
@@ -315,6 +332,7 @@ typedef struct {
     int64_t lost;          /* bytes */
     int64_t retransmitted; /* bytes sent again; without transport, beyond the size of a flow of finite size */
     int64_t acks_lost;     /* on their pure delay */
+    int64_t marked;        /* bytes at the receiver that came marked */
     double rate;
     double window;
     double srtt;
@@ -335,8 +353,9 @@ typedef struct {
     int64_t departed; /* bytes */
     int64_t dropped;  /* packets */
     int64_t dropped_bytes;
-    int64_t queue; /* bytes */
-    int64_t lost;  /* packets, of those departed */
+    int64_t marked; /* packets */
+    int64_t queue;  /* bytes */
+    int64_t lost;   /* packets, of those departed */
     int64_t lost_bytes;
 } ecc_link_result_t;
 

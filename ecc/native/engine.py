@@ -323,7 +323,7 @@ class Engine:
         n_sampled = len(flows) if n_sampled is None else n_sampled
         by_flow, by_link = (n_samples, n_sampled), (n_samples, self._links)
         shapes = {"sent": by_flow, "received": by_flow, "bottleneck": by_flow}
-        shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped"), by_link)
+        shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped", "marked"), by_link)
         self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._samples["queue_mean"] = np.zeros(by_link)
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
@@ -521,13 +521,13 @@ class Engine:
 
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
         none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
-        in the sample, dropped ones included], `dropped` [packets in the sample], `queue_mean` [bytes, exact average
-        over the sample]. `words` are what is `recorded`.
+        in the sample, dropped ones included], `dropped` and `marked` [packets in the sample], `queue_mean` [bytes,
+        exact average over the sample]. `words` are what is `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
         for name, array in self._samples.items():
-            counted = name in ("sent", "received", "arrived", "dropped")
+            counted = name in ("sent", "received", "arrived", "dropped", "marked")
             out[name] = np.diff(array[:n], axis=0, prepend=0) if counted else array[:n].copy()
         return out
 

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "ecn.h"
 #include "flow_hooks.h"
 #include "link.h"
 #include "receiver.h"
@@ -33,6 +34,7 @@ ecc_flow_init(ecc_engine_t *self, uint32_t index, const ecc_flow_t *spec, uint32
     flow->subsequent = ECC_NO_SUBSEQUENT;
     flow->needs_receiver = ecc_receiver_is_needed(self, spec, &self->hops[position]);
     flow->reliable = spec->transport != ECC_TRANSPORT_NONE;
+    flow->can_be_marked = spec->ecn != ECC_ECN_NONE;
     flow->immediate_ack
         = spec->on_receive == NULL && spec->enables_subsequent == 0 && !flow->needs_receiver && !flow->reliable;
     flow->rate = spec->rate;
@@ -124,6 +126,7 @@ ecc_flow_result(const ecc_engine_t *self, uint32_t index)
         .lost = flow->lost,
         .retransmitted = retransmitted(self, index),
         .acks_lost = flow->needs_receiver ? self->receivers[index].acks_lost : 0,
+        .marked = flow->needs_receiver ? self->receivers[index].marked : 0,
         .rate = flow->rate,
         .window = flow->window,
         .srtt = flow->srtt,
@@ -286,6 +289,12 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     int ret;
 
     self->n_received++;
+    if (flow->can_be_marked) {
+        ret = ecc_ecn_receive(self, packet);
+        if (ret != 0) {
+            return ret;
+        }
+    }
     if (flow->reliable) {
         ret = ecc_transport_receive_data(self, packet, &may_wait);
         if (ret != 0) {

@@ -52,6 +52,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->acked = self->acked;
     env->recovering = 0;
     env->recovered = 0;
+    env->marked = self->marked;
     if (flow->reliable) {
         fill_transport(self, index, hook_number, kind);
     }

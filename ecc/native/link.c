@@ -223,6 +223,14 @@ drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_pac
     return ret;
 }
 
+/* S-107: a hook has marked a packet. */
+static ECC_COLD void
+count_mark(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet)
+{
+    self->links[index].marked++;
+    ecc_state_trace(self, ECC_EVENT_MARK, index, packet->offset);
+}
+
 /* S-24: the size of a packet on a link where it is not that of its data. */
 static int64_t
 size_on_link(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop)
@@ -261,6 +269,9 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     }
     if (self->link_env.drop != 0 || link->queue + size > link->max_bytes || link->ring.count >= link->max_packets) {
         return drop(self, index, id, size, kind);
+    }
+    if (self->link_env.mark != 0) {
+        count_mark(self, index, packet);
     }
     begins = link->free_at > self->now ? link->free_at : self->now;
     link->free_at
@@ -304,6 +315,9 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
         self, index, ECC_LINK_ON_DEPARTURE, link->spec.on_departure, packet, first.position, first.size, kind);
     if (ret != 0) {
         return ret;
+    }
+    if (self->link_env.mark != 0) {
+        count_mark(self, index, packet);
     }
     if (link->channel != NULL) {
         return impair(self, index, first.packet, first.size, kind);

@@ -6,6 +6,7 @@
 #include "lists.h"
 
 #include "config.h"
+#include "ecn.h"
 
 static bool
 is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *range)
@@ -55,6 +56,10 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     ecc_archive_int(archive, &packet->size, 1, ECC_MAX_PACKET_SIZE);
     ecc_archive_whole(archive, &packet->offset, 0, flow->sent - (flow->reliable ? flow->lost : 0) - packet->size);
     ecc_archive_move(archive, ecc_packets_header(packet), self->header_size);
+    if (self->wants_ecn) {
+        const ecc_ecn_t *ecn = ecc_state_ecn(self, ecc_packets_header(packet));
+        ecc_archive_require(archive, ecc_ecn_verify(self, index, ecn, stage == ECC_LISTS_ACK) == 0);
+    }
     if (stage == ECC_LISTS_ACK && (flow->needs_receiver || flow->reliable)) {
         move_ack_info(archive, self, packet);
     }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "ecn.h"
 #include "flow.h"
 #include "link.h"
 #include "transport.h"
@@ -30,7 +31,8 @@ is_reordered(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *h
 bool
 ecc_receiver_is_needed(const ecc_engine_t *self, const ecc_flow_t *spec, const uint32_t *hops)
 {
-    return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || is_reordered(self, spec, hops);
+    return spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE
+        || is_reordered(self, spec, hops);
 }
 
 void
@@ -117,6 +119,9 @@ send_ack(ecc_engine_t *self, uint32_t id)
     } else {
         *ecc_state_ack_info(self, packet) = (ecc_ack_info_t) { receiver->front, receiver->missing };
     }
+    if (flow->can_be_marked) {
+        ecc_ecn_write_ack(self, packet);
+    }
     if (flow->spec->n_reverse > 0) {
         packet->position++;
         return ecc_link_arrive(self, id);
@@ -134,6 +139,16 @@ send_delayed(ecc_engine_t *self, uint32_t index)
     receiver->delayed = ECC_NO_PACKET;
     receiver->n_delayed = 0;
     return send_ack(self, id);
+}
+
+int
+ecc_receiver_send_delayed(ecc_engine_t *self, uint32_t index)
+{
+    if (self->receivers[index].delayed == ECC_NO_PACKET) {
+        return 0;
+    }
+    ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_FLUSH] + index);
+    return send_delayed(self, index);
 }
 
 int

@@ -19,6 +19,9 @@ ECC_MUST_CHECK int ecc_receiver_receive(ecc_engine_t *self, uint32_t packet, boo
 /* FLUSH: the delayed ACK is sent. */
 ECC_MUST_CHECK int ecc_receiver_flush(ecc_engine_t *self, uint32_t flow);
 
+/* An ACK that is delayed, if there is one, is sent now. */
+ECC_MUST_CHECK int ecc_receiver_send_delayed(ecc_engine_t *self, uint32_t flow);
+
 /* An ACK enters its pure delay. */
 ECC_MUST_CHECK int ecc_receiver_return(ecc_engine_t *self, uint32_t packet);
 

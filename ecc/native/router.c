@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ecn.h"
 #include "link.h"
 
 /* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
@@ -32,13 +33,18 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->link = at;
     env->flow_queue = router->spec.wants_flow_queue ? flow_queue : 0;
     env->random = router->spec.wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
+    env->ecn = self->wants_ecn ? ecc_state_ecn(self, header)->codepoint : ECC_NOT_ECT;
     env->drop = 0;
+    env->mark = 0;
     env->next_interval = router->next_interval;
     ret = hook(router->spec.state, header + router->spec.header_offset, router->spec.params, env);
     if (ret != 0) {
         (void) ecc_state_fail(self, ECC_ERR_HOOK_FAILED, ECC_ENTITY_LINK, index, number, ret);
         self->report.failed = 1;
         return ECC_ERR_HOOK_FAILED;
+    }
+    if (env->mark != 0) {
+        env->mark = self->wants_ecn && ecc_ecn_mark(self, header);
     }
     if (env->next_interval != router->next_interval) {
         if (isnan(env->next_interval)) {
@@ -81,6 +87,7 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
     uint32_t position, int64_t packet_size, enum ecc_packet_kind kind)
 {
     int64_t drop = self->link_env.drop;
+    int64_t mark = self->link_env.mark;
 
     for (uint32_t i = self->links[link].next; i != 0; i = self->links[i].next) {
         ecc_hook_t hook = hook_of(&self->links[i].spec, number);
@@ -91,9 +98,11 @@ ecc_router_call_additional(ecc_engine_t *self, uint32_t link, enum ecc_link_hook
                 return ret;
             }
             drop |= self->link_env.drop;
+            mark |= self->link_env.mark;
         }
     }
     self->link_env.drop = drop;
+    self->link_env.mark = mark;
     return 0;
 }
 

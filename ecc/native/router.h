@@ -17,7 +17,7 @@ ECC_MUST_CHECK int ecc_router_call_additional(ecc_engine_t *self, uint32_t link,
 
 /*
  * Calls a hook of a link (S-21): on_arrival, on_departure or on_drop of each of its routers; first: that of the first
- * one, or NULL. Then link_env.drop says whether any of them has set it.
+ * one, or NULL. Then link_env.drop says whether any of them has set it, and link_env.mark whether one has marked the packet.
  */
 ECC_MUST_CHECK static inline int
 ecc_router_call(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t first,
@@ -26,6 +26,7 @@ ecc_router_call(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ec
     int ret = 0;
 
     self->link_env.drop = 0;
+    self->link_env.mark = 0;
     if (first != NULL) {
         ret = ecc_router_call_first(self, link, number, first, packet, position, packet_size, kind);
     }

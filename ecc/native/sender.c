@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "flow_hooks.h"
+#include "ecn.h"
 #include "flow.h"
 #include "link.h"
 #include "receiver.h"
@@ -132,6 +133,9 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     packet->size = segment.size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
+    if (flow->can_be_marked) {
+        ecc_ecn_send(self, packet, segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW);
+    }
     if (index >= self->n_flows) {
         flow->n_packets++;
     }
@@ -403,8 +407,10 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
     if (ret == 0 && flow->active) {
         self->acked = acked;
+        self->marked = flow->can_be_marked ? ecc_ecn_read_ack(self, packet, acked) : 0;
         ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0);
         self->acked = 0;
+        self->marked = 0;
     }
     ecc_flow_discard(self, id);
     if (ret != 0) {

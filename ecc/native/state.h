@@ -86,6 +86,7 @@ typedef struct {
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
+    int64_t marked;
     int64_t tx_size[2];     /* by enum ecc_packet_kind: last size seen (0 if the capacity changes) ... */
     ecc_ps_t tx_time[2];    /* ... and its transmission time */
     double next_interval;   /* router */
@@ -126,12 +127,24 @@ typedef struct {
     int64_t sender_missing; /* known to the sender */
     int64_t acks_lost;
     int64_t n_delayed;
+    int64_t marked;        /* bytes of data that came marked */
+    int64_t sender_marked; /* known to the sender */
+    int64_t answered;      /* offset of the last packet that carried CWR */
+    bool has_marks;        /* of data since the last CWR (S-109) */
+    bool was_marked;       /* the last packet */
+    bool owes_answer;      /* the next new packet carries CWR */
     uint32_t reordering_threshold;
     uint32_t delayed; /* the packet whose ACK is delayed, or ECC_NO_PACKET */
     uint32_t n_holes;
     ecc_hole_t holes[ECC_MAX_HOLES];
     ecc_channel_t channel; /* the pure delay of its ACKs, if the flow has an impairment */
 } ecc_receiver_t;
+
+/* Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). */
+typedef struct {
+    int64_t codepoint; /* enum ecc_codepoint */
+    int64_t word;      /* of data: 1 with CWR; of an ACK: what it tells of marks (S-108, S-109) */
+} ecc_ecn_t;
 
 /* What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. */
 typedef struct {
@@ -207,6 +220,7 @@ typedef struct {
     bool needs_receiver : 1; /* see receiver.h */
     bool reorders_acks : 1;  /* its ACKs are in the heap of its channel */
     bool reliable : 1;       /* it has a transport, see transport.h */
+    bool can_be_marked : 1;  /* its packets */
     uint8_t n_timeouts;      /* since the last ACK, up to ECC_MAX_BACKOFFS */
     uint16_t header_offset;
 
@@ -294,13 +308,16 @@ struct ecc_engine {
     size_t n_impairments;
     size_t n_receivers;
     size_t n_transports;
-    int64_t acked; /* by the ACK of the on_ack that is called */
+    int64_t acked;  /* by the ACK of the on_ack that is called */
+    int64_t marked; /* as this ACK reports */
     bool wants_receivers;
     bool wants_transports;
     bool wants_stops;       /* there are nodes for STOPs ... */
     bool wants_timers;      /* ... and TIMERs */
     unsigned char *scratch; /* header for hooks that have no packet */
-    size_t header_size;
+    size_t header_size;     /* with ecc_ecn_t behind it, if some flow has packets that can be marked ... */
+    size_t ecn_offset;      /* ... at this offset */
+    bool wants_ecn;
     uint64_t digest;
     int64_t n_events;
     _Atomic int64_t last_event; /* of this slice; packets emitted by TRY-SEND bring it nearer */
@@ -393,6 +410,13 @@ static inline ecc_ack_info_t *
 ecc_state_ack_info(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     return (ecc_ack_info_t *) (void *) ((unsigned char *) ecc_packets_header(packet) + self->header_size);
+}
+
+/* What a header says of marks, in runs with ECN. */
+static inline ecc_ecn_t *
+ecc_state_ecn(const ecc_engine_t *self, unsigned char *header)
+{
+    return (ecc_ecn_t *) (void *) (header + self->ecn_offset);
 }
 
 /* Notes what failed and returns the code. */

@@ -34,8 +34,8 @@ ecc_tables_init(ecc_engine_t *self, const ecc_config_t *config)
         self->wants_stops = self->wants_stops || spec->stop >= 0;
         self->wants_timers = self->wants_timers || spec->on_timer != NULL;
         wants_sack = wants_sack || spec->transport == ECC_TRANSPORT_SACK;
-        self->wants_receivers
-            = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0 || spec->ack_every > 1;
+        self->wants_receivers = self->wants_receivers || spec->n_reverse > 0 || spec->impairment > 0
+            || spec->ack_every > 1 || spec->ecn != ECC_ECN_NONE;
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         self->wants_receivers = self->wants_receivers || ecc_link_reorders(self, i);

@@ -22,7 +22,8 @@ _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str,
     "links": (
         LINK_HOOKS,
         LINK_ENV,
-        dict.fromkeys(LINK_HOOKS, ("next_interval",)) | {"on_arrival": ("drop", "next_interval")},
+        dict.fromkeys(LINK_HOOKS, ("next_interval",))
+        | {"on_arrival": ("drop", "mark", "next_interval"), "on_departure": ("mark", "next_interval")},
     ),
     "flows": (
         FLOW_HOOKS,

@@ -6,9 +6,9 @@ on the wire later is there; what was dropped before the queue is not). It keeps 
 Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go in the opposite direction; a
 transfer has the number of its slot. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253
 (for experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields
-of the IP header itself. A header that the papers do not lay out is the fields of its record, 8 bytes each. Sequence
-numbers count what the link has sent of a flow. The original length is that of the packet on this link, or the headers',
-if these need more. What does not fit into a field is the nearest value that does.
+of the IP header itself, where the codepoint of ECN is. A header that the papers do not lay out is the fields of its
+record, 8 bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet
+on this link, or the headers', if these need more. What does not fit into a field is the nearest value that does.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def note(link: Any, header: Any, p: Any, env: Any) -> None:
     link.size[k] = env.packet_size
     link.kind[k] = env.kind
     link.flow[k] = env.flow
+    link.ecn[k] = env.ecn
     for i in range(n):
         link.words[n * k + i] = header.words[i]
 
@@ -57,6 +58,7 @@ def note_without_header(link: Any, header: Any, p: Any, env: Any) -> None:
     link.size[k] = env.packet_size
     link.kind[k] = env.kind
     link.flow[k] = env.flow
+    link.ecn[k] = env.ecn
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[C
                 raise ValueError(f"capture must have a file of its own for each link, {text}")
     n_words = setup.header_size // 8
     recorded: list[tuple[Any, ...]] = [("count", "i8"), ("time", "f8", (ROOM,))]
-    recorded += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow")]
+    recorded += [(name, "i8", (ROOM,)) for name in ("size", "kind", "flow", "ecn")]
     recorded += [("words", "i8", (ROOM * n_words,))] if n_words else []
     states = np.zeros(len(paths), recorded)
     routers = new_links(len(paths))
@@ -167,7 +169,7 @@ class Capture:
             return
         has_words = "words" in (state.dtype.names or ())
         words = state["words"].reshape(ROOM, -1)[:n] if has_words else np.zeros((n, 0), np.int64)
-        columns = {name: state[name][:n].copy() for name in ("time", "size", "kind", "flow")}
+        columns = {name: state[name][:n].copy() for name in ("time", "size", "kind", "flow", "ecn")}
         parts = self._part_of[np.minimum(columns["flow"], self._n_flows)]
         records: list[Any] = [None] * n
         for k in np.unique(parts).tolist():
@@ -210,7 +212,9 @@ def _checksum(data: bytes) -> int:
     return 0xFFFF - (total + (total >> 16)) % 2**16
 
 
-def _frame(region: _Region, wire: WireHeader, flow: int, kind: int, size: int, sequence: int) -> tuple[bytes, int]:
+def _frame(
+    region: _Region, wire: WireHeader, flow: int, kind: int, size: int, ecn: int, sequence: int
+) -> tuple[bytes, int]:
     """The headers of a packet, and its length."""
     above, protocol = wire.above, EXPERIMENT
     ends = [0x0A000000 + flow % 2**23, 0x0A800000 + flow % 2**23]
@@ -223,7 +227,7 @@ def _frame(region: _Region, wire: WireHeader, flow: int, kind: int, size: int, s
         tcp = struct.pack("!HHIIBBHHH", *ports, sequence % 2**32, 0, words << 4, 0x10, 0xFFFF, 0, 0)
         above, protocol = tcp + options + wire.above, TCP
     length = max(size, 20 + len(above))
-    start = (0x45, wire.service, min(length, 0xFFFF), sequence % 2**16, wire.fragment, 64, protocol)
+    start = (0x45, wire.service | ecn, min(length, 0xFFFF), sequence % 2**16, wire.fragment, 64, protocol)
     ends_bytes = struct.pack("!II", *ends)
     check = _checksum(struct.pack("!BBHHHBBH", *start, 0) + ends_bytes)
     return struct.pack("!BBHHHBBH", *start, check) + ends_bytes + above, length
@@ -257,12 +261,12 @@ class _Pcapng:
         self._file.write(self._head)
 
     def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
-        for time, size, kind, flow, (region, record) in zip(
-            *(columns[name].tolist() for name in ("time", "size", "kind", "flow")), records, strict=True
+        for time, size, kind, flow, ecn, (region, record) in zip(
+            *(columns[name].tolist() for name in ("time", "size", "kind", "flow", "ecn")), records, strict=True
         ):
             wire = region.protocol.wire_header(record, kind == ACK)
             sent = self._sent.get((flow, kind), 0)
-            frame, length = _frame(region, wire, flow, kind, size, sent)
+            frame, length = _frame(region, wire, flow, kind, size, ecn, sent)
             self._sent[flow, kind] = sent + (0 if kind == ACK else length - len(frame))
             high, low = divmod(round(time * 1e9), 2**32)
             self._file.write(_block(6, struct.pack("<IIIII", 0, high, low, len(frame), length) + frame))
@@ -273,7 +277,7 @@ class _Pcapng:
 
 
 class _Table:
-    """A table with a row a packet: time [s], flow, ack, size [bytes], protocol, and the fields of its header."""
+    """A table with a row a packet: time [s], flow, ack, size [bytes], ecn (codepoint), protocol, and its header."""
 
     def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
         try:
@@ -282,7 +286,7 @@ class _Table:
         except ImportError:
             raise EccError("capture to .parquet needs pyarrow, not installed: pip install 'ecc[parquet]'") from None
         kinds = {"time": pyarrow.float64(), "flow": pyarrow.int64(), "ack": pyarrow.bool_(), "size": pyarrow.int64()}
-        kinds |= {"protocol": pyarrow.string()}
+        kinds |= {"ecn": pyarrow.int64(), "protocol": pyarrow.string()}
         for region in regions:
             for name in region.dtype.names or ():
                 kind = pyarrow.int64() if region.dtype[name].kind == "i" else pyarrow.float64()
@@ -295,7 +299,7 @@ class _Table:
     def write(self, columns: Mapping[str, NDArray[Any]], records: Sequence[tuple[_Region, Mapping[str, Any]]]) -> None:
         table = {
             "time": columns["time"], "flow": columns["flow"], "ack": columns["kind"] == ACK, "size": columns["size"],
-            "protocol": [region.name for region, _ in records],
+            "ecn": columns["ecn"], "protocol": [region.name for region, _ in records],
         }  # fmt: skip
         for field in self._schema.names[len(table) :]:
             table[field] = [record.get(field.removeprefix("header_")) for _, record in records]

@@ -72,6 +72,7 @@ def trajectory_of(
             "queue_mean": seen["queue_mean"],
             "arrival": seen["arrived"] * per_second,
             "drops": seen["dropped"],
+            "marks": seen["marked"],
             **recorded(recording, words),
         },
         flows,

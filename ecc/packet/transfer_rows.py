@@ -59,6 +59,7 @@ def columns(rows: NDArray[np.void]) -> dict[str, NDArray[Any]]:
         "delivered": flow["delivered"].copy(),
         "lost": flow["lost"].copy(),
         "retransmitted": flow["retransmitted"].copy(),
+        "marked": flow["marked"].copy(),
         "min_rtt": np.where(flow["min_rtt"] > 0.0, flow["min_rtt"], np.nan),
         "idle_rtt": flow["idle_rtt"] * 1e-12,
     }

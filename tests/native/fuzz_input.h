@@ -131,6 +131,7 @@ link_hook(void *state, void *header, void *params, void *env)
         *(int64_t *) header += 1;
     }
     seen->drop = draw % 16 == 0;
+    seen->mark = draw % 16 == 1;
     if (draw % 4 == 1) {
         seen->next_interval = (double) (draw / 4 % 64) * 1e-3;
     } else if (draw % 512 == 2) {
@@ -206,6 +207,7 @@ set_flow(reader_t *self, input_t *input, ecc_flow_t *flow, int64_t *record)
         .ack_every = (int64_t) (read_bytes(self, 1) % 4),
         .ack_wait = 40 * MS,
         .enables_subsequent = (int64_t) (read_bytes(self, 1) % 8),
+        .ecn = (int64_t) ((hooks >> 7) * (1 + selector % 3)),
         .transport = (int64_t) (read_bytes(self, 1) % 3),
         .receiver_window = (int64_t) (read_bytes(self, 1) % 4) * 2000,
         .min_rto = (int64_t) read_bytes(self, 1) * MS,

@@ -740,6 +740,7 @@ bad_input_is_refused(void)
     REFUSED(ECC_ERR_PACKET_SIZE, flows[0].ack_size, INT64_MAX);
     REFUSED(ECC_ERR_RATE, flows[0].rate, -1.0);
     REFUSED(ECC_ERR_WINDOW, flows[0].window, (double) INFINITY);
+    REFUSED(ECC_ERR_ECN, flows[0].ecn, 4);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].transport, 3);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].receiver_window, -1);
     REFUSED(ECC_ERR_TRANSPORT, flows[0].min_rto, -1);
@@ -899,6 +900,8 @@ set_up_a_bit_of_everything(void)
     setup.flows[3].ack_every = 3;
     setup.flows[3].ack_wait = 20 * MS;
     setup.flows[3].transport = ECC_TRANSPORT_CUMULATIVE;
+    setup.flows[3].ecn = ECC_ECN_ACCURATE;
+    setup.flows[5].ecn = ECC_ECN_CLASSIC;
     setup.flows[4].transport = setup.flows[5].transport = ECC_TRANSPORT_SACK;
     for (int64_t i = 0; i < 6; i++) {
         ecc_flow_t *flow = &setup.flows[i];

@@ -85,7 +85,7 @@ def test_what_is_dropped_is_not_there_but_what_the_wire_loses_is(tmp_path):
     assert run.drops.sum() > 100
     table = pd.read_parquet(files[0])
     assert len(table) == pytest.approx(125, abs=2) and run.goodput.mean() < 0.6e6
-    assert table.columns.tolist() == ["time", "flow", "ack", "size", "protocol"]
+    assert table.columns.tolist() == ["time", "flow", "ack", "size", "ecn", "protocol"]
     assert np.diff(table["time"]) == pytest.approx(0.008)
 
 

@@ -225,7 +225,7 @@ class Changed(QIRCP):
             r"hook on_timer, looks_only \(test_simulation.py:\d+\): writes no field of any record, and so does",
         ),
         ("receiver", r"hook on_receive, .* line \d+ writes env.rate: of env, this hook may write no field"),
-        ("drops", r"hook on_departure, .* writes env.drop: of env, this hook may write next_interval"),
+        ("drops", r"hook on_departure, .* writes env.drop: of env, this hook may write mark, next_interval"),
     ],
 )
 def test_hooks_that_write_nothing_or_what_they_may_not_are_refused(wrong, message):

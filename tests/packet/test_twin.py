@@ -84,6 +84,7 @@ def seen_by_link(link: Any, env: Any) -> float:
     return (
         0.5 * link.mix + env.now + 1e-6 * env.capacity + 0.001 * env.queue + 0.002 * env.queue_low + env.random
         + 0.01 * env.flow_queue + 0.1 * env.packet_size + env.kind + 3.0 * env.flow + env.link + 1e-5 * env.buffer
+        + 11.0 * env.ecn
     )  # fmt: skip
 
 
@@ -99,6 +100,8 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     link.arrived += env.packet_size
     if env.random > 0.0 and env.random < p.drop:
         env.drop = 1
+    if link.arrived % 3 == 0:
+        env.mark = 1
     if link.arrived % 7 == 0:
         env.next_interval = 0.004
 
@@ -106,6 +109,8 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
 def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
     link.mix = seen_by_link(link, env) + header.rtt
     header.hops += 1
+    if header.hops % 5 == 0:
+        env.mark = 1
     if env.kind == 0 and (header.rate == 0.0 or link.R < header.rate):
         header.rate = link.R
         header.link = env.link
@@ -135,6 +140,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
         + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered
+        + 1e-2 * env.marked
     )  # fmt: skip
 
 
@@ -309,6 +315,7 @@ def cases(draw: Any) -> Case:
         link["first_interval"] = draw(st.sampled_from([-1, 0, 10**10, 12345678901]))
         link["wants_flow_queue"], link["wants_random"] = draw(st.booleans()), draw(st.booleans())
     routes: list[int] = []
+    can_be_marked = draw(st.booleans())
     ways = st.permutations(range(n_links))
     for flow in [*flows, *templates]:
         forward = draw(ways)[: draw(st.integers(1, n_links))]
@@ -331,6 +338,7 @@ def cases(draw: Any) -> Case:
         flow["wants_random"] = draw(st.booleans())
         flow["impairment"] = draw(some_impairment)
         flow["transport"] = draw(st.sampled_from([0, 0, 1, 2, 2]))
+        flow["ecn"] = draw(st.sampled_from([0, 0, 1, 2, 3])) if can_be_marked else 0
         flow["receiver_window"] = draw(st.sampled_from([0, 0, 2000, 8000]))
         flow["min_rto"] = draw(st.sampled_from([0, 10**10, 10**11, 10**12]))
         flow["rto_granularity"] = draw(st.sampled_from([0, 10**9, 10**10]))
@@ -452,7 +460,7 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
     assert stats.samples == len(twin.rows)
     for name, totals in twin.samples.items():
         if len(totals):
-            counted = name in ("sent", "received", "arrived", "dropped")
+            counted = name in ("sent", "received", "arrived", "dropped", "marked")
             values = np.diff(totals, axis=0, prepend=0) if counted else totals
             np.testing.assert_array_equal(engine.samples[name], values, err_msg=name)
 

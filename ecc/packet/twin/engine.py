@@ -16,7 +16,7 @@ from ecc.packet.twin.state import to_seconds
 
 __all__ = ["PythonEngine"]
 
-_COUNTERS = ("sent", "received", "arrived", "dropped")
+_COUNTERS = ("sent", "received", "arrived", "dropped", "marked")
 
 
 class PythonEngine:

@@ -30,9 +30,15 @@ from ecc.native import EVENT, FLOW, FLOW_ENV, FLOW_RESULT, LINK_ENV, LINK_RESULT
 from ecc.packet.recorded_fields import Word
 from ecc.packet.setup import Setup
 from ecc.packet.twin.state import (
+    CE,
+    CLASSIC,
+    ECT_0,
+    ECT_1,
     MAX_BURST,
     MAX_ZERO_WAITS,
     NEVER,
+    NOT_ECT,
+    SCALABLE,
     STEP,
     WORD,
     Agent,
@@ -73,6 +79,7 @@ class Kind(IntEnum):
     DROP = 11  # at a link; in traces only, as all below
     LOSS = 12  # on the wire of a link
     ACK_LOSS = 13  # on the pure delay of a flow's ACKs
+    MARK = 14  # at a link
 
 
 class Twin:
@@ -381,7 +388,7 @@ class Twin:
         link.arrived += size
         link.measure(self.now)
         link.found[link.bin] += 1
-        dropped = self.call_link(link, "on_arrival", packet)
+        dropped, marked = self.call_link(link, "on_arrival", packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
         if dropped or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
             link.dropped += 1
@@ -390,6 +397,8 @@ class Twin:
             self.call_link(link, "on_drop", packet)
             self.discard(packet)
             return
+        if marked:
+            self.count_mark(link, packet)
         link.queue += size
         link.n_queued += 1
         link.queue_peak = max(link.queue_peak, link.queue)
@@ -409,7 +418,9 @@ class Twin:
             router.queue_low = min(router.queue_low, link.queue)
         link.flow_queue[flow.index, packet.is_ack] -= size
         link.departed += size
-        self.call_link(link, "on_departure", packet)
+        _, marked = self.call_link(link, "on_departure", packet)
+        if marked:
+            self.count_mark(link, packet)
         wait = link.given.delay
         if link.channel:
             if link.channel.loses(packet.is_ack):
@@ -430,6 +441,10 @@ class Twin:
             self.put(wait, Kind.HOP, link.index, packet)
         else:
             self.put(wait, Kind.RECEIVE, flow.index, packet)
+
+    def count_mark(self, link: TwinLink, packet: Packet) -> None:
+        link.marked += 1
+        self.trace(Kind.MARK, link.index, packet.offset)
 
     def hop(self, packet: Packet) -> None:
         """A packet reaches the end of a wire: the next link, the receiver, or, as an ACK, its pure delay."""
@@ -490,6 +505,10 @@ class Twin:
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """EMIT (S-54, S-79): one packet leaves the sender."""
         packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward)
+        if flow.given.ecn and not segment.is_retransmitted:
+            packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
+            if flow.echo.owes_answer:
+                packet.ecn, flow.echo.owes_answer, flow.echo.answered = 1, False, packet.offset
         self.in_flight += 1
         flow.packets += 1
         flow.last_time, flow.last_size = self.now, packet.wire_size
@@ -516,6 +535,11 @@ class Twin:
     def receive(self, packet: Packet) -> None:
         """The receiver turns a packet into its ACK."""
         flow = packet.flow
+        if flow.given.ecn:
+            if flow.given.ecn != CLASSIC and flow.echo.was_marked != (packet.codepoint == CE) and flow.receiver.delayed:
+                self.set_timer(Kind.FLUSH, flow.index, None)
+                self.send_ack(flow)
+            flow.echo.receive(packet)
         delivered, may_delay = packet.size, True
         if flow.outgoing:
             delivered, may_delay = flow.incoming.receive_data(packet.offset, packet.offset + packet.size)
@@ -546,6 +570,9 @@ class Twin:
         packet.front, packet.missing = receiver.front, receiver.missing
         if flow.outgoing:
             packet.front, packet.sacks = flow.incoming.rcv_nxt, flow.incoming.sacks
+        if flow.given.ecn:
+            packet.codepoint = NOT_ECT
+            packet.ecn = int(flow.echo.has_marks) if flow.given.ecn == CLASSIC else flow.echo.marked
         if flow.reverse:
             self.arrive(packet)
         else:
@@ -578,6 +605,9 @@ class Twin:
         flow.min_rtt = flow.rtt if first else min(flow.min_rtt, flow.rtt)
         (self.acknowledge_reliable if flow.outgoing else self.acknowledge)(flow, packet)
         if flow.active:
+            if flow.given.ecn:
+                front = flow.delivered if flow.outgoing else flow.expected
+                flow.newly_marked = flow.echo.newly_marked(packet, flow.acked, front)
             self.call_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
@@ -652,14 +682,15 @@ class Twin:
     def new_headers(self) -> dict[int, Record]:
         return {offset: Record(layout) for offset, layout in self.layouts.items()}
 
-    def call_link(self, link: TwinLink, name: str, packet: Packet) -> bool:
-        """Call a hook of all routers of a link; True: one of them drops the packet."""
-        return any([self.call_router(router, name, packet) for router in link.routers])
+    def call_link(self, link: TwinLink, name: str, packet: Packet) -> tuple[bool, bool]:
+        """Call a hook of all routers of a link: whether one of them drops the packet, and has marked it."""
+        found = [self.call_router(router, name, packet) for router in link.routers]
+        return any(dropped for dropped, _ in found), any(marked for _, marked in found)
 
-    def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> bool:
-        """Call a hook of a router, if there is one, and adopt what it wrote (S-103); True: it drops the packet."""
+    def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> tuple[bool, bool]:
+        """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107)."""
         if name not in router.hooks:
-            return False
+            return False, False
         link, given = router.link, router.given
         env: Any = Record(LINK_ENV, {
             "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.given.buffer,
@@ -669,13 +700,17 @@ class Twin:
             "flow": packet.flow.index if packet else -1,
             "flow_queue": link.flow_queue[packet.flow.index, packet.is_ack] if packet and given.wants_flow_queue else 0,
             "random": router.random.next() if given.wants_random else 0.0,
-            "drop": 0, "next_interval": router.next_interval,
+            "ecn": packet.codepoint if packet else NOT_ECT,
+            "drop": 0, "mark": 0, "next_interval": router.next_interval,
         })  # fmt: skip
         self.invoke(router, name, packet, env)
         if math.isnan(env.next_interval):
             raise self.error(router, name, "next interval must not be NaN s", env.next_interval)
         router.next_interval = env.next_interval
-        return bool(env.drop != 0)
+        marked = packet is not None and env.mark != 0 and packet.codepoint in (ECT_0, ECT_1)
+        if packet and marked:
+            packet.codepoint = CE
+        return env.drop != 0, marked
 
     def call_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
         """Call a hook of a flow, if there is one, and adopt what it wrote (S-104); returns its timer [s]."""
@@ -712,6 +747,7 @@ class Twin:
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
+            "marked": flow.newly_marked if name == "on_ack" else 0,
         })  # fmt: skip
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:
@@ -748,6 +784,7 @@ class Twin:
                 "queue_peak": [link.queue_peak for link in self.links],
                 "arrived": [link.arrived for link in self.links],
                 "dropped": [link.dropped for link in self.links],
+                "marked": [link.marked for link in self.links],
                 "queue_mean": [float(link.area) / float(self.period) for link in self.links],
                 **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
             })  # fmt: skip
@@ -794,7 +831,10 @@ class Twin:
     @property
     def link_results(self) -> NDArray[np.void]:
         """Shape (n_links,), dtype LINK_RESULT."""
-        rows = [(k.arrived, k.departed, k.dropped, k.dropped_bytes, k.queue, k.lost, k.lost_bytes) for k in self.links]
+        rows = [
+            (k.arrived, k.departed, k.dropped, k.dropped_bytes, k.marked, k.queue, k.lost, k.lost_bytes)
+            for k in self.links
+        ]
         return np.array(rows, LINK_RESULT)
 
     @property
@@ -805,7 +845,7 @@ class Twin:
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
         again = f.sent - f.outgoing.snd_nxt if f.outgoing else again
-        counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost)
+        counts = (f.sent, f.received, f.delivered, f.lost, again, f.receiver.acks_lost, f.echo.marked)
         idle = f.given.access_delay + f.given.ack_delay + sum(link.given.delay for link in [*f.forward, *f.reverse])
         return (f.finish, f.completed, *counts, f.rate, f.window, f.srtt, f.min_rtt, idle)
 

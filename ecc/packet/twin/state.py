@@ -18,8 +18,9 @@ from ecc.models.base import Hook
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
-    "MAX_BURST", "MAX_ZERO_WAITS", "NEVER", "STEP", "WORD", "Agent", "Hole", "Packet", "Random", "Receiver", "Record",
-    "Template", "TwinFlow", "TwinLink", "TwinRouter", "Channel", "to_ps", "to_seconds", "transmission",
+    "Agent", "CE", "CLASSIC", "Channel", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS", "NEVER",
+    "NOT_ECT", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Template", "TwinFlow", "TwinLink",
+    "TwinRouter", "WORD", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
@@ -28,6 +29,8 @@ MAX_BURST = 65536  # packets that one `go` sends
 MAX_ZERO_WAITS = 100  # times in a row that a hook may ask to be called again in less than 1 ps
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
+NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
+CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers tell of marks (S-105)
 
 # Numbers -----------------------------------------------------------------------------------------------------------
 
@@ -116,6 +119,8 @@ class Packet:
     missing: int = 0  # ... and so many of these bytes, since the last timeout, are missing
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
     hop: int = 0  # index in route of the link it is at
+    codepoint: int = NOT_ECT
+    ecn: int = 0  # of data: 1 with CWR; of an ACK: what it tells of marks (S-108, S-109)
 
     @property
     def link(self) -> TwinLink:
@@ -198,6 +203,7 @@ class TwinLink:
     departed: int = 0  # bytes
     dropped: int = 0  # packets
     dropped_bytes: int = 0
+    marked: int = 0  # packets
     lost: int = 0  # packets
     lost_bytes: int = 0
 
@@ -291,6 +297,35 @@ class Receiver:
         self.front = self.holes[0].begin if self.holes else self.next
 
 
+@dataclass
+class Echo:
+    """What a receiver remembers of marks, and its sender of what it was told (S-108 to S-110)."""
+
+    marked: int = 0  # bytes of data that came marked
+    known: int = 0  # to the sender
+    answered: int = 0  # offset of the last packet that carried CWR
+    has_marks: bool = False  # of data since the last CWR
+    was_marked: bool = False  # the last packet
+    owes_answer: bool = False  # the next new packet carries CWR
+
+    def receive(self, packet: Packet) -> None:
+        """The receiver notes what a packet says."""
+        self.was_marked = packet.codepoint == CE
+        self.has_marks = self.was_marked or (self.has_marks and packet.ecn == 0)
+        self.marked += packet.size if self.was_marked else 0
+
+    def newly_marked(self, ack: Packet, acked: int, front: int) -> int:
+        """What an ACK reports as marked and none did before [bytes]: it acknowledges so many, and all below `front`."""
+        if ack.flow.given.ecn != CLASSIC:
+            marked = max(0, ack.ecn - self.known)
+            self.known += marked
+            return marked
+        if not (ack.ecn and acked > 0 and not self.owes_answer and front > self.answered):
+            return 0
+        self.owes_answer = True
+        return acked
+
+
 @dataclass(eq=False)
 class TwinFlow:
     index: int
@@ -319,6 +354,7 @@ class TwinFlow:
     lost: int = 0  # bytes
     sender_base: int = 0  # sent, at the last timeout
     acked: int = 0  # bytes, by the last ACK
+    newly_marked: int = 0  # bytes, as the last ACK reports
     sender_missing: int = 0  # bytes missing since then, as the last ACK reported
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
@@ -331,13 +367,20 @@ class TwinFlow:
     min_rtt: float = 0.0
     packets: int = 0  # in the network
     template_index: int = 0  # of a transfer
+    echo: Echo = field(default_factory=Echo)
     subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
 
     @property
     def needs_receiver(self) -> bool:
         """Else every ACK acknowledges its packet (S-71, S-72)."""
         reordered = any(link.reorders for link in self.forward)
-        return bool(self.reverse) or self.channel is not None or self.given.ack_every > 1 or reordered
+        return (
+            bool(self.reverse)
+            or self.channel is not None
+            or self.given.ack_every > 1
+            or self.given.ecn > 0
+            or reordered
+        )
 
     @property
     def is_watched(self) -> bool:
