@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +40,7 @@ def digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
+@cache
 def code_digest(*modules: str) -> str:
     """Return a digest of modules of `ecc` and of all modules of `ecc` that they import, and theirs.
 
@@ -225,10 +226,11 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inner))
 
 
-def _imported(code: CodeType) -> set[str]:
+@lru_cache(4096)  # to read instructions takes most of the time of a digest
+def _imported(code: CodeType) -> frozenset[str]:
     """Modules that code and the functions in it import."""
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    here = {step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"}
+    here = frozenset(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
     return here.union(*map(_imported, inner))
 
 

@@ -59,7 +59,24 @@ print(packet.simulate(scenario).stopped, fluid.simulate(scenario).stopped, Store
 """
 
 
-@pytest.mark.parametrize("home", [None, pytest.param("/dev/null", marks=pytest.mark.slow)])
+def test_without_a_home_there_is_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ECC_CACHE_DIR", "HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)  # as where the user has no entry
+    (folder,) = cache.folders()
+    assert folder.parent == tmp_path and folder.stat().st_mode & 0o777 == 0o700
+    cache.keep(NAMES[0], b"code")
+    assert cache.kept(NAMES[0]) == b"code" and Store.of_user().parent.parent == folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", [None, "/dev/null"])
 def test_without_a_home_a_temporary_folder_does(tmp_path: Path, home: str | None) -> None:
     """No entry for the user and no HOME, as in many containers; or one that nobody can write to."""
     environment = {"TMPDIR": str(tmp_path)} | ({} if home is None else {"HOME": home})

@@ -15,7 +15,14 @@ ALL_PAGES = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [page for page in ALL_PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+DEAR = ("delay_equations", "ensembles_and_verdicts")
+"""Pages whose code takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.stem in DEAR else []) for page in PAGES],
+)
 def test_the_code_of_a_page_runs(page, monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLE.parent)
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -25,7 +25,10 @@ def largest(system):
     return float(np.abs(np.linalg.eigvals(whole)).max())
 
 
-@pytest.mark.parametrize("protocol, kind", [(QIRCP(), "hybrid"), (PIQIRCP(), "hybrid"), (PIQIRCP(), "continuous")])
+@pytest.mark.parametrize(
+    "protocol, kind",
+    [(QIRCP(), "hybrid"), pytest.param(PIQIRCP(), "hybrid", marks=pytest.mark.slow), (PIQIRCP(), "continuous")],
+)
 def test_critical_intervals_of_two_rtts_are_certified(protocol, kind):
     """Delays in steps change a hundred thousand times below the value, and delays that are sums pass RTTs."""
     network = ecc.Network.dumbbell("1 Gb/s", [0.1, 0.2])

@@ -67,7 +67,7 @@ def family(sampled, gains, delays):
     return Field(at, (len(gains), len(gains)), sampled, exact), system
 
 
-@pytest.mark.parametrize("carried", [2, 8])
+@pytest.mark.parametrize("carried", [pytest.param(2, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_dominant_roots_of_two_gains(sampled, carried, monkeypatch):
     monkeypatch.setattr(root_grid, "_CARRIED", carried)

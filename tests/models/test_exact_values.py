@@ -40,7 +40,15 @@ def models(protocol, name, value):
     return out
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS, ids=lambda kind: kind.__name__)
+DEAR = ("RCP", "PIQIRCP", "MKC")
+"""Protocols of many gains, whose models take a second together."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, id=kind.__name__, marks=[pytest.mark.slow] if kind.__name__ in DEAR else [])
+     for kind in PROTOCOLS],
+)  # fmt: skip
 def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
     protocol, compared = kind(), 0
     for name in gain_names(protocol):

@@ -356,7 +356,7 @@ def test_xcp_2_jetmax_stays_max_min_fair_where_xcp_does_not(n, long_link_first):
 
 
 @claim
-@pytest.mark.parametrize("bottleneck", ["loss", "rate"])
+@pytest.mark.parametrize("bottleneck", [pytest.param("loss", marks=pytest.mark.slow), "rate"])
 def test_ev_f10_the_bottleneck_of_x1_goes_there_and_back(bottleneck):
     """EVAL fig. 10, a tenth of it: 80; 48.5 and 48.5; 40, 57 and 40 Mb/s."""
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay="25 ms", starts=[0.0, 30.0, 60.0], packet_size=150)
@@ -536,7 +536,10 @@ def test_jx_f21_two_routers_of_the_linux_testbed(bottleneck):
 
 
 @claim
-@pytest.mark.parametrize(("switching", "least", "most"), [("managed", 1.9, 2.5), ("naive", 0.9, 1.35)])
+@pytest.mark.parametrize(
+    ("switching", "least", "most"),
+    [("managed", 1.9, 2.5), pytest.param("naive", 0.9, 1.35, marks=pytest.mark.slow)],
+)
 def test_jx_f20_the_linux_testbed_did_not_wait_as_the_paper_says(switching, least, most):
     """1.2 s to settle after a flow has left: six steps of an interval of 200 ms, not of RTT + (1 + k) Delta."""
     starts = [15.0 * k for k in range(5)]
@@ -551,7 +554,7 @@ def test_jx_f20_the_linux_testbed_did_not_wait_as_the_paper_says(switching, leas
 
 
 @claim
-@pytest.mark.parametrize("interval", [0.1, 0.01])
+@pytest.mark.parametrize("interval", [0.1, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_ev_f4_th_f33_three_flows_share_at_either_interval(interval):
     network = Network.dumbbell("97 Mb/s", [0.05] * 3, starts=[0, 30, 60], stops=[90, 120, 150], packet_size=150)
     run = simulate(Scenario(network, JetMax(interval=interval), 150.0), sample=1.0)

@@ -71,7 +71,7 @@ def right_half_plane(f, top, points=200_001):
 MIXES = [[0.01] * 29 + [1.0], [0.01] * 20 + [0.3], [0.05, 0.17, 0.4, 0.41], [0.001, 0.133, 0.133, 0.133]]
 
 
-@pytest.mark.parametrize("gamma", [0.02, 0.1, 0.4, 0.5])
+@pytest.mark.parametrize("gamma", [0.1, *(pytest.param(gamma, marks=pytest.mark.slow) for gamma in (0.02, 0.4, 0.5))])
 @pytest.mark.parametrize("rtts", MIXES)
 def test_shuffling_is_in_the_model(rtts, gamma):
     system = linearize(XCP(gamma=gamma), Network.dumbbell("1 Gb/s", rtts))

@@ -109,7 +109,7 @@ SAFE = {"sample": 0.1, "start": "empty", "perturbation": 0.0, "trace": 0, "histo
 
 
 HOW_MANY = pytest.mark.parametrize(
-    ("name", "count"), [("stream", 100), *(pytest.param(name, 250, marks=pytest.mark.slow) for name in SCENARIOS)]
+    ("name", "count"), [("stream", 60), *(pytest.param(name, 250, marks=pytest.mark.slow) for name in SCENARIOS)]
 )
 
 

@@ -46,8 +46,8 @@ def test_recurrence_without_delay_in_closed_form():
 
 @pytest.mark.parametrize(
     "protocol, parameter, time",
-    [(PIQIRCP(), "alpha", "continuous"), (PIQIRCP(), "alpha", "discrete"), (RCP(alpha=0.4), "beta", "continuous"),
-     (RCP(alpha=0.4), "beta", "discrete")],
+    [(PIQIRCP(), "alpha", "continuous"), pytest.param(PIQIRCP(), "alpha", "discrete", marks=pytest.mark.slow),
+     pytest.param(RCP(alpha=0.4), "beta", "continuous", marks=pytest.mark.slow), (RCP(alpha=0.4), "beta", "discrete")],
 )  # fmt: skip
 def test_scales(protocol, parameter, time):
     rtts = (0.02, 0.05)

@@ -105,6 +105,7 @@ def threshold(v):
     return (v - sin(v)) * (1 + cos(v) ** 2) - (1 - cos(v)) * (v - sin(v) * cos(v))
 
 
+@pytest.mark.slow
 def test_threshold_is_proven_where_the_local_test_changes_its_sign():
     v = brentq(threshold, 0.5, 1.4, xtol=1e-15)
     low, high = equal_rtts_threshold()
