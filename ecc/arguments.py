@@ -202,6 +202,8 @@ def _kind(annotation: Any, gaps: bool, default: Any = None) -> Kind | None:
         return _union([_kind(one, gaps, default) for one in inside])
     if annotation is _Numbers:
         return _array_like(gaps)
+    if origin is Annotated and isinstance(inside[1], str):
+        return None
     if origin is Annotated:
         return _whole(*inside[1:]) if inside[0] is int else _array_like(gaps, inside[1])
     if annotation in (None, NoneType):

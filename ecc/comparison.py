@@ -180,8 +180,8 @@ _WINDOW = 1.0  # s
 @check_arguments
 def compare(
     scenario: Scenario,
-    sample: Quantity = None,
-    window: Quantity = None,
+    sample: Quantity | None = None,
+    window: Quantity | None = None,
     tolerance: float = 0.05,
     progress: Callable[[float], None] | None = None,
     **options: Any,

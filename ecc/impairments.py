@@ -13,7 +13,18 @@ from typing import Any, TypeAlias
 
 from ecc.arguments import check_arguments, shown
 from ecc.network import Network, from_table, to_table
-from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_time
+from ecc.quantity import (
+    QuantitiesField,
+    Quantity,
+    QuantityField,
+    as_count,
+    as_delay,
+    as_number,
+    as_rate,
+    as_time,
+    default,
+    required,
+)
 
 __all__ = [
     "CapacitySchedule", "DelaySpikes", "Impairment", "Jitter", "RandomLoss", "check_impairments",
@@ -103,7 +114,7 @@ class DelaySpikes:
 
     every: tuple[int, int] = (5000, 10000)
     delay: tuple[Quantity, Quantity] = (0.5, 1.0)
-    between: Quantity = 1e-5
+    between: QuantityField = default(1e-5)
     link: int | None = None
     acks_of: Any = None
 
@@ -190,8 +201,8 @@ class CapacitySchedule:
     """
 
     link: int
-    times: Sequence[Quantity]
-    capacities: Sequence[Quantity]
+    times: QuantitiesField = required()
+    capacities: QuantitiesField = required()
 
     def __post_init__(self) -> None:
         for name in ("times", "capacities"):

@@ -18,7 +18,21 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, quantity_text
-from ecc.quantity import LONGEST_DELAY, Quantity, as_count, as_delay, as_rate, as_size, as_time
+from ecc.quantity import (
+    LONGEST_DELAY,
+    OptionalQuantityField,
+    OptionalSizeField,
+    PacketSizeField,
+    Quantity,
+    QuantityField,
+    as_count,
+    as_delay,
+    as_rate,
+    as_size,
+    as_time,
+    default,
+    required,
+)
 
 __all__ = ["Flow", "Link", "Network"]
 
@@ -53,9 +67,9 @@ class Link:
     155000000.0
     """
 
-    capacity: Quantity
-    delay: Quantity = 0.0
-    buffer: Quantity = None
+    capacity: QuantityField = required()
+    delay: QuantityField = default(0.0)
+    buffer: OptionalSizeField = default(None)
     buffer_packets: int | None = None
 
     def __post_init__(self) -> None:
@@ -106,11 +120,11 @@ class Flow:
     """
 
     route: Sequence[int]
-    start: Quantity = 0.0
-    stop: Quantity = None
-    size: Quantity = None
-    access_delay: Quantity = 0.0
-    packet_size: Quantity = 1000
+    start: QuantityField = default(0.0)
+    stop: OptionalQuantityField = default(None)
+    size: OptionalSizeField = default(None)
+    access_delay: QuantityField = default(0.0)
+    packet_size: PacketSizeField = default(1000)
     reverse: Sequence[int] | None = None
     delayed_acks: tuple[int, Quantity] | None = None
 
@@ -147,7 +161,7 @@ class Flow:
         return float(np.mean(self.packet_size))
 
 
-def _sizes(given: Quantity) -> Any:
+def _sizes(given: Any) -> int | tuple[int, ...]:
     """One size, or the lowest and the highest of a range."""
     if not isinstance(given, list | tuple):
         return as_size(given, "packet_size")
@@ -253,13 +267,13 @@ class Network(Displayed):
         ValueError
             It does not fit.
         """
-        for way in ("route", "reverse"):
-            for link in getattr(flow, way) or ():
+        for path in ("route", "reverse"):
+            for link in getattr(flow, path) or ():
                 if link >= len(self.links):
-                    raise ValueError(f"{way} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
-        way = flow.access_delay + max(self._along(flow.route), self._along(flow.reverse or ()))
-        if way >= LONGEST_DELAY:
-            raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {way:g} s")
+                    raise ValueError(f"{path} must use links 0 to {len(self.links) - 1}, got {link} ({name})")
+        one_way = flow.access_delay + max(self._along(flow.route), self._along(flow.reverse or ()))
+        if one_way >= LONGEST_DELAY:
+            raise ValueError(f"delays of {name} must add up to < {LONGEST_DELAY:g} s one way, got {one_way:g} s")
         for link in flow.route:
             buffer = self.links[link].buffer
             if buffer is not None and buffer < flow.largest_packet:
@@ -350,11 +364,11 @@ class Network(Displayed):
         cls,
         capacity: Quantity,
         rtts: Sequence[Quantity],
-        buffer: Quantity = None,
-        delay: Quantity = None,
+        buffer: Quantity | None = None,
+        delay: Quantity | None = None,
         starts: Sequence[Quantity] | None = None,
-        stops: Sequence[Quantity] | None = None,
-        sizes: Sequence[Quantity] | None = None,
+        stops: Sequence[Quantity | None] | None = None,
+        sizes: Sequence[Quantity | None] | None = None,
         packet_size: Quantity = 1000,
     ) -> Network:
         """Return one bottleneck shared by flows of the given RTTs.
@@ -392,7 +406,7 @@ class Network(Displayed):
         one_way = min(times) / 2.0 if delay is None else as_delay(delay, "delay")
         if min(times) < 2.0 * one_way * (1.0 - 1e-12):
             raise ValueError(f"rtts must be >= twice the delay ({2 * one_way:g} s), got {min(times):g} s")
-        lists: dict[str, Sequence[Quantity]] = {}
+        lists: dict[str, Sequence[Any]] = {}
         for name, given in (("start", starts), ("stop", stops), ("size", sizes)):
             if given is not None:
                 lists[name] = list(given)
@@ -416,7 +430,7 @@ class Network(Displayed):
         cls,
         capacities: Sequence[Quantity],
         delay: Quantity = "50 ms",
-        buffer: Quantity = None,
+        buffer: Quantity | None = None,
         starts: Sequence[Quantity] | None = None,
         access_delay: Quantity = 0.0,
         packet_size: Quantity = 1000,
@@ -467,7 +481,7 @@ class Network(Displayed):
         cls,
         capacities: Sequence[Quantity],
         rtts: Sequence[Quantity],
-        buffer: Quantity,
+        buffer: Quantity | None,
         starts: Sequence[Quantity] | None,
         packet_size: Quantity,
     ) -> Network:

@@ -6,26 +6,80 @@ field it converts, so that a refusal names it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 from ecc.arguments import shown
 
 __all__ = [
     "LONGEST_DELAY",
     "LONGEST_TIME",
+    "OptionalQuantityField",
+    "OptionalSizeField",
+    "PacketSizeField",
+    "QuantitiesField",
     "Quantity",
+    "QuantityField",
+    "SizeField",
     "as_count",
     "as_delay",
     "as_number",
     "as_rate",
     "as_size",
     "as_time",
+    "default",
+    "required",
 ]
 
-Quantity: TypeAlias = Any
+Quantity: TypeAlias = Annotated[float | str, "checked where it is read"]
 """A number in the base unit or a string with a unit."""
+
+if TYPE_CHECKING:
+    Kept = TypeVar("Kept")
+    Given = TypeVar("Given")
+
+    class _Field(Generic[Kept, Given]):
+        """A field of a dataclass that takes one type and keeps another, as `__post_init__` makes it."""
+
+        def __get__(self, instance: object, owner: Any) -> Kept: ...
+        def __set__(self, instance: object, value: Given) -> None: ...
+
+    QuantityField = _Field[float, Quantity]
+    SizeField = _Field[int, Quantity]
+    OptionalQuantityField = _Field[float | None, Quantity | None]
+    OptionalSizeField = _Field[int | None, Quantity | None]
+    QuantitiesField = _Field[tuple[float, ...], Sequence[Quantity]]
+    PacketSizeField = _Field[int | tuple[int, int], Quantity | tuple[Quantity, Quantity]]
+else:
+    QuantityField = SizeField = PacketSizeField = Quantity
+    OptionalQuantityField = OptionalSizeField = Quantity | None
+    QuantitiesField = Sequence[Quantity]
+
+
+def required() -> Any:
+    """Return what a `QuantityField` without a default is declared with.
+
+    Notes
+    -----
+    Type checkers read a field as a descriptor, with a type for what it takes and one for what it keeps, only where the
+    body of its class assigns it something. To them the argument then looks optional; the constructor asks for it.
+    """
+    return dataclasses.field()
+
+
+def default(value: Any) -> Any:
+    """Return what a `QuantityField` with a default is declared with.
+
+    Parameters
+    ----------
+    value : object
+        In the type that the field keeps, or one that it takes.
+    """
+    return value
+
 
 LONGEST_TIME = 4e6
 """Times are below it [s]: 46 days, as the clock of packets, picoseconds in 64 bits, holds them with room for sums."""

@@ -24,7 +24,7 @@ from ecc.models.base import Equilibrium, label, settings
 from ecc.models.protocol_assignment import Deployment, ProtocolAssignment
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
-from ecc.quantity import Quantity, as_count, as_number, as_time
+from ecc.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
 from ecc.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario", "notes_at_end"]
@@ -74,7 +74,7 @@ class Scenario(Displayed):
 
     network: Network
     protocol: Any
-    duration: Quantity
+    duration: QuantityField = required()
     workload: Workload | None = None
     seed: int = 1
     assignment: Any = None
@@ -181,7 +181,7 @@ class Scenario(Displayed):
         given = np.array(self.phases, dtype=float)[links]
         return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
 
-    def sample_period(self, sample: Quantity = None) -> float:
+    def sample_period(self, sample: Quantity | None = None) -> float:
         """Return the period of samples that a run is asked for [s].
 
         Parameters

@@ -35,7 +35,19 @@ from typing import Any
 import numpy as np
 
 from ecc.arguments import check_arguments, shown
-from ecc.quantity import Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
+from ecc.quantity import (
+    Quantity,
+    QuantityField,
+    SizeField,
+    as_count,
+    as_delay,
+    as_number,
+    as_rate,
+    as_size,
+    as_time,
+    default,
+    required,
+)
 
 __all__ = [
     "ACCEPTOR", "INITIATOR", "ConnectionVector", "Synthetic", "Unit", "iter_vectors", "offered_load", "read_vectors",
@@ -65,8 +77,8 @@ class Unit:
     """
 
     sender: int
-    size: Quantity
-    wait: Quantity = 0.0
+    size: SizeField = required()
+    wait: QuantityField = default(0.0)
 
     def __post_init__(self) -> None:
         if self.sender not in (INITIATOR, ACCEPTOR):
@@ -108,11 +120,11 @@ class ConnectionVector:
         A value out of range.
     """
 
-    start: Quantity
-    rtt: Quantity
-    units: Sequence[Unit]
+    start: QuantityField = required()
+    rtt: QuantityField = required()
+    units: Sequence[Unit] = required()
     concurrent: bool = False
-    close: tuple[Quantity, Quantity] = (None, None)
+    close: tuple[Quantity | None, Quantity | None] = (None, None)
     windows: tuple[int, int] | None = None
     losses: tuple[float, float] = (0.0, 0.0)
     identifiers: tuple[int, int] = (0, 0)
@@ -511,15 +523,15 @@ class Synthetic:
     """
 
     rate: float
-    request_median: Quantity = 500
+    request_median: SizeField = default(500)
     request_spread: float = 1.5
-    response_median: Quantity = 2000
+    response_median: SizeField = default(2000)
     response_spread: float = 2.0
     exchanges: float = 3.0
-    rtt_median: Quantity = 0.1
+    rtt_median: QuantityField = default(0.1)
     rtt_spread: float = 0.8
-    server_time: Quantity = 0.01
-    think_time: Quantity = 1.0
+    server_time: QuantityField = default(0.01)
+    think_time: QuantityField = default(1.0)
     exact: bool = False
 
     def __post_init__(self) -> None:
@@ -535,7 +547,7 @@ class Synthetic:
             put(name, as_time(getattr(self, name), name))
 
     @classmethod
-    def edn(cls, load: Quantity = "80 Mb/s", requests: Quantity = None) -> Synthetic:
+    def edn(cls, load: Quantity = "80 Mb/s", requests: Quantity | None = None) -> Synthetic:
         """Return connections whose acceptors offer a load, and whose initiators 19/80 of it (EDN sec. 3).
 
         Parameters

@@ -19,7 +19,20 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.network import Flow, from_table, to_table
-from ecc.quantity import LONGEST_TIME, Quantity, as_count, as_delay, as_number, as_rate, as_size, as_time
+from ecc.quantity import (
+    LONGEST_TIME,
+    OptionalQuantityField,
+    Quantity,
+    QuantityField,
+    as_count,
+    as_delay,
+    as_number,
+    as_rate,
+    as_size,
+    as_time,
+    default,
+    required,
+)
 from ecc.tmix import ACCEPTOR, INITIATOR, ConnectionVector, Synthetic, iter_vectors, thin, thinned, write_vectors
 
 __all__ = ["DRAWN", "LABELS", "Arrivals", "OnOff", "Tmix", "Workload"]
@@ -87,14 +100,14 @@ class Arrivals:
     """
 
     route: Sequence[int]
-    mean_interarrival: Quantity
-    mean_size: Quantity = None
+    mean_interarrival: QuantityField = required()
+    mean_size: OptionalQuantityField = default(None)
     shape: float | None = None
-    start: Quantity = 0.0
-    stop: Quantity = None
+    start: QuantityField = default(0.0)
+    stop: OptionalQuantityField = default(None)
     access_delay: Any = 0.0
     packet_size: Any = 1000
-    mean_duration: Quantity = None
+    mean_duration: OptionalQuantityField = default(None)
     duration: Any = None
     distribution: str | None = None
     spacing: str = "poisson"
@@ -233,7 +246,7 @@ class Arrivals:
             if self.spacing == "poisson":
                 starts = now + np.cumsum(gaps.exponential(self.mean_interarrival, BLOCK))
             else:
-                starts = self.start + self.mean_interarrival * np.arange(begun, begun + BLOCK)
+                starts = self.start + self.mean_interarrival * np.arange(begun, begun + BLOCK, dtype=np.float64)
             now, begun = float(starts[-1]), begun + BLOCK
             starts = np.repeat(starts[starts < end], self.batch)[:left]
             block = _drawn(starts)
@@ -282,13 +295,13 @@ class OnOff:
     """
 
     route: Sequence[int]
-    mean_on: Quantity
-    mean_off: Quantity
+    mean_on: QuantityField = required()
+    mean_off: QuantityField = required()
     sources: int = 1
     distribution: str = "exponential"
     shape: float | None = None
-    start: Quantity = 0.0
-    stop: Quantity = None
+    start: QuantityField = default(0.0)
+    stop: OptionalQuantityField = default(None)
     access_delay: Any = 0.0
     packet_size: Any = 1000
     reverse: Sequence[int] | None = None

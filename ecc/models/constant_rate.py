@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol
 from ecc.network import Network
-from ecc.quantity import Quantity, as_rate
+from ecc.quantity import QuantityField, as_rate, required
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ConstantRate(Protocol):
     10000000.0
     """
 
-    rate: Quantity
+    rate: QuantityField = required()
 
     times = ()
     linear_refusal = "ConstantRate responds to no feedback: it has no linear model"

@@ -227,7 +227,9 @@ class Run:
         return self._engine.now
 
     @advancing
-    def advance(self, until: Quantity = None, progress: Progress | None = None, cancel: Cancel | None = None) -> Run:
+    def advance(
+        self, until: Quantity | None = None, progress: Progress | None = None, cancel: Cancel | None = None
+    ) -> Run:
         """Advance to a time; in how many steps never changes the result.
 
         Parameters

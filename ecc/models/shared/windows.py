@@ -18,7 +18,7 @@ from ecc.allocation import proportional
 from ecc.errors import LinearizationError
 from ecc.models.base import Equilibrium, Hook, Protocol, RelayLoop, check_choice, check_number
 from ecc.network import Network
-from ecc.quantity import Quantity, as_count, as_delay
+from ecc.quantity import QuantityField, as_count, as_delay, default
 
 NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681 sec. 3.1)
 
@@ -114,7 +114,7 @@ class WindowProtocol(Protocol):
     transport: str = "newreno"
     initial: float | None = None
     receiver_window: int = 0
-    min_rto: Quantity = 1.0
+    min_rto: QuantityField = default(1.0)
 
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
