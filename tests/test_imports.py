@@ -18,7 +18,7 @@ ALONE = {
     "plot": {"arguments"},
     "jit": {"cache"},
     "native": {"errors", "arguments"},
-    "linear": {"errors", "arguments", "display"},
+    "linear": {"errors", "arguments", "display", "plot"},
     "laws": {"errors"},
 }
 """Packages that may be taken elsewhere: what of ours they may import."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log, pi
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,9 @@ from ecc.errors import ConvergenceError
 from ecc.linear.characteristic import Complex, Real
 from ecc.linear.imaginary_axis import Pair
 from ecc.linear.systems import LinearSystem
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["FrequencyResponse", "nyquist", "settled_beyond"]
 
@@ -45,6 +49,25 @@ class FrequencyResponse(Displayed):
     def frequency(self) -> Real:
         """Shape (m,): omega in rad/s wherever the length of a step is known."""
         return self.omega if self.dt is None else self.omega / self.dt
+
+    def plot(self, kind: str = "nyquist") -> go.Figure:
+        """Return a Plotly figure of the open loop.
+
+        Parameters
+        ----------
+        kind : str, optional
+            "nyquist": in the complex plane; "bode": modulus and phase over the frequency.
+
+        Raises
+        ------
+        ValueError
+            Another kind.
+        """
+        from ecc.plot import bode_figure, nyquist_figure
+
+        if kind not in ("nyquist", "bode"):
+            raise ValueError(f"kind must be 'nyquist' or 'bode', got {kind!r}")
+        return (nyquist_figure if kind == "nyquist" else bode_figure)({"open loop": self})
 
     def _title(self) -> str:
         return "Frequency response of an open loop"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,11 @@ from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear.argument_principle import count_right
 from ecc.linear.characteristic import Complex, Real, align, evaluate_all, inverse
-from ecc.linear.frequency_response import nyquist
+from ecc.linear.frequency_response import FrequencyResponse, nyquist
 from ecc.linear.systems import LinearSystem
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["Loci", "characteristic_loci", "return_ratio"]
 
@@ -46,17 +50,31 @@ class Loci(Displayed):
         passed on their right: unstable roots = unstable open roots + encirclements.
     open_unstable : int
         Number of roots of the open loop right of that path.
+    sampled, dt : bool, float or None
+        Whether omega is in rad/step, and the length of a step [s], or None.
     """
 
     omega: Real
     values: Complex
     encirclements: int
     open_unstable: int
+    sampled: bool = False
+    dt: float | None = None
 
     @property
     def unstable(self) -> int:
         """Number of unstable roots of the closed loop."""
         return self.open_unstable + self.encirclements
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure of the loci in the complex plane, with how often they encircle -1."""
+        from ecc.plot import nyquist_figure
+
+        curves = {
+            f"locus {k + 1}": FrequencyResponse(self.omega, branch, self.sampled, self.dt)
+            for k, branch in enumerate(self.values.T)
+        }
+        return nyquist_figure(curves, encirclements=self.encirclements)
 
 
 class Cut:
@@ -170,7 +188,7 @@ def characteristic_loci(system: LinearSystem, omega: ArrayLike | None = None) ->
     if not np.isfinite(turns) or abs(turns - round(turns)) > 0.05 or opened is None:
         raise ConvergenceError("the loci cannot be followed: a root lies on the boundary", turns)
     asked_for = np.isin(t, asked) if asked is not None else t >= lowest
-    return Loci(t[asked_for], values[asked_for], round(turns), opened)
+    return Loci(t[asked_for], values[asked_for], round(turns), opened, *system.sampling)
 
 
 def _path(t: Real, radius: float) -> Complex:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf, isfinite, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from ecc.linear.characteristic import Terms
 from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.imaginary_axis import Crossing
 from ecc.linear.systems import LinearSystem, components, reachable
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 
@@ -99,6 +103,18 @@ class StabilityLimit(Displayed):
             ("crossings", f"{len(self.crossings)} up to {quantity_text(self.complete_to, '')}"),
             ("unstable roots as the gain tends to 0", str(self.start)),
         ]
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure of the number of unstable roots over the gain, to beyond the last crossing."""
+        from ecc.plot import boundary_figure
+
+        gains = np.array([crossing.gain for crossing in self.crossings])
+        numbers = self.start + np.r_[0, np.cumsum([crossing.change for crossing in self.crossings], dtype=int)]
+        end = min(self.complete_to, 1.25 * gains[-1] if len(gains) else inf)
+        return boundary_figure(
+            np.r_[0.0, np.repeat(gains, 2), end], {"unstable roots": np.repeat(numbers, 2)}, log_x=False,
+            x_title="gain", y_title="unstable roots", title=self._title(),
+        )  # fmt: skip
 
     @property
     def stable_ranges(self) -> tuple[tuple[float, float], ...]:

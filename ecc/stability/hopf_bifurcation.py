@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf, isnan, nan, pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from ecc.laws.jets import gradient, taylor
 from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.stability.gains import critical_gain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["Hopf", "hopf"]
 
@@ -121,6 +124,29 @@ class Hopf(Displayed):
             Near `value`.
         """
         return 2.0 * pi / (self.frequency + self.turn * (gain - self.value) + self.detuning * self.amplitude(gain) ** 2)
+
+    def plot(self, span: float = 0.1) -> go.Figure:
+        """Return a Plotly figure of the cycle's amplitude over the gain beside the critical one.
+
+        Parameters
+        ----------
+        span : float, > 0, optional
+            How far from the critical gain, as a share of it. The amplitude is of first order: it holds near that gain.
+        """
+        from ecc.plot import boundary_figure
+
+        if not 0.0 < span < inf:
+            raise ValueError(f"span must be > 0, got {shown(span)}")
+        side = 1.0 if (self.lyapunov < 0.0) is (self.speed > 0.0) else -1.0
+        gains = self.value * (1.0 + side * span * np.linspace(0.0, 1.0, 101) ** 2)
+        amplitude = np.array([self.amplitude(gain) for gain in gains.tolist()])
+        kind = "stable cycle" if self.is_supercritical else "unstable cycle"
+        return boundary_figure(
+            gains, {kind: amplitude} if self.is_supercritical else {},
+            published=None if self.is_supercritical else {kind: amplitude},
+            points={f"critical {self.parameter}": ([self.value], [0.0], None)}, log_x=False, title=self._title(),
+            x_title=self.parameter, y_title="amplitude of arrivals, share of their mean",
+        )  # fmt: skip
 
 
 @check_arguments

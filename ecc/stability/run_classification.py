@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments
 from ecc.display import Displayed
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 __all__ = ["RunVerdict", "judge"]
 
@@ -27,6 +31,15 @@ class RunVerdict(Displayed):
     time: NDArray[np.float64]
     amplitude: NDArray[np.float64]
     _units = {"growth_rate": "1/s", "error": "1/s", "time": "s"}
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure of the amplitude of the oscillation over time."""
+        from ecc.plot import boundary_figure
+
+        return boundary_figure(
+            self.time, {"amplitude": self.amplitude}, log_x=False, log_y=True, x_title="time [s]",
+            y_title="amplitude, share of the equilibrium", title=self._title(),
+        )  # fmt: skip
 
     def _title(self) -> str:
         return f"Verdict on a run: {self.status}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from ecc.stability.gains import gain_names
 from ecc.stability.run_classification import RunVerdict, judge
 from ecc.trajectory import Trajectory
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 __all__ = ["MeasuredBoundary", "PerturbedRun", "measured_boundary", "perturbed_run"]
 
 _ENGINES = {"packet": packet, "fluid": fluid}
@@ -34,6 +37,16 @@ class PerturbedRun(Displayed):
     deviation: NDArray[np.float64]
     link: int
     trajectory: Trajectory
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure of the deviation over time, with the amplitude in each window that was fitted."""
+        from ecc.plot import boundary_figure
+
+        return boundary_figure(
+            self.time, {"deviation": self.deviation}, log_x=False, x_title="time [s]",
+            points={"amplitude of the windows that end here": (self.verdict.time, self.verdict.amplitude, None)},
+            y_title="deviation of arrivals, share of the equilibrium", title=f"Perturbed run: {self.verdict.status}",
+        )  # fmt: skip
 
 
 @check_arguments
@@ -115,6 +128,17 @@ class MeasuredBoundary(Displayed):
     growth_rates: NDArray[np.float64]
     errors: NDArray[np.float64]
     _units = {"growth_rates": "1/s", "errors": "1/s"}
+
+    def plot(self) -> go.Figure:
+        """Return a Plotly figure of the growth rates over the gain, with their standard errors."""
+        from ecc.plot import boundary_figure
+
+        order = np.argsort(self.gains)
+        return boundary_figure(
+            self.gains[order], {"growth rate": self.growth_rates[order]}, log_x=False, x_title="gain",
+            points={"measured boundary": ([self.value], [0.0], None)}, y_title="growth rate [1/s]",
+            errors={"growth rate": self.errors[order]},
+        )  # fmt: skip
 
 
 @check_arguments

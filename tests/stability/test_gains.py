@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ecc.closed_loop import linearize
+from ecc.linear.characteristic import Characteristic
 from ecc.models import PIQIRCP, QIRCP, RCP
 from ecc.network import Network
 from ecc.stability import critical_gain
@@ -88,3 +89,21 @@ def test_jumps_of_delays_in_steps_hide_no_range_of_intervals():
     inside = np.sqrt(jumps[1:] * jumps[:-1])
     for interval in inside[inside < found.complete_to]:
         assert grows(interval) is not any(low < interval < high for low, high in found.stable_ranges), interval
+
+
+@pytest.mark.parametrize(
+    ("time", "value", "most"),
+    [
+        ("continuous", 2.385357049421317, 2_000),  # 13,204 points before crossings were polished by Newton's method
+        ("hybrid", 2.1466666666666665, 2_000),  # 39,278
+        pytest.param("discrete", inf, 20_000, marks=pytest.mark.slow),  # 66,291
+    ],
+)
+def test_gains_over_the_control_interval_take_little_work(monkeypatch, time, value, most):
+    """What is not affine in its parameter is followed by counts: points at which characteristic matrices are taken."""
+    points, evaluate = [], Characteristic.evaluate
+    monkeypatch.setattr(Characteristic, "evaluate", lambda ch, s: [points.append(len(s)), evaluate(ch, s)][1])
+    network = Network.dumbbell("1 Gb/s", [0.12, 0.12])
+    found = critical_gain(PIQIRCP(), network, "interval", time)
+    assert found.value == pytest.approx(value, rel=1e-12)
+    assert 0 < sum(points) < most

@@ -1,0 +1,62 @@
+"""Results that hold a curve draw it: what is drawn is what they hold."""
+
+import numpy as np
+import pytest
+
+import ecc
+from ecc.linear import DelaySystem, SampledSystem, characteristic_loci, stability_limit
+from ecc.stability import MeasuredBoundary, PerturbedRun, RunVerdict, hopf
+
+LOOP = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
+
+
+def named(made, name):
+    return next(trace for trace in made.data if trace.name == name)
+
+
+def test_frequency_responses():
+    found = LOOP.nyquist()
+    assert named(found.plot(), "open loop").mode == "lines"
+    assert "rad/s" in str(found.plot("bode").to_dict())
+    sampled = SampledSystem([1.0, -0.1], [0, 9], opened=SampledSystem([1.0], [0])).nyquist()
+    assert "rad/step" in str(sampled.plot("bode").to_dict())
+    with pytest.raises(ValueError, match="kind must be 'nyquist' or 'bode', got 'nichols'"):
+        found.plot("nichols")
+
+
+def test_loci():
+    found = characteristic_loci(LOOP)
+    assert named(found.plot(), "locus 1") and not found.sampled
+
+
+def test_stability_limits_are_drawn_as_numbers_of_unstable_roots():
+    found = stability_limit(lambda k: DelaySystem([-k], [1.0]), maximum=20.0)
+    drawn = named(found.plot(), "unstable roots")
+    at, number = np.asarray(drawn.x, float), np.asarray(drawn.y, float)
+    assert at[0] == 0.0 and found.crossings[-1].gain < at[-1] <= found.complete_to
+    assert number[at < 1.57].max() == 0.0 and number[-1] == found.start + sum(c.change for c in found.crossings)
+    never = stability_limit(lambda k: DelaySystem([-1.0 - k], [0.0]), maximum=3.0)
+    assert np.asarray(named(never.plot(), "unstable roots").y, float).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("protocol", [ecc.models.QIRCP(), ecc.models.PIQIRCP()])
+def test_hopf_bifurcations(protocol):
+    found = hopf(protocol, ecc.Network.dumbbell("1 Gb/s", [0.1]))
+    drawn = named(found.plot(), "stable cycle" if found.is_supercritical else "unstable cycle")
+    at, amplitude = np.asarray(drawn.x, float), np.asarray(drawn.y, float)
+    beside = at[1:] > found.value if found.is_supercritical else at[1:] < found.value  # loops that gain destabilizes
+    assert beside[10:].all() and amplitude[0] == 0.0
+    expected = [found.amplitude(gain) for gain in at[10:].tolist()]
+    np.testing.assert_allclose(amplitude[10:], expected, rtol=1e-3)  # figures are drawn in single precision
+    with pytest.raises(ValueError, match="span must be > 0, got 0"):
+        found.plot(0.0)
+
+
+def test_runs():
+    time = np.linspace(0.0, 1.0, 50)
+    verdict = RunVerdict("stable", -1.0, 0.1, time[::10], np.exp(-time[::10]))
+    assert np.allclose(np.asarray(named(verdict.plot(), "amplitude").y, float), np.exp(-time[::10]))
+    run = PerturbedRun(verdict, time, np.cos(9.0 * time), 0, None)
+    assert len(named(run.plot(), "deviation").x) == 50
+    measured = MeasuredBoundary(0.5, 0.01, np.array([0.6, 0.4]), np.array([1.0, -1.0]), np.array([0.1, 0.2]))
+    assert np.asarray(named(measured.plot(), "growth rate").x, float) == pytest.approx([0.4, 0.6])
