@@ -15,6 +15,7 @@ import functools
 import pickle
 import zipfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -31,7 +32,7 @@ from ecc.jit import digest_of, report_compiling
 
 __all__ = [
     "FLOATS", "INTEGERS", "SHIPPED", "FloatRows", "Floats", "IntegerRows", "Integers", "call", "code_of", "compiled",
-    "entry", "entry_point", "optimized", "pointer_at", "shifted", "unpacker",
+    "entry", "entry_point", "inlined", "optimized", "pointer_at", "shifted", "unpacker",
 ]  # fmt: skip
 
 types: Any = numba.types
@@ -53,6 +54,9 @@ _TYPES: dict[str, Any] = {
     "int": types.int64, "Integers": types.int64[::1], "IntegerRows": types.int64[:, ::1],
     "float": types.float64, "Floats": types.float64[::1], "FloatRows": types.float64[:, ::1],
 }  # fmt: skip
+
+_ARRAYS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+"""How functions of arrays are compiled: they make none, so that no references are counted."""
 
 SHIPPED = Path(__file__).with_name("kernels.zip")
 """What `ecc.fluid.ahead` compiled when the package was built: digest -> code."""
@@ -82,8 +86,20 @@ def optimized(function: Callable[..., Any]) -> Any:
     function : callable
         Of numbers and arrays.
     """
-    options: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
-    return numba.njit(**options)(function)
+    return numba.njit(**_ARRAYS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return the function as other compiled functions call it, its statements put in the place of each call.
+
+    To pass a record of twenty arrays costs more than what a small function does with them.
+
+    Parameters
+    ----------
+    function : callable
+        Of numbers, arrays and NamedTuples of these.
+    """
+    return numba.njit(inline="always", **_ARRAYS)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
@@ -92,10 +108,10 @@ def entry(function: Callable[..., Any]) -> Any:
     Parameters
     ----------
     function : callable
-        Of numbers and arrays, which its annotations name: what is compiled when the package is built.
+        Of numbers, arrays and NamedTuples of these, which its annotations name: what is compiled when the package is
+        built.
     """
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-    made: Any = numba.njit(**options)(function)
+    made: Any = numba.njit(nogil=True, **_ARRAYS)(function)
     made._cache = _Kept(function)
     return made
 
@@ -130,13 +146,24 @@ def code_of(made: Any) -> tuple[str, bytes]:
         There is no folder to keep it in.
     """
     if isinstance(made, registry.CPUDispatcher) and not made.signatures:
-        kinds = [_TYPES[kind] for name, kind in made.py_func.__annotations__.items() if name != "return"]
+        scope = made.py_func.__globals__
+        kinds = [_type_of(kind, scope) for name, kind in made.py_func.__annotations__.items() if name != "return"]
         made.compile(tuple(kinds))
     name = made._cache.names[0]
     code = kept(name)
     if code is None:
         raise OSError(f"no folder to keep compiled code in: ECC_CACHE_DIR must name one ({made.__name__})")
     return name, code
+
+
+def _type_of(annotation: Any, scope: dict[str, Any]) -> Any:
+    """The Numba type that an annotation stands for: a number, an array, or a NamedTuple of these."""
+    name = getattr(annotation, "__forward_arg__", annotation)  # as NamedTuple keeps them
+    if name in _TYPES:
+        return _TYPES[name]
+    record = scope[name]
+    inner = vars(import_module(record.__module__))
+    return types.NamedTuple([_type_of(kind, inner) for kind in record.__annotations__.values()], record)
 
 
 class _Linked(codegen.JITCodeLibrary):

@@ -26,7 +26,6 @@ a `floor`, no router announces and no flow sends less than so many packets an RT
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,10 +36,11 @@ from ecc.fluid.dde.integration import Integration, breaking_points
 from ecc.fluid.network.groups import LEAST, FluidNetwork
 from ecc.fluid.network.initial_conditions import MEASURED, Beginning
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome, turns
 from ecc.models.base import SOURCE_CLOCKS, Protocol
 
-__all__ = ["run_continuous"]
+__all__ = ["run"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -49,29 +49,12 @@ _SLICE = 20_000  # steps between two reports of progress, at most
 _SLIDE = 1e-3  # of the control interval: steps where bottlenecks switch without end
 
 
-def run_continuous(
-    protocol: Protocol,
-    fluid: FluidNetwork,
-    laws: CompiledLaws,
-    beginning: Beginning,
-    samples: FloatArray,
-    rtol: float,
-    progress: Callable[[float], None],
-) -> Outcome:
+def run(problem: Problem) -> Outcome:
     """Integrate the equations of a network.
 
     Parameters
     ----------
-    protocol : Protocol
-    fluid : FluidNetwork
-    laws : CompiledLaws
-    beginning : Beginning
-    samples : ndarray
-        Increasing, s.
-    rtol : float
-        Relative tolerance.
-    progress : callable
-        Called with the share done.
+    problem : Problem
 
     Returns
     -------
@@ -79,6 +62,9 @@ def run_continuous(
     """
     from ecc.fluid.network import right_hand_side as rates
 
+    protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
+    laws = CompiledLaws(protocol)
+    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
     memory = laws.source_remembers
@@ -164,7 +150,7 @@ def run_continuous(
     changes = np.unique(changing[0])[1:]
     gates = np.concatenate([_gates(fluid, opens, T), changes, changes + T])
     loops = np.concatenate([fluid.rtt, fluid.rtt + T, [T]])
-    run = Integration(
+    integration = Integration(
         y,
         (0.0, end),
         rates.network_rates.address,
@@ -189,9 +175,9 @@ def run_continuous(
         hints=rates.HINTS_PER_CROSSING * crossings,
         named=lambda component: _named(component, block, L),
     )
-    w = run.work
+    w = integration.work
     w.clock[core.END] = min([end, *changes])
-    w.indices[rates.TABLE] = run.table.ctypes.data
+    w.indices[rates.TABLE] = integration.table.ctypes.data
     stops = w.numbers[place["stops"] :][:G]
     finished = fluid.stop.copy()
     status = core.PAUSED
@@ -199,24 +185,26 @@ def run_continuous(
     steps = turns(_SLICE)
     try:
         while status in (core.PAUSED, core.CAUGHT):
-            status = run.advance(next(steps))
-            if status == core.DONE and run.now < end:  # capacities change, and with them what routers may say
+            status = integration.advance(next(steps))
+            if status == core.DONE and integration.now < end:  # capacities change, and with them what routers may say
                 status = core.PAUSED
-                run.work.clock[core.END] = min([end, *changes[changes > run.now]])
+                integration.work.clock[core.END] = min([end, *changes[changes > integration.now]])
                 if laws.remembers:
-                    _bound(run, block["state"], protocol, [float(p[2][p[0] <= run.now][-1]) for p in plans])
+                    _bound(
+                        integration, block["state"], protocol, [float(p[2][p[0] <= integration.now][-1]) for p in plans]
+                    )
             if status == core.CAUGHT:
-                g = run.counted(core.COMPONENT) - sent
-                stops[g] = finished[g] = run.now
-                _add_breaks(run, run.now + _echoes(fluid, g, T))
-                run.work.count[core.FRESH] = 1
-            progress(run.now / end)
+                g = integration.counted(core.COMPONENT) - sent
+                stops[g] = finished[g] = integration.now
+                _add_breaks(integration, integration.now + _echoes(fluid, g, T))
+                integration.work.count[core.FRESH] = 1
+            problem.progress(integration.now / end)
         if status != core.DONE:
-            stopped = _law_failed(run, place["failed"]) or run.trouble(status)
+            stopped = _law_failed(integration, place["failed"]) or integration.trouble(status)
     except KeyboardInterrupt:
         stopped = "interrupted"
-    rows = run.counted(core.SAMPLE)
-    w = run.work
+    rows = integration.counted(core.SAMPLE)
+    w = integration.work
     states = w.sampled[:rows]
     link_sums = np.diff(states[:, block["arrived"].start : block["dropped"].stop], axis=0, prepend=0.0)
     sums = np.diff(states[:, sent:], axis=0, prepend=0.0)
@@ -236,11 +224,11 @@ def run_continuous(
         lost=totals[2 * G : 3 * G],
         stopped_at=np.where(finished <= end, finished, np.nan),
         stats={
-            "steps": run.counted(core.STEPS),
-            "rejected": run.counted(core.REJECTED),
-            "evaluations": run.counted(core.CALLS),
-            "switches": run.counted(core.EVENTS),
-            "slid": run.counted(core.SLID),
+            "steps": integration.counted(core.STEPS),
+            "rejected": integration.counted(core.REJECTED),
+            "evaluations": integration.counted(core.CALLS),
+            "switches": integration.counted(core.EVENTS),
+            "slid": integration.counted(core.SLID),
         },
         stopped=stopped,
         recorded={

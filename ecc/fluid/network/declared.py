@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecc.models.declared import Taken
 
-__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS"]
+__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
@@ -125,3 +125,20 @@ WINDOWS = Taken(
     {"combine": None, "receiver_window": None},
 )
 """Of `ecc.fluid.network.windows`."""
+
+
+_MODULES = (
+    (EQUATIONS, "continuous"), (RECURRENCE, "recurrence"), (STEPPED, "stepped_rates"), (SAMPLED, "sampled_prices"),
+    (GRANTED, "granted_windows"), (WINDOWS, "windows"),
+)  # fmt: skip
+
+
+def module_of(taken: Taken) -> str:
+    """Return the module of `ecc.fluid.network` whose `run` takes that of a protocol.
+
+    Parameters
+    ----------
+    taken : Taken
+        One of those above.
+    """
+    return next(module for kind, module in _MODULES if kind is taken)

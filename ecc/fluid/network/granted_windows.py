@@ -13,28 +13,43 @@ granted, and what a link before granted is a limit: a link keeps the rest.
     sent(t) = settled(t) + w(t), and, where packets are `paced`, sent' <= w/D   never less than before
 
 A flow opens with a packet of `opening_size`, which is told nothing; once it is acknowledged its window is `initial`
-packets. Windows are not whole packets here, and losses do not change them. Curves and queues are as in `windows`, on a
+packets. Windows are not whole packets here, and losses do not change them. Curves and queues are as in `curves`, on a
 grid of a 100th of the shortest RTT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.network.curves import (
+    OTHER,
+    Curves,
+    Paths,
+    arrive,
+    at,
+    at_equilibrium,
+    clear,
+    curves_of,
+    entered,
+    look_back,
+    paths_of,
+    refuse,
+    result_of,
+    serve,
+)
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome
-from ecc.fluid.network.windows import at, entered
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Protocol
 
-__all__ = ["GRANT_ARGUMENTS", "advance", "run_granted"]
+__all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
@@ -43,39 +58,74 @@ GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
 
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
-_BACK, _ON, _RECEIVED, _LEAVING = range(4)  # purposes of looking back, each with its hints
 _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
 _OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
 _pointers = unpacker("ff")
 
-# what a router keeps: RTT, lowest queue, what it grants (of time, of bits) and what is left of both; its books since
-# the last tick: bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
+# what a router keeps: RTT, lowest queue, what it grants (of time, of bits) and what is left of both; since the last
+# tick: bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
 (
     _RTT, _LOWEST, _UP, _DOWN, _UP_LEFT, _DOWN_LEFT, _BITS, _TIME, _RTT_TIME, _LARGEST, _LOW, _OPENED, _DUE, _LOOKS,
     _KEPT,
 ) = range(15)  # fmt: skip
 
 
+class Rules(NamedTuple):
+    """Laws, and how they are applied."""
+
+    router: int
+    interval: int
+    queue_interval: int
+    source: int
+    addresses: Integers  # of the record and of the parameters
+    record: Floats
+    longest: int  # whether d is the largest RTT
+    paced: int  # whether sources send at no more than w/D
+
+
+class Routers(NamedTuple):
+    """What each link's router counts and grants."""
+
+    state: FloatRows  # (n_links, 14)
+    grants: FloatRows  # (n_crossings, n_times): change of the rate for each bit that leaves the queue
+    giver: IntegerRows  # (n_crossings, n_times): link that granted it, -1 for none
+    passed: Floats  # (n_crossings,): bits that have left the queue
+
+
+class Sources(NamedTuple):
+    """State of a source of each group."""
+
+    opening: Floats  # bits that a flow sends before it is granted anything
+    initial: Floats  # window from then on [bit]
+    window: Floats
+    srtt: Floats
+    opened: Integers  # whether it has a window
+    acked: Floats  # bits
+    rtt: FloatRows  # (n_groups, n_times): smoothed RTT, as packets carry it
+    spacing: FloatRows  # (n_groups, n_times): RTT over window
+
+
 @optimized
-def _ask(law: int, addresses: Any, record: Any) -> Any:
-    pointer, params = _pointers(addresses)
+def _ask(law: int, rules: Any) -> Any:
+    pointer, params = _pointers(rules.addresses)
     status = call(law, (pointer, pointer, params, pointer))
-    return status, record[_RESULT]
+    return status, rules.record[_RESULT]
 
 
 @optimized
-def _share_out(b: Any, t: float, bits: float, laws: Any, addresses: Any, record: Any) -> Any:
+def _share_out(b: Any, t: float, bits: float, rules: Any) -> Any:
     """Set what an interval grants by what came in the last one; a status."""
+    record = rules.record
     record[_D] = b[_RTT]
-    status, T = _ask(laws[1], addresses, record)
+    status, T = _ask(rules.interval, rules)
     b[_UP] = b[_DOWN] = b[_UP_LEFT] = b[_DOWN_LEFT] = 0.0
     if status == 0 and bits > 0.0:
         record[_Y], record[_T], record[_N_ALL], record[_X] = bits / (t - b[_OPENED]), T, 1.0, 0.0
         record[_Q] = b[_LOWEST]
-        status, up = _ask(laws[0], addresses, record)
+        status, up = _ask(rules.router, rules)
         record[_X] = record[_Y]
         if status == 0:
-            status, net = _ask(laws[0], addresses, record)
+            status, net = _ask(rules.router, rules)
             b[_UP_LEFT], b[_DOWN_LEFT] = up, up - net
             b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else _OPENING)
             b[_DOWN] = (up - net) / bits
@@ -84,162 +134,131 @@ def _share_out(b: Any, t: float, bits: float, laws: Any, addresses: Any, record:
     return status
 
 
+@optimized
+def _grant(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) -> None:
+    """Grant its part to what leaves a queue."""
+    g, link = paths.owner[c], paths.links[c]
+    b, grants, giver = routers.state[link], routers.grants, routers.giver
+    grants[c, i], giver[c, i] = grants[c, i - 1], giver[c, i - 1]
+    e = entered(curves.into[link], curves.out[link], float(i), curves.hints[OTHER], c)
+    amount = at(curves.arrived[c], e) - routers.passed[c]
+    routers.passed[c] += amount
+    k = max(0, min(int(np.ceil(at(curves.origin[c], e))), i))
+    before, who = np.inf, -1
+    if c > paths.first[g]:
+        u = max(0, min(int(np.ceil(e - paths.hop[c])), i))
+        if giver[c - 1, u] >= 0:
+            before, who = grants[c - 1, u], giver[c - 1, u]
+    if paths.steady[g] > 0.0 or sources.rtt[g, k] <= 0.0 or amount <= 0.0:
+        return
+    if paths.listens[c] == 0:
+        grants[c, i], giver[c, i] = 0.0 if who < 0 else before, who
+        return
+    bits = paths.members[g] * amount
+    up = min(b[_UP] * sources.spacing[g, k] * bits, b[_UP_LEFT])
+    down = min(b[_DOWN] * bits, b[_DOWN_LEFT])
+    if (up - down) / bits <= before:
+        grants[c, i], giver[c, i] = (up - down) / bits, link
+    else:
+        down = min(up - before * bits, b[_DOWN_LEFT])
+        up = before * bits + down
+        grants[c, i], giver[c, i] = before, who
+    b[_UP_LEFT] = max(0.0, b[_UP_LEFT] - up)
+    b[_DOWN_LEFT] = max(0.0, b[_DOWN_LEFT] - down)
+
+
 @entry
 def advance(
-    begin: int, end: int, h: float, zero: int, largest: int, paced: int, laws: Integers, addresses: Integers,
-    record: Floats, first: Integers, links: Integers, listens: Integers, members: Floats, forward: Floats,
-    backward: Floats, wire: Floats, reaches: Floats, survives: Floats, answers: Floats, start: Floats, stop: Floats,
-    size: Floats, steady: Floats, opening: Floats, packet: Floats, initial: Floats, capacity: FloatRows,
-    served: FloatRows, buffer: Floats, window: Floats, srtt: Floats, opened: Integers, acked: Floats, passed: Floats,
-    sent: FloatRows, rtt: FloatRows, spacing: FloatRows, arrived: FloatRows, origin: FloatRows, seen: Floats,
-    grants: FloatRows, giver: IntegerRows, into: FloatRows, out: FloatRows, gone: FloatRows, lost: Floats,
-    received: FloatRows, books: FloatRows, comes: Floats, follows: IntegerRows, hints: IntegerRows,
+    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
+    record, sent, start, stop, steady = rules.record, curves.sent, paths.start, paths.stop, paths.steady
+    window, srtt, opened, acked = sources.window, sources.srtt, sources.opened, sources.acked
     for i in range(begin, end):
         t = (i - zero) * h
         # sources: what is acknowledged now, back along its path
-        for g in range(len(members)):
-            a, b = first[g], first[g + 1]
-            left = min(i - backward[b - 1] / h, i - 1.0)
-            u, e = left, left
-            for c in range(b - 1, a - 1, -1):
-                e = entered(into[links[c]], out[links[c]], u, hints[_BACK], c)
-                if c == b - 1:
-                    bits = at(arrived[c], e)
-                    more = max(0.0, bits - acked[g])
-                    acked[g] = max(acked[g], bits)
-                u = e - (forward[c] - forward[c - 1]) / h if c > a else e - forward[c] / h
-            sigma, D = u, (i - u) * h
-            follows[g, i], sent[g, i] = follows[g, i - 1], sent[g, i - 1]
+        for g in range(len(paths.members)):
+            last = paths.first[g + 1] - 1
+            sigma = look_back(paths, curves, g, i)
+            bits = at(curves.arrived[last], curves.met[last])
+            more = max(0.0, bits - acked[g])
+            acked[g] = max(acked[g], bits)
+            D = (i - sigma) * h
+            curves.follows[g, i], sent[g, i] = curves.follows[g, i - 1], sent[g, i - 1]
             if t >= stop[g]:
                 continue
             if steady[g] > 0.0:
-                sent[g, i] = min(sent[g, i - 1] + steady[g] * min(h, max(0.0, t + h - start[g])), size[g])
+                sent[g, i] = min(sent[g, i - 1] + steady[g] * min(h, max(0.0, t + h - start[g])), paths.size[g])
             else:
                 if opened[g] == 0 and t >= start[g]:
-                    sent[g, i] = max(sent[g, i - 1], opening[g])
+                    sent[g, i] = max(sent[g, i - 1], sources.opening[g])
                     if sigma >= zero + start[g] / h:
-                        opened[g], window[g], srtt[g] = 1, initial[g], D
+                        opened[g], window[g], srtt[g] = 1, sources.initial[g], D
                 if opened[g] > 0:
-                    srtt[g] += (D - srtt[g]) * min(1.0, _SMOOTHING * more / packet[g])
-                    k = min(int(np.ceil(left)), i - 1)
+                    srtt[g] += (D - srtt[g]) * min(1.0, _SMOOTHING * more / paths.packet[g])
+                    k = min(int(np.ceil(curves.left[last])), i - 1)
                     record[_X] = window[g]
-                    record[_R] = more * survives[g] / reaches[b - 1] * answers[g] * grants[b - 1, k] * srtt[g]
+                    share = more * paths.survives[g] / paths.reaches[last] * paths.answers[g]
+                    record[_R] = share * routers.grants[last, k] * srtt[g]
                     if record[_R] != 0.0:
-                        status, following = _ask(laws[3], addresses, record)
+                        status, following = _ask(rules.source, rules)
                         if status != 0:
                             return status
-                        window[g] = max(following, packet[g])
-                        follows[g, i] = giver[b - 1, k]
+                        window[g] = max(following, paths.packet[g])
+                        curves.follows[g, i] = routers.giver[last, k]
                     allowed = at(sent[g], sigma) + window[g]  # what came after sigma is under way
-                    if paced != 0:
+                    if rules.paced != 0:
                         allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
-                    sent[g, i] = min(max(sent[g, i - 1], allowed), size[g])
-                    rtt[g, i], spacing[g, i] = srtt[g], srtt[g] / window[g]
-            if sent[g, i] >= size[g]:
+                    sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
+                    sources.rtt[g, i], sources.spacing[g, i] = srtt[g], srtt[g] / window[g]
+            if sent[g, i] >= paths.size[g]:
                 stop[g] = t
 
-        # what arrives at the queues, and what routers note of it
-        for link in range(len(capacity)):
-            comes[link] = 0.0
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                link = links[c]
-                if c == first[g]:
-                    origin[c, i] = i - forward[c] / h
-                    amount = reaches[c] * at(sent[g], origin[c, i])
-                else:
-                    u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
-                    e = entered(into[links[c - 1]], out[links[c - 1]], u, hints[_ON], c - 1)
-                    origin[c, i] = at(origin[c - 1], e)
-                    amount = reaches[c] / reaches[c - 1] * at(arrived[c - 1], e)
-                come = max(0.0, amount - seen[c])
-                seen[c] = amount
-                arrived[c, i] = arrived[c, i - 1] + come  # as if all found room
-                comes[link] += members[g] * come
-                k = max(0, min(int(np.ceil(origin[c, i])), i))
-                if listens[c] != 0 and come > 0.0 and rtt[g, k] > 0.0:
-                    took = members[g] * come * spacing[g, k]
-                    books[link, _TIME] += took
-                    books[link, _RTT_TIME] += took * rtt[g, k]
-                    books[link, _LARGEST] = max(books[link, _LARGEST], rtt[g, k])
-        for link in range(len(capacity)):
-            most = out[link, i - 1] + served[link, i] - served[link, i - 1]
-            taken = min(comes[link], max(0.0, buffer[link] + most - into[link, i - 1]))
-            into[link, i] = into[link, i - 1] + taken
-            out[link, i] = min(into[link, i], most)
-            gone[link, i] = gone[link, i - 1] + comes[link] - taken
-            books[link, _BITS] += comes[link]
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                more = gone[links[c], i] - gone[links[c], i - 1]
-                if more > 0.0:
-                    refused = more / comes[links[c]] * (arrived[c, i] - arrived[c, i - 1])
-                    arrived[c, i] -= refused
-                    lost[g] += refused
-            c = first[g + 1] - 1
-            link = links[c]
-            reached = at(arrived[c], entered(into[link], out[link], i - wire[g] / h, hints[_RECEIVED], c))
-            received[g, i] = survives[g] / reaches[c] * reached
-            lost[g] += (1.0 - survives[g]) * (sent[g, i] - sent[g, i - 1])
+        # what arrives at the queues and leaves them, and what routers note of it
+        clear(curves)
+        for c in range(len(paths.links)):
+            g, b = paths.owner[c], routers.state[paths.links[c]]
+            come = arrive(paths, curves, c, i)
+            k = max(0, min(int(np.ceil(curves.origin[c, i])), i))
+            if paths.listens[c] != 0 and come > 0.0 and sources.rtt[g, k] > 0.0:
+                took = paths.members[g] * come * sources.spacing[g, k]
+                b[_TIME] += took
+                b[_RTT_TIME] += took * sources.rtt[g, k]
+                b[_LARGEST] = max(b[_LARGEST], sources.rtt[g, k])
+        for link in range(len(paths.buffer)):
+            serve(paths, curves, link, i)
+            routers.state[link, _BITS] += curves.comes[link]
+        refuse(paths, curves, i)
+        for c in range(len(paths.links)):
+            _grant(paths, curves, routers, sources, c, i)
 
-        # what leaves the queues is granted its part
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                link = links[c]
-                grants[c, i], giver[c, i] = grants[c, i - 1], giver[c, i - 1]
-                e = entered(into[link], out[link], float(i), hints[_LEAVING], c)
-                amount = at(arrived[c], e) - passed[c]
-                passed[c] += amount
-                k = max(0, min(int(np.ceil(at(origin[c], e))), i))
-                before, who = np.inf, -1
-                if c > first[g]:
-                    u = max(0, min(int(np.ceil(e - (forward[c] - forward[c - 1]) / h)), i))
-                    if giver[c - 1, u] >= 0:
-                        before, who = grants[c - 1, u], giver[c - 1, u]
-                if steady[g] > 0.0 or rtt[g, k] <= 0.0 or amount <= 0.0:
-                    continue
-                if listens[c] == 0:
-                    grants[c, i], giver[c, i] = 0.0 if who < 0 else before, who
-                    continue
-                bits = members[g] * amount
-                up = min(books[link, _UP] * spacing[g, k] * bits, books[link, _UP_LEFT])
-                down = min(books[link, _DOWN] * bits, books[link, _DOWN_LEFT])
-                if (up - down) / bits <= before:
-                    grants[c, i], giver[c, i] = (up - down) / bits, link
-                else:
-                    down = min(up - before * bits, books[link, _DOWN_LEFT])
-                    up = before * bits + down
-                    grants[c, i], giver[c, i] = before, who
-                books[link, _UP_LEFT] = max(0.0, books[link, _UP_LEFT] - up)
-                books[link, _DOWN_LEFT] = max(0.0, books[link, _DOWN_LEFT] - down)
-
-        # routers look at their queues, and close their books
-        for link in range(len(capacity)):
-            b = books[link]
-            b[_LOW] = min(b[_LOW], into[link, i] - out[link, i])
+        # routers look at their queues, and close their intervals
+        for link in range(len(paths.buffer)):
+            b = routers.state[link]
+            queue = curves.into[link, i] - curves.out[link, i]
+            b[_LOW] = min(b[_LOW], queue)
             if t < min(b[_DUE], b[_LOOKS]) - 1e-9 * h:
                 continue
-            record[_C], record[_D], record[_Q] = capacity[link, i], b[_RTT], into[link, i] - out[link, i]
+            record[_C], record[_D], record[_Q] = paths.capacity[link, i], b[_RTT], queue
             if t >= b[_LOOKS] - 1e-9 * h:
                 b[_LOWEST], b[_LOW] = b[_LOW], record[_Q]
-                status, soon = _ask(laws[2], addresses, record)
+                status, soon = _ask(rules.queue_interval, rules)
                 if status != 0:
                     return status
                 b[_LOOKS] = t + soon
             if t >= b[_DUE] - 1e-9 * h:
                 if b[_TIME] > 0.0:
-                    b[_RTT] = b[_LARGEST] if largest != 0 else b[_RTT_TIME] / b[_TIME]
-                status = _share_out(b, t, b[_BITS], laws, addresses, record)
+                    b[_RTT] = b[_LARGEST] if rules.longest != 0 else b[_RTT_TIME] / b[_TIME]
+                status = _share_out(b, t, b[_BITS], rules)
                 if status != 0:
                     return status
     return 0
 
 
-def _books_at_rest(books: Any, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray) -> None:
+def _counted(state: Any, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray) -> None:
     """Routers have counted an interval of flows at rates x, and are about to look at it."""
-    for link, b in enumerate(books):
+    for link, b in enumerate(state):
         through = [g for g, route in enumerate(fluid.routes) if link in route]
         members, rtts = fluid.members[through], fluid.rtt[through]
         if len(through):
@@ -251,100 +270,60 @@ def _books_at_rest(books: Any, protocol: Protocol, laws: CompiledLaws, fluid: Fl
         b[_LARGEST], b[_OPENED], b[_DUE] = b[_RTT], -T, 0.0
 
 
-def run_granted(
-    protocol: Protocol,
-    fluid: FluidNetwork,
-    samples: FloatArray,
-    point: Equilibrium | None,
-    factor: float,
-    progress: Callable[[float], None],
-    ticks: FloatArray,
-    records: bool = False,
-) -> Outcome:
+def run(problem: Problem) -> Outcome:
     """Compute the curves of a network.
 
     Parameters
     ----------
-    protocol : Protocol
-        Protocol with an `interval_law`.
-    fluid : FluidNetwork
-    samples : ndarray, s
-        Equally far apart.
-    point : Equilibrium or None
-        Equilibrium that has held for ever, or None: an empty network.
-    factor : float
-        By which windows differ at the start from those of the point.
-    progress : callable
-        Called with the share done.
-    ticks : ndarray, shape (n_links,)
-        When routers first tick, in control intervals.
-    records : bool, optional
-        Whether windows, smoothed RTTs and the RTTs of routers are kept at each sample.
+    problem : Problem
+        Of a protocol with an `interval_law`.
 
     Returns
     -------
     Outcome
     """
+    protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, GRANT_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups
     params = protocol.params()
-    width = float(samples[0])
+    width = float(problem.samples[0])
     per_sample = ceil(_PER_RTT * width / float(fluid.rtt.min()))
     h = width / per_sample
-    links = np.concatenate(fluid.routes).astype(np.int64)
-    P = len(links)
-    first = np.cumsum([0, *map(len, fluid.routes)])
-    forward, backward = np.concatenate(fluid.forward), np.concatenate(fluid.backward)
-    packet = 8.0 * fluid.packet_size
     zero = 2 + ceil(float(fluid.rtt.max()) / h)
-    n = zero + per_sample * len(samples) + 1
+    grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
+    paths = paths_of(fluid, grid)
+    curves = curves_of(paths, fluid, grid)
+    giver = np.full((len(paths.links), grid.rows), -1, dtype=np.int64)
+    rtt, spacing = np.zeros((2, G, grid.rows))
+    window, opened = np.zeros(G), np.zeros(G, dtype=np.int64)
+    state = np.zeros((L, _KEPT))
+    state[:, _RTT] = params["interval"]
+    state[:, _DUE] = state[:, _LOOKS] = problem.ticks * params["interval"]
+    if point is not None:
+        x = point.rates[problem.first_flow]
+        at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
+        opened[:], window[:] = 1, problem.factor * x * fluid.rtt
+        rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
+        giver[:, :zero] = curves.follows[paths.owner, :1]
+        _counted(state, protocol, laws, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
-    called = np.array([laws.router, laws.interval, laws.queue_interval, laws.source], dtype=np.int64)
-    into, out, gone = np.zeros((3, L, n))
-    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
-    arrived, origin, grants = np.zeros((3, P, n))
-    giver = np.full((P, n), -1, dtype=np.int64)
-    sent, received, rtt, spacing = np.zeros((4, G, n))
-    follows = np.full((G, n), -1, dtype=np.int64)
-    window, srtt, opened = np.zeros(G), fluid.rtt.copy(), np.zeros(G, dtype=np.int64)
-    lost, books = np.zeros(G), np.zeros((L, _KEPT))
-    books[:, _RTT] = params["interval"]
-    books[:, _DUE] = books[:, _LOOKS] = ticks * params["interval"]
-    start, stop = fluid.start.copy(), fluid.stop.copy()
-    for c in range(P):
-        origin[c, :zero] = np.arange(zero) - forward[c] / h
-    base = np.zeros(G)
-    if point is not None:
-        start[:], opened[:] = -np.inf, 1
-        member = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
-        x = point.rates[[member[g] for g in range(G)]]
-        window[:] = factor * x * fluid.rtt
-        rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
-        sent[:, :zero] = x[:, None] * h * np.arange(zero)
-        base = sent[:, zero - 1].copy()
-        for g in range(G):
-            follows[g, :zero] = point.bottleneck[member[g]]
-            for c in range(first[g], first[g + 1]):
-                arrived[c, :zero] = x[g] * h * origin[c, :zero]
-                into[links[c], :zero] += fluid.members[g] * arrived[c, :zero]
-            received[g, :zero] = arrived[c, :zero] - x[g] * fluid.wire[g]
-        out[:, :zero] = into[:, :zero]
-        giver[:, :zero] = np.repeat(follows[:, :1], np.diff(first), axis=0)
-        _books_at_rest(books, protocol, laws, fluid, x)
-    state = (
-        called, addresses, record, first, links, np.concatenate(fluid.listens).astype(np.int64), fluid.members,
-        forward, backward, fluid.wire, np.concatenate(fluid.reaches), fluid.survives, fluid.answers, start, stop,
-        fluid.size + base, fluid.steady, np.full(G, 8.0 * protocol.opening_size), packet, params["initial"] * packet,
-        capacity, served, fluid.buffer, window, srtt, opened, np.zeros(G), arrived[:, zero - 1].copy(), sent, rtt,
-        spacing, arrived, origin, arrived[:, zero - 1].copy(), grants, giver, into, out, gone, lost, received,
-        books, np.zeros(L), follows, np.zeros((4, P), np.int64),
+    rules = Rules(
+        laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record,
+        int(protocol.scaling_rtt == "max"), int(params["paced"]),
     )  # fmt: skip
-    largest, paced = int(protocol.scaling_rtt == "max"), int(params["paced"])
-    states = {"env.window": window, "env.srtt": srtt, "link.d": books[:, _RTT]} if records else None
-    grid = Grid(h, zero, n, samples)
-    grid.run(lambda begin, end: int(advance(begin, end, h, zero - 1, largest, paced, *state)), progress, states)
-    found = grid.outcome(fluid.buffer, sent, received, into, out, gone, follows, lost, stop)
-    if records:
+    routers = Routers(state, np.zeros(curves.arrived.shape), giver, curves.arrived[:, zero - 1].copy())
+    sources = Sources(
+        np.full(G, 8.0 * protocol.opening_size), params["initial"] * paths.packet, window, fluid.rtt.copy(), opened,
+        np.zeros(G), rtt, spacing,
+    )  # fmt: skip
+    states = {"env.window": window, "env.srtt": sources.srtt, "link.d": state[:, _RTT]} if problem.records else None
+    grid.run(
+        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
+        problem.progress,
+        states,
+    )
+    found = result_of(grid, paths, curves)
+    if problem.records:
         found.recorded["env.window"] /= 8.0
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.network.result import Outcome, turns
+from ecc.fluid.network.result import turns
 
 __all__ = ["Grid"]
 
@@ -107,53 +107,3 @@ class Grid:
         at = [np.interp(ends, np.arange(self.rows), curve) for curve in curves]
         found: FloatArray = np.diff(np.array(at).reshape(len(curves), -1).T, axis=0)
         return found
-
-    def outcome(
-        self,
-        buffer: FloatArray,
-        sent: FloatArray,
-        received: FloatArray,
-        into: FloatArray,
-        out: FloatArray,
-        gone: FloatArray,
-        follows: NDArray[np.int64],
-        lost: FloatArray,
-        stop: FloatArray,
-    ) -> Outcome:
-        """Return the outcome of a run.
-
-        Parameters
-        ----------
-        buffer : ndarray, shape (n_links,)
-            Bits.
-        sent, received : ndarray, shape (n_groups, rows)
-            Bits since some time.
-        into, out, gone : ndarray, shape (n_links, rows)
-            Bits that a queue took, let out and refused.
-        follows : ndarray of int, shape (n_groups, rows)
-        lost : ndarray, shape (n_groups,)
-            Bits.
-        stop : ndarray, shape (n_groups,), s
-        """
-        width, ends = float(self.samples[0]), self.ends()
-        whole = np.rint(ends).astype(np.int64)
-        waiting = np.clip(into - out, 0.0, buffer[:, None])
-        peaks = [waiting[:, min(a + 1, b) : b + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
-        last = float(self.samples[len(ends) - 2]) if len(ends) > 1 else 0.0
-        return Outcome(
-            time=self.samples[: len(ends) - 1],
-            rate=self.sums(sent) / width,
-            goodput=self.sums(received) / width,
-            bottleneck=self.at_ends(follows),
-            queue=self.at_ends(waiting),
-            queue_max=np.array(peaks).reshape(-1, len(into)),
-            arrival=self.sums(into + gone) / width,
-            drops=self.sums(gone),
-            sent=self.sums(sent).sum(axis=0),
-            delivered=self.sums(received).sum(axis=0),
-            lost=lost,
-            stopped_at=np.where(stop <= last, stop, np.nan),
-            stats={"steps": self.reached - self.zero},
-            stopped=self.stopped,
-            recorded=self.recorded,
-        )

@@ -17,7 +17,6 @@ changes d_l but no delay D, and what one link loses another still sees: these ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -25,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
-from ecc.fluid.network.groups import FluidNetwork, StepDelays
 from ecc.fluid.network.initial_conditions import Beginning
 from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome, turns
-from ecc.models.base import Protocol
 
-__all__ = ["advance", "run_recurrence"]
+__all__ = ["advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
@@ -573,32 +571,12 @@ def advance(table: Integers, steps: int) -> Any:
     return FINE
 
 
-def run_recurrence(
-    protocol: Protocol,
-    fluid: FluidNetwork,
-    laws: CompiledLaws,
-    beginning: Beginning,
-    samples: FloatArray,
-    progress: Callable[[float], None],
-    delays: StepDelays | None = None,
-    records: bool = False,
-) -> Outcome:
+def run(problem: Problem) -> Outcome:
     """Run the recurrence of a network.
 
     Parameters
     ----------
-    protocol : Protocol
-    fluid : FluidNetwork
-    laws : CompiledLaws
-    beginning : Beginning
-    samples : ndarray
-        Increasing, s.
-    progress : callable
-        Called with the share done.
-    delays : StepDelays, optional
-        Or None: those of the network.
-    records : bool, optional
-        Whether rates, and the states of routers, are kept at each sample.
+    problem : Problem
 
     Returns
     -------
@@ -606,6 +584,9 @@ def run_recurrence(
     """
     from ecc.closed_loop import steps_of
 
+    protocol, fluid, samples, delays = problem.protocol, problem.fluid, problem.samples, problem.delays
+    laws = CompiledLaws(protocol)
+    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
@@ -691,17 +672,17 @@ def run_recurrence(
     status = FINE
     slices = turns(_SLICE)
     rates, states = np.zeros((2, count, 0))
-    if records:
+    if problem.records:
         rates, states = np.zeros((count, G)), np.zeros((count, L))
     try:
         while status == FINE and w.count[STEP] < w.count[LAST]:
             k = int(w.count[SAMPLE])
-            most = int(np.ceil(at[k])) - int(w.count[STEP]) if records else _SLICE
+            most = int(np.ceil(at[k])) - int(w.count[STEP]) if problem.records else _SLICE
             status = int(advance(table, min(next(slices), most)))
-            if records:
+            if problem.records:
                 rates[k : w.count[SAMPLE]] = w.block[:, _XS : _XS + LANES].ravel()[:G]
                 states[k : w.count[SAMPLE]] = w.state
-            progress(float(w.count[STEP] / w.count[LAST]))
+            problem.progress(float(w.count[STEP] / w.count[LAST]))
     except KeyboardInterrupt:
         status = INTERRUPTED
     rows = int(w.count[SAMPLE])

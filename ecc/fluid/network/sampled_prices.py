@@ -18,326 +18,289 @@ clock, every T from the first price on, x_rtt being the rate of the packet ackno
 (`continuous`) are no model of such a loop: price (y - C)/y of an idle link and a rate that has already left
 that y behind multiply to peaks of several capacities.
 
-The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `windows`.
+The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `curves`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, optimized, unpacker
+from ecc.fluid.network.curves import (
+    Curves,
+    Paths,
+    arrive,
+    at,
+    at_equilibrium,
+    clear,
+    curves_of,
+    look_back,
+    paths_of,
+    refuse,
+    result_of,
+    serve,
+)
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.initial_conditions import Beginning
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome
-from ecc.fluid.network.windows import at, entered
-from ecc.models.base import Equilibrium, Protocol
 
-__all__ = ["advance", "run_sampled"]
+__all__ = ["advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
 _PER_INTERVAL, _PER_RTT, _FINEST = 100, 20, 10_000
 _UNANSWERED = 2  # prices at the start of a flow
-_BACK, _ON, _RECEIVED = range(3)  # purposes of looking back, each with its hints
 _MINIMUM, _MAXIMUM, _SUM = range(3)
-# the books of a router: bits and RTTs since the last tick, the moving average of RTTs, ticks, y before
+# counters of a router: bits and RTTs since the last tick, the moving average of RTTs, ticks, y before
 _BITS, _RTT, _MEAN, _TICKS, _BEFORE = range(5)
 _pointers = unpacker("ff")
 
 
+class Rules(NamedTuple):
+    """Laws, and how routers and sources apply them."""
+
+    router: int
+    source: int
+    announce: int  # 0: none
+    addresses: Integers  # of the record and of the parameters
+    record: Floats
+    per: int  # steps of the grid in an interval
+    combine: int
+    timed: int  # whether sources step on their own clock
+    longest: int  # whether d is the largest RTT
+    gain: float  # of the moving average of RTTs
+    remembers: int  # whether routers have a state
+
+
+class Routers(NamedTuple):
+    """State of each link's router."""
+
+    tick: Integers  # steps of the grid until it first ticks
+    state: Floats
+    least: Floats
+    most: Floats
+    told: FloatRows  # (n_links, n_times): the price
+    counters: FloatRows  # (n_links, 5)
+
+
+class Sources(NamedTuple):
+    """State of a source of each group."""
+
+    floor: Floats  # [bit], an RTT
+    x: Floats
+    x_rtt: Floats
+    price: Floats
+    rtt: Floats
+    heard: Floats  # packets acknowledged
+    since: Floats  # position at which was sent what the last price spoke of
+    prices: Integers  # how many have come
+    owner: Integers  # crossing whose price came last, -1 for none
+    stamp: Floats  # tick of that price
+    due: Floats  # s, when it steps on its own clock
+    squares: FloatRows  # (n_groups, n_times): integral of the squared rate
+
+
 @optimized
-def _close(
-    link: int, i: int, longest: int, gain: float, router: int, announce: int, remembers: int, addresses: Any,
-    record: Any, capacity: Any, state: Any, least: Any, most: Any, queue: float, told: Any, b: Any,
-) -> Any:  # fmt: skip
-    """Close the books of an interval; a status."""
-    pointer, params = _pointers(addresses)
+def _close(link: int, i: int, rules: Any, capacity: Any, queue: float, routers: Any) -> Any:
+    """Close the interval of a router; a status."""
+    pointer, params = _pointers(rules.addresses)
+    record, b = rules.record, routers.counters[link]
     status = 0
     if b[_TICKS] > 0.0 and b[_BITS] > 0.0:
         y = b[_BITS] / record[_T]
-        seen = b[_RTT] if longest != 0 else b[_RTT] / b[_BITS]
+        seen = b[_RTT] if rules.longest != 0 else b[_RTT] / b[_BITS]
         if seen > 0.0:
-            b[_MEAN] += (gain if b[_MEAN] > 0.0 else 1.0) * (seen - b[_MEAN])
-        record[_R], record[_Y], record[_Y_PREV], record[_Q] = state[link], y, b[_BEFORE], queue
+            b[_MEAN] += (rules.gain if b[_MEAN] > 0.0 else 1.0) * (seen - b[_MEAN])
+        record[_R], record[_Y], record[_Y_PREV], record[_Q] = routers.state[link], y, b[_BEFORE], queue
         record[_C], record[_D] = capacity[link, i], b[_MEAN]
         if b[_BEFORE] <= 0.0:
             record[_Y_PREV] = y
         b[_BEFORE] = y
-        if remembers == 0 or b[_MEAN] > 0.0:
-            status = call(router, (pointer, pointer, params, pointer))
+        if rules.remembers == 0 or b[_MEAN] > 0.0:
+            status = call(rules.router, (pointer, pointer, params, pointer))
             if status != 0:
                 return status
-            state[link] = record[_RESULT] = min(max(record[_RESULT], least[link]), most[link])
-        if announce != 0:
-            record[_R] = state[link]
-            status = call(announce, (pointer, pointer, params, pointer))
-            told[link, i] = record[_RESULT]
+            record[_RESULT] = min(max(record[_RESULT], routers.least[link]), routers.most[link])
+            routers.state[link] = record[_RESULT]
+        if rules.announce != 0:
+            record[_R] = routers.state[link]
+            status = call(rules.announce, (pointer, pointer, params, pointer))
+            routers.told[link, i] = record[_RESULT]
         else:
-            told[link, i] = state[link]
+            routers.told[link, i] = routers.state[link]
     b[_TICKS] += 1.0
     b[_BITS] = b[_RTT] = 0.0
     return status
 
 
-@entry
-def advance(
-    begin: int, end: int, h: float, zero: int, per: int, combine: int, timed: int, longest: int, gain: float,
-    remembers: int, laws: Integers, addresses: Integers, record: Floats, tick: Integers, first: Integers,
-    links: Integers, listens: Integers, members: Floats, forward: Floats, backward: Floats, wire: Floats,
-    reaches: Floats, survives: Floats, answers: Floats, start: Floats, stop: Floats, size: Floats, steady: Floats,
-    floor: Floats, packet: Floats, capacity: FloatRows, served: FloatRows, buffer: Floats, state: Floats, least: Floats,
-    most: Floats, x: Floats, x_rtt: Floats, price: Floats, rtt: Floats, heard: Floats, since: Floats, prices: Integers,
-    owner: Integers, stamp: Floats, due: Floats, sent: FloatRows, squares: FloatRows, follows: IntegerRows,
-    told: FloatRows, arrived: FloatRows, origin: FloatRows, seen: Floats, into: FloatRows, out: FloatRows,
-    gone: FloatRows, lost: Floats, received: FloatRows, books: FloatRows, comes: Floats, met: Floats,
-    hints: IntegerRows,
-) -> Any:  # fmt: skip
-    """Take steps on the grid; 0, or what a law returned."""
-    pointer, params = _pointers(addresses)
-    for i in range(begin, end):
-        t = (i - zero) * h
-        # sources: what is acknowledged now, back along its path
-        for g in range(len(members)):
-            a, b = first[g], first[g + 1]
-            u = min(i - backward[b - 1] / h, i - 1.0)
-            sigma = 0.0
-            for c in range(b - 1, a - 1, -1):
-                link = links[c]
-                met[c] = entered(into[link], out[link], u, hints[_BACK], c)
-                if c == b - 1:
-                    sigma = at(origin[c], met[c])
-                u = met[c] - (forward[c] - forward[c - 1]) / h if c > a else u
-            packets = 1.0 + np.floor(answers[g] * at(sent[g], sigma) / packet[g] + 1e-9)  # the first leaves at once
-            moves = False
-            if packets > heard[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
-                heard[g], rtt[g] = packets, (i - sigma) * h
-                which, best, latest = -1, 0.0, 0.0
-                for c in range(a, b):
-                    link, k = links[c], int(met[c])
-                    ticks = (k - zero - tick[link]) // per
-                    if listens[c] == 0 or told[link, k] == -np.inf:
-                        continue
-                    if combine == _SUM:
-                        best += told[link, k]
-                        which = c
-                    elif which < 0 or (told[link, k] > best if combine == _MAXIMUM else told[link, k] < best):
-                        which, best, latest = c, told[link, k], ticks
-                if which >= 0 and timed != 0:
-                    price[g], x_rtt[g] = best, _rate(squares, sent, g, sigma)
-                    if due[g] == np.inf:
-                        due[g] = t + record[_T]
-                    owner[g] = which
-                elif which >= 0 and (which != owner[g] or latest > stamp[g]):
-                    closed = int(zero + tick[links[which]] + latest * per)  # the price speaks of what came until then
-                    spoken = min(sigma, origin[which, min(closed, i - 1)])
-                    came = at(sent[g], spoken) - at(sent[g], since[g])
-                    x_rtt[g] = _rate(squares, sent, g, sigma)
-                    if came > 0.0:
-                        x_rtt[g] = (at(squares[g], spoken) - at(squares[g], since[g])) / came
-                    owner[g], stamp[g], since[g], price[g] = which, latest, max(since[g], spoken), best
-                    prices[g] += 1
-                    moves = prices[g] > _UNANSWERED
-            if timed != 0 and t >= due[g] - 1e-9 * h:
-                moves = t < stop[g]
-                due[g] += record[_T]
-            if moves:
-                record[_X], record[_X_RTT], record[_R], record[_OWN_RTT] = x[g], x_rtt[g], price[g], rtt[g]
-                status = call(laws[1], (pointer, pointer, params, pointer))
-                if status != 0:
-                    return status
-                x[g] = max(record[_RESULT], floor[g] / rtt[g])
-            now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
-            rate = steady[g] if steady[g] > 0.0 else x[g]
-            now = min(now, (size[g] - sent[g, i - 1]) / rate) if rate > 0.0 else 0.0
-            sent[g, i] = sent[g, i - 1] + rate * now
-            squares[g, i] = squares[g, i - 1] + rate * rate * now
-            follows[g, i] = links[owner[g]] if owner[g] >= 0 and combine != _SUM else -1
-            if sent[g, i] >= size[g] and stop[g] > t:
-                stop[g] = t
-
-        # what arrives at the queues and leaves them, and what routers note of it
-        for link in range(len(capacity)):
-            comes[link] = 0.0
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                link = links[c]
-                if c == first[g]:
-                    origin[c, i] = i - forward[c] / h
-                    amount = reaches[c] * at(sent[g], origin[c, i])
-                else:
-                    u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
-                    e = entered(into[links[c - 1]], out[links[c - 1]], u, hints[_ON], c - 1)
-                    origin[c, i] = at(origin[c - 1], e)
-                    amount = reaches[c] / reaches[c - 1] * at(arrived[c - 1], e)
-                come = max(0.0, amount - seen[c])
-                seen[c] = amount
-                arrived[c, i] = arrived[c, i - 1] + come  # as if all found room
-                comes[link] += members[g] * come
-                if steady[g] <= 0.0 and come > 0.0 and longest != 0:
-                    books[link, _RTT] = max(books[link, _RTT], rtt[g])
-                elif steady[g] <= 0.0:
-                    books[link, _RTT] += members[g] * come * rtt[g]
-        for link in range(len(capacity)):
-            most_out = out[link, i - 1] + served[link, i] - served[link, i - 1]
-            taken = min(comes[link], max(0.0, buffer[link] + most_out - into[link, i - 1]))
-            into[link, i] = into[link, i - 1] + taken
-            out[link, i] = min(into[link, i], most_out)
-            gone[link, i] = gone[link, i - 1] + comes[link] - taken
-            books[link, _BITS] += comes[link]
-            told[link, i] = told[link, i - 1]
-            late_by = i - zero - tick[link]
-            if late_by >= 0 and late_by % per == 0:
-                status = _close(
-                    link, i, longest, gain, laws[0], laws[2], remembers, addresses, record, capacity, state, least,
-                    most, into[link, i] - out[link, i], told, books[link],
-                )  # fmt: skip
-                if status != 0:
-                    return status
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                more = gone[links[c], i] - gone[links[c], i - 1]
-                if more > 0.0:
-                    refused = more / comes[links[c]] * (arrived[c, i] - arrived[c, i - 1])
-                    arrived[c, i] -= refused
-                    lost[g] += refused
-            c = first[g + 1] - 1
-            link = links[c]
-            passed = at(arrived[c], entered(into[link], out[link], i - wire[g] / h, hints[_RECEIVED], c))
-            received[g, i] = survives[g] / reaches[c] * passed
-            lost[g] += (1.0 - survives[g]) * (sent[g, i] - sent[g, i - 1])
-    return 0
-
-
 @optimized
 def _rate(squares: Any, sent: Any, g: int, sigma: float) -> Any:
-    """The rate at which a flow sent in the step of the grid before a place, 0 if nothing."""
+    """The rate at which a flow sent in the step of the grid before a position, 0 if nothing."""
     bits = at(sent[g], sigma) - at(sent[g], sigma - 1.0)
     return (at(squares[g], sigma) - at(squares[g], sigma - 1.0)) / bits if bits > 0.0 else 0.0
 
 
-def run_sampled(
-    protocol: Protocol,
-    fluid: FluidNetwork,
-    samples: FloatArray,
-    point: Equilibrium | None,
-    factor: float,
-    progress: Callable[[float], None],
-    ticks: FloatArray,
-    records: bool = False,
-) -> Outcome:
+@entry
+def advance(
+    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    sources: Sources,
+) -> Any:  # fmt: skip
+    """Take steps on the grid; 0, or what a law returned."""
+    pointer, params = _pointers(rules.addresses)
+    record, sent, squares, counters = rules.record, curves.sent, sources.squares, routers.counters
+    start, stop, steady = paths.start, paths.stop, paths.steady
+    for i in range(begin, end):
+        t = (i - zero) * h
+        # sources: what is acknowledged now, back along its path
+        for g in range(len(paths.members)):
+            a, b = paths.first[g], paths.first[g + 1]
+            look_back(paths, curves, g, i)
+            sigma = at(curves.origin[b - 1], curves.met[b - 1])
+            # the first packet leaves at once
+            packets = 1.0 + np.floor(paths.answers[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
+            moves = False
+            if packets > sources.heard[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
+                sources.heard[g], sources.rtt[g] = packets, (i - sigma) * h
+                which, best, latest = -1, 0.0, 0.0
+                for c in range(a, b):
+                    link, k = paths.links[c], int(curves.met[c])
+                    ticks = (k - zero - routers.tick[link]) // rules.per
+                    price = routers.told[link, k]
+                    if paths.listens[c] == 0 or price == -np.inf:
+                        continue
+                    if rules.combine == _SUM:
+                        best += price
+                        which = c
+                    elif which < 0 or (price > best if rules.combine == _MAXIMUM else price < best):
+                        which, best, latest = c, price, ticks
+                if which >= 0 and rules.timed != 0:
+                    sources.price[g], sources.x_rtt[g] = best, _rate(squares, sent, g, sigma)
+                    if sources.due[g] == np.inf:
+                        sources.due[g] = t + record[_T]
+                    sources.owner[g] = which
+                elif which >= 0 and (which != sources.owner[g] or latest > sources.stamp[g]):
+                    # the price speaks of what came until its tick
+                    closed = int(zero + routers.tick[paths.links[which]] + latest * rules.per)
+                    spoken = min(sigma, curves.origin[which, min(closed, i - 1)])
+                    since = sources.since[g]
+                    came = at(sent[g], spoken) - at(sent[g], since)
+                    sources.x_rtt[g] = _rate(squares, sent, g, sigma)
+                    if came > 0.0:
+                        sources.x_rtt[g] = (at(squares[g], spoken) - at(squares[g], since)) / came
+                    sources.owner[g], sources.stamp[g], sources.price[g] = which, latest, best
+                    sources.since[g] = max(since, spoken)
+                    sources.prices[g] += 1
+                    moves = sources.prices[g] > _UNANSWERED
+            if rules.timed != 0 and t >= sources.due[g] - 1e-9 * h:
+                moves = t < stop[g]
+                sources.due[g] += record[_T]
+            if moves:
+                record[_X], record[_X_RTT], record[_R] = sources.x[g], sources.x_rtt[g], sources.price[g]
+                record[_OWN_RTT] = sources.rtt[g]
+                status = call(rules.source, (pointer, pointer, params, pointer))
+                if status != 0:
+                    return status
+                sources.x[g] = max(record[_RESULT], sources.floor[g] / sources.rtt[g])
+            now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
+            rate = steady[g] if steady[g] > 0.0 else sources.x[g]
+            now = min(now, (paths.size[g] - sent[g, i - 1]) / rate) if rate > 0.0 else 0.0
+            sent[g, i] = sent[g, i - 1] + rate * now
+            squares[g, i] = squares[g, i - 1] + rate * rate * now
+            owner = sources.owner[g]
+            curves.follows[g, i] = paths.links[owner] if owner >= 0 and rules.combine != _SUM else -1
+            if sent[g, i] >= paths.size[g] and stop[g] > t:
+                stop[g] = t
+
+        # what arrives at the queues and leaves them, and what routers note of it
+        clear(curves)
+        for c in range(len(paths.links)):
+            g, link = paths.owner[c], paths.links[c]
+            come = arrive(paths, curves, c, i)
+            if steady[g] <= 0.0 and come > 0.0 and rules.longest != 0:
+                counters[link, _RTT] = max(counters[link, _RTT], sources.rtt[g])
+            elif steady[g] <= 0.0:
+                counters[link, _RTT] += paths.members[g] * come * sources.rtt[g]
+        for link in range(len(paths.buffer)):
+            serve(paths, curves, link, i)
+            counters[link, _BITS] += curves.comes[link]
+            routers.told[link, i] = routers.told[link, i - 1]
+            late_by = i - zero - routers.tick[link]
+            if late_by >= 0 and late_by % rules.per == 0:
+                queue = curves.into[link, i] - curves.out[link, i]
+                status = _close(link, i, rules, paths.capacity, queue, routers)
+                if status != 0:
+                    return status
+        refuse(paths, curves, i)
+    return 0
+
+
+def run(problem: Problem) -> Outcome:
     """Compute the curves of a network.
 
     Parameters
     ----------
-    protocol : Protocol
-        Protocol that is `sampled`.
-    fluid : FluidNetwork
-    samples : ndarray, s
-        Equally far apart.
-    point : Equilibrium or None
-        Equilibrium that has held for ever, or None: an empty network.
-    factor : float
-        By which rates differ before and at the start from those of the point.
-    progress : callable
-        Called with the share done.
-    ticks : ndarray, shape (n_links,)
-        When routers first tick, in control intervals.
-    records : bool, optional
-        Whether rates, and the states of routers, are kept at each sample.
+    problem : Problem
+        Of a protocol that is `sampled`.
 
     Returns
     -------
     Outcome
     """
+    protocol, fluid = problem.protocol, problem.fluid
     laws = CompiledLaws(protocol)
-    beginning = Beginning.of(protocol, laws, fluid, point, factor)
+    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     params = protocol.params()
     T = float(params["interval"])
     per = min(_FINEST, max(_PER_INTERVAL, ceil(_PER_RTT * T / float(fluid.rtt.min()))))
     h = T / per
-    links = np.concatenate(fluid.routes).astype(np.int64)
-    P = len(links)
-    first = np.cumsum([0, *map(len, fluid.routes)])
-    forward, backward = np.concatenate(fluid.forward), np.concatenate(fluid.backward)
-    packet = 8.0 * fluid.packet_size
     zero = 2 + ceil(float(beginning.rtt.max()) / h)
-    n = zero + ceil(float(samples[-1]) / h - 1e-9) + 1
-    record = np.zeros(len(ARGUMENTS))
-    record[_T] = T
-    addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
-    called = np.array([laws.router, laws.source, laws.announce], dtype=np.int64)
-    into, out, gone, told = np.zeros((4, L, n))
-    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
-    arrived, origin = np.zeros((2, P, n))
-    sent, squares, received = np.zeros((3, G, n))
-    follows = np.full((G, n), -1, dtype=np.int64)
-    start, stop = fluid.start.copy(), fluid.stop.copy()
+    grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
+    paths = paths_of(fluid, grid)
     x = np.maximum(beginning.x, fluid.floor(protocol) / beginning.rtt)
+    curves = curves_of(paths, fluid, grid)
     owner, prices = np.full(G, -1, dtype=np.int64), np.zeros(G, dtype=np.int64)
-    tick = np.maximum(1, np.rint(per * ticks)).astype(np.int64)
-    books = np.zeros((L, 5))
-    told[:] = 0.0 if protocol.combine == "sum" else -np.inf
-    grid = np.arange(zero)
-    for c in range(P):
-        origin[c, :zero] = grid - forward[c] / h
-    if point is not None:
-        start[:] = -np.inf
+    tick = np.maximum(1, np.rint(per * problem.ticks)).astype(np.int64)
+    counters = np.zeros((L, 5))
+    told = np.full((L, grid.rows), 0.0 if protocol.combine == "sum" else -np.inf)
+    squares, heard = np.zeros((G, grid.rows)), np.zeros(G)
+    behind = zero - 1.0 + np.maximum(paths.start, 0.0) / h
+    if problem.point is not None:
+        owner = at_equilibrium(paths, curves, problem, grid, x, beginning.queue)
+        behind = zero - 1 - beginning.rtt / h
         prices[:] = _UNANSWERED
         told[:, :zero] = beginning.told[:, None]
-        books[:, _MEAN], books[:, _BEFORE] = beginning.measured[4], beginning.measured[0]
-        books[:, _TICKS] = 1.0
-        books[:, _BITS] = (per - tick) * h * beginning.measured[0]  # of the interval that runs
-        books[:, _RTT] = beginning.measured[4] * (1.0 if protocol.scaling_rtt == "max" else books[:, _BITS])
-        waits = beginning.queue / fluid.capacity / h
-        for g, route in enumerate(fluid.routes):
-            flow = int(np.argmax(fluid.group_of == g))
-            followed = int(point.bottleneck[flow])
-            owner[g] = first[g] + (route.index(followed) if followed >= 0 else 0)
-            follows[g, :zero] = followed
-            sent[g, :zero] = x[g] * h * grid
-            squares[g, :zero] = x[g] * sent[g, :zero]
-            late = np.concatenate([[0.0], np.cumsum(waits[list(route)])])
-            for c in range(first[g], first[g + 1]):
-                origin[c, :zero] -= late[c - first[g]]
-                arrived[c, :zero] = x[g] * h * origin[c, :zero]
-                into[links[c], :zero] += fluid.members[g] * arrived[c, :zero]
-            received[g, :zero] = arrived[c, :zero] - x[g] * (fluid.wire[g] + h * waits[links[c]])
-        out[:, :zero] = into[:, :zero] - beginning.queue[:, None]
-    seen = arrived[:, zero - 1].copy()
-    base = sent[:, zero - 1].copy()
-    around = beginning.rtt / h
-    behind = zero - 1 - around if point is not None else zero - 1.0 + np.maximum(start, 0.0) / h
-    heard = np.zeros(G)
-    if point is not None:
-        heard = 1.0 + np.array([np.floor(at(sent[g, :zero], s) / packet[g]) for g, s in enumerate(behind)])
-    due = np.full(G, T if point is not None else np.inf)
-    lost = np.zeros(G)
-    feedback = beginning.state.copy()
-    state = (
-        called, addresses, record, tick, first, links, np.concatenate(fluid.listens).astype(np.int64), fluid.members,
-        forward, backward, fluid.wire, np.concatenate(fluid.reaches), fluid.survives, fluid.answers, start, stop,
-        fluid.size + base, fluid.steady, fluid.floor(protocol), packet, capacity, served, fluid.buffer,
-        feedback, beginning.least, beginning.most, x, x.copy(),
-        beginning.told[links[np.maximum(owner, 0)]], beginning.rtt.copy(), heard, behind, prices, owner,
-        np.full(G, -1.0), due, sent, squares, follows, told, arrived, origin, seen, into, out, gone, lost, received,
-        books, np.zeros(L), np.zeros(P), np.zeros((3, P), np.int64),
+        counters[:, _MEAN], counters[:, _BEFORE] = beginning.measured[4], beginning.measured[0]
+        counters[:, _TICKS] = 1.0
+        counters[:, _BITS] = (per - tick) * h * beginning.measured[0]  # of the interval that runs
+        counters[:, _RTT] = beginning.measured[4] * (1.0 if protocol.scaling_rtt == "max" else counters[:, _BITS])
+        squares[:, :zero] = x[:, None] * curves.sent[:, :zero]
+        sent = [at(curves.sent[g, :zero], s) for g, s in enumerate(behind)]
+        heard = 1.0 + np.floor(np.array(sent) / paths.packet)
+    record = np.zeros(len(ARGUMENTS))
+    record[_T] = T
+    rules = Rules(
+        laws.router, laws.source, laws.announce,
+        np.array([record.ctypes.data, laws.params.ctypes.data]), record, per,
+        ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
+        int(protocol.scaling_rtt == "max"), float(params.get("rtt_gain", 1.0)), int(laws.remembers),
     )  # fmt: skip
-    how = ("min", "max", "sum").index(protocol.combine)
-    options = (how, int(protocol.source_clock == "always"), int(protocol.scaling_rtt == "max"))
-    gain = float(params.get("rtt_gain", 1.0))
-    steps = Grid(h, zero, n, samples)
-    steps.run(
-        lambda begin, end: int(advance(begin, end, h, zero - 1, per, *options, gain, int(laws.remembers), *state)),
-        progress,
-        {"flow.x": x, "link.R": feedback} if records else None,
+    routers = Routers(tick, beginning.state.copy(), beginning.least, beginning.most, told, counters)
+    sources = Sources(
+        floor=fluid.floor(protocol), x=x, x_rtt=x.copy(), price=beginning.told[paths.links[np.maximum(owner, 0)]],
+        rtt=beginning.rtt.copy(), heard=heard, since=behind, prices=prices, owner=owner, stamp=np.full(G, -1.0),
+        due=np.full(G, np.inf if problem.point is None else T), squares=squares,
+    )  # fmt: skip
+    grid.run(
+        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
+        problem.progress,
+        {"flow.x": x, "link.R": routers.state} if problem.records else None,
     )
-    return steps.outcome(fluid.buffer, sent, received, into, out, gone, follows, lost, stop)
+    return result_of(grid, paths, curves)

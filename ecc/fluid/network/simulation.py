@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from time import process_time
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.fluid.network.groups import FluidNetwork, step_delays
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome
 from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models.base import Equilibrium, Protocol
@@ -184,15 +186,7 @@ def simulate(
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
     if not np.all(fluid.rtt > 0.0):
         raise ValueError(f"RTTs must be > 0 s for a fluid run, got 0.0 (flow {int(np.argmin(scenario.network.rtts))})")
-    from ecc.fluid.network.continuous import run_continuous
-    from ecc.fluid.network.granted_windows import run_granted
-    from ecc.fluid.network.initial_conditions import Beginning
-    from ecc.fluid.network.laws import CompiledLaws
-    from ecc.fluid.network.recurrence import run_recurrence
-    from ecc.fluid.network.sampled_prices import run_sampled
-    from ecc.fluid.network.stepped_rates import run_stepped
-    from ecc.fluid.network.windows import run_windows
-
+    model = import_module(f"ecc.fluid.network.{declared.module_of(taken)}")
     begun = process_time()
     point: Equilibrium | None = None
     if rates is not None:
@@ -204,20 +198,11 @@ def simulate(
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
-    keeps = len(record) > 0
-    on_grid = ((declared.STEPPED, run_stepped), (declared.SAMPLED, run_sampled), (declared.GRANTED, run_granted))
-    if windows:
-        clocked, seed = clocking == "ack", scenario.seed
-        outcome = run_windows(protocol, fluid, samples, point, 1.0 + perturbation, watch, ticks, keeps, clocked, seed)
-    elif run_on_grid := next((run for kind, run in on_grid if kind is taken), None):
-        outcome = run_on_grid(protocol, fluid, samples, point, 1.0 + perturbation, watch, ticks, keeps)
-    else:
-        laws = CompiledLaws(protocol)
-        beginning = Beginning.of(protocol, laws, fluid, point, 1.0 + perturbation)
-        if time == "continuous":
-            outcome = run_continuous(protocol, fluid, laws, beginning, samples, tolerance, watch)
-        else:
-            outcome = run_recurrence(protocol, fluid, laws, beginning, samples, watch, table, keeps)
+    problem = Problem(
+        protocol, fluid, samples, watch, ticks, point, 1.0 + perturbation,
+        records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
+    )  # fmt: skip
+    outcome = model.run(problem)
     if watch.canceled:
         outcome = replace(outcome, stopped="canceled" if len(outcome.time) < rows else "completed")
     return _trajectory(scenario, text, fluid, outcome, process_time() - begun, time, notes, record)

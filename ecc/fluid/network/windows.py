@@ -35,22 +35,37 @@ it: trains shorter than that meet no queue of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, entry, optimized, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, unpacker
+from ecc.fluid.network.curves import (
+    OTHER,
+    Curves,
+    Paths,
+    at,
+    clear,
+    curves_of,
+    entered,
+    look_back,
+    paths_of,
+    reached,
+    refuse,
+    result_of,
+    serve,
+)
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.groups import LEAST, FluidNetwork
+from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
+from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Outcome
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.shared.windows import initial_window
 
-__all__ = ["WINDOW_ARGUMENTS", "advance", "at", "entered", "run_windows"]
+__all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
@@ -63,186 +78,194 @@ _STEPS = 200  # in the shortest RTT
 _HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
 _LOST = 0.5  # of a packet: what queues refuse is whole packets, and trains get a little more or less than their part
 _REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
-_BACK, _OWN, _ON, _RECEIVED = range(4)  # purposes of looking back, each with its hints
+_MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
 
 
-@optimized
-def at(curve: Any, position: float) -> Any:
-    """The value of a curve between places of the grid."""
-    i = max(0, min(int(position), len(curve) - 2))
-    return curve[i] + (position - i) * (curve[i + 1] - curve[i])
+class Rules(NamedTuple):
+    """Laws (0: none), and how they are applied."""
+
+    router: int
+    announce: int
+    source: int
+    slow_start: int
+    decrease: int
+    loss: int
+    memory: int
+    addresses: Integers  # of the record and of the parameters
+    record: Floats
+    interval: float  # s
+    combine: int
+    by_flow: int  # whether the router law asks for what a flow has in the queue
+    ack_clocked: int
+    limit: float  # of what is sent ahead of what is acknowledged [bit]
 
 
-@optimized
-def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
-    """When what leaves a queue at u entered it, both as positions on the grid."""
-    level = at(out, u)
-    if at(into, u) <= level:
-        return u
-    j = hints[k]
-    while into[j + 1] <= level:
-        j += 1
-    hints[k] = j
-    return j + (level - into[j]) / (into[j + 1] - into[j])
+class Routers(NamedTuple):
+    """Routers that count over intervals; those whose law what passes meets have no rows."""
+
+    told: FloatRows  # (n_links, n_times)
+    state: Floats  # (n_links,)
+    due: Floats  # (n_links,) [s]; none where routers do not count
+    ticked: Integers  # (n_links,): time of the grid
+    waited: Floats  # (n_links,): sum of queues since then
+
+
+class Sources(NamedTuple):
+    """State of a source of each group."""
+
+    window: Floats
+    opening: Integers  # whether it is in slow start
+    decreased: Floats  # s
+    acked: Floats
+    memory: Floats
+    until: Floats  # s, when the recovery ends
+    known: Floats  # refused bits at the loss
+    burst: Floats  # packets lost of one window, at most
+    relapses: Integers  # losses within an RTT after a recovery
+    heeded: Floats  # bits refused by queues that it has found out
+    strayed: Floats  # bits lost at random that it has found out
+    draws: FloatRows  # (n_groups, n_losses): packets between random losses
+    losses: Integers  # so far
 
 
 @entry
 def advance(
-    begin: int, end: int, h: float, how: int, own: int, zero: int, router: int, announce: int, source: int,
-    slow_start: int, decrease: int, loss: int, remember: int, addresses: Integers, record: Floats, interval: float,
-    first: Integers, links: Integers, members: Floats, forward: Floats, backward: Floats, wire: Floats, kept: Floats,
-    start: Floats, stop: Floats, size: Floats, limit: float, packet: Floats, capacity: FloatRows, served: FloatRows,
-    buffer: Floats, window: Floats, opening: Integers, decreased: Floats, acked: Floats, memory: Floats, until: Floats,
-    known: Floats, burst: Floats, relapses: Integers, heeded: Floats, strayed: Floats, draws: FloatRows,
-    losses: Integers, into: FloatRows, out: FloatRows, arrived: FloatRows, lost: FloatRows, gone: FloatRows,
-    sent: FloatRows, received: FloatRows, hints: IntegerRows, offered: Floats, clocked: int, told: FloatRows,
-    state: Floats, due: Floats, ticked: Integers, waited: Floats,
+    begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
+    sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
-    pointer, params = _pointers(addresses)
+    pointer, params = _pointers(rules.addresses)
+    record, into, out, arrived, lost = rules.record, curves.into, curves.out, curves.arrived, curves.refused
+    sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
+    heeded, strayed, opening, told, due = sources.heeded, sources.strayed, sources.opening, routers.told, routers.due
     for i in range(begin, end):
         t = (i - zero) * h
-        for g in range(len(members)):
+        for g in range(len(paths.members)):
             # what is acknowledged now, back along its path
-            a, b = first[g], first[g + 1]
-            u = min(i - backward[b - 1] / h, i - 1.0)
+            a, b = paths.first[g], paths.first[g + 1]
+            u = look_back(paths, curves, g, i)
+            D = (i - u) * h
             R, overflowed, chanced, acknowledged = 0.0, 0.0, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
-                link = links[c]
-                e = entered(into[link], out[link], u, hints[_BACK], c)
+                link, e, left = paths.links[c], curves.met[c], int(curves.left[c])
                 came = at(arrived[c], e)
                 if c == b - 1:
                     acknowledged = kept[c] * came
                 overflowed += at(lost[c], e)
                 chanced += (1.0 - kept[c]) * came
                 if len(due) > 0:
-                    said = told[link, int(u)]
+                    said = told[link, left]
                 else:
                     refused = at(lost[c], e) - at(lost[c], e - 1.0)
                     taken = came - at(arrived[c], e - 1.0)
                     record[_LOSS] = 1.0 - kept[c] * (taken / (refused + taken) if refused > 0.0 else 1.0)
                     record[_Q] = at(into[link], e) - at(out[link], e)
-                    if own != 0:
+                    if rules.by_flow != 0:
                         record[_Q_FLOW] = at(arrived[c], e) - at(
-                            arrived[c], entered(into[link], out[link], e, hints[_OWN], c)
+                            arrived[c], entered(into[link], out[link], e, curves.hints[OTHER], c)
                         )
-                    record[_C], record[_T], record[_S] = capacity[link, int(u)], interval, packet[g]
-                    status = call(router, (pointer, pointer, params, pointer))
+                    record[_C], record[_T], record[_S] = paths.capacity[link, left], rules.interval, packet[g]
+                    status = call(rules.router, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                     said = record[_RESULT]
                 if c == b - 1:
                     R = said
-                elif how == 0:
+                elif rules.combine == _MINIMUM:
                     R = min(R, said)
-                elif how == 1:
+                elif rules.combine == _MAXIMUM:
                     R = max(R, said)
                 else:
                     R += said
-                u = e - (forward[c] - forward[c - 1]) / h if c > a else e - forward[c] / h
-            D = (i - u) * h
-            if t >= stop[g]:
+            if t >= paths.stop[g]:
                 sent[g, i] = sent[g, i - 1]
                 continue
-            if (u - zero) * h >= start[g]:
-                record[_W], record[_M], record[_R], record[_D] = window[g], memory[g], R, D
-                record[_T], record[_S], record[_SINCE] = interval, packet[g], t - decreased[g]
+            if (u - zero) * h >= paths.start[g]:
+                record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
+                record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
                 more, strays = overflowed - heeded[g], chanced - strayed[g]
-                share = min(1.0, (acknowledged - acked[g]) / window[g]) if clocked != 0 else h / D
-                if loss != 0 and t < until[g]:
+                share = h / D
+                if rules.ack_clocked != 0:
+                    share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
+                if rules.loss != 0 and t < sources.until[g]:
                     heeded[g], strayed[g] = overflowed, chanced
-                    burst[g] = max(burst[g], (overflowed - known[g]) / packet[g])
-                elif loss != 0 and (more >= _LOST * packet[g] or strays >= packet[g] * draws[g, losses[g]] > 0.0):
-                    status = call(loss, (pointer, pointer, params, pointer))
+                    sources.burst[g] = max(sources.burst[g], (overflowed - sources.known[g]) / packet[g])
+                elif rules.loss != 0 and (
+                    more >= _LOST * packet[g] or strays >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
+                ):
+                    status = call(rules.loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                    relapses[g] += int(more >= _LOST * packet[g] and t < until[g] + D)
-                    window[g], until[g], known[g], opening[g] = record[_RESULT], t + D, heeded[g], 0
-                    heeded[g], strayed[g] = overflowed, chanced
-                    losses[g] += 1
-                    if remember != 0:
-                        status = call(remember, (pointer, pointer, params, pointer))
+                    sources.relapses[g] += int(more >= _LOST * packet[g] and t < sources.until[g] + D)
+                    window[g], sources.until[g], sources.known[g] = record[_RESULT], t + D, heeded[g]
+                    opening[g], heeded[g], strayed[g] = 0, overflowed, chanced
+                    sources.losses[g] += 1
+                    if rules.memory != 0:
+                        status = call(rules.memory, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
-                        memory[g] = record[_RESULT]
+                        sources.memory[g] = record[_RESULT]
                 elif share >= _HEARD * h / D:
                     if opening[g] != 0:
-                        status = call(slow_start, (pointer, pointer, params, pointer))
+                        status = call(rules.slow_start, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         if record[_RESULT] <= window[g]:
                             window[g], opening[g] = record[_RESULT], 0
                     else:
                         record[_RESULT] = window[g]
-                        if decrease != 0:
-                            status = call(decrease, (pointer, pointer, params, pointer))
+                        if rules.decrease != 0:
+                            status = call(rules.decrease, (pointer, pointer, params, pointer))
                             if status != 0:
                                 return status
                         if record[_RESULT] < window[g]:
-                            window[g], decreased[g] = record[_RESULT], t
+                            window[g], sources.decreased[g] = record[_RESULT], t
                         else:
-                            status = call(source, (pointer, pointer, params, pointer))
+                            status = call(rules.source, (pointer, pointer, params, pointer))
                             if status != 0:
                                 return status
                     window[g] += share * (record[_RESULT] - window[g])
-            acked[g] = acknowledged
-            allowed = min(window[g], limit) if t > start[g] + 1e-6 * h else 0.0
-            if clocked != 0:
+            sources.acked[g] = acknowledged
+            allowed = min(window[g], rules.limit) if t > paths.start[g] + 1e-6 * h else 0.0
+            if rules.ack_clocked != 0:
                 allowed += acknowledged + overflowed + chanced
             else:
                 allowed = sent[g, i - 1] + h * allowed / D
-            sent[g, i] = min(max(sent[g, i - 1], allowed), size[g])
+            sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
 
         # what arrives at the queues, and leaves them
-        for link in range(len(capacity)):
-            offered[link] = 0.0
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                if c == first[g]:
-                    comes = at(sent[g], i - forward[c] / h)
-                else:
-                    u = min(i - (forward[c] - forward[c - 1]) / h, i - 1.0)
-                    before = links[c - 1]
-                    comes = kept[c - 1] * at(arrived[c - 1], entered(into[before], out[before], u, hints[_ON], c - 1))
-                arrived[c, i] = max(comes - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
-                offered[links[c]] += members[g] * (arrived[c, i] - arrived[c, i - 1])
-        for link in range(len(capacity)):
-            most = out[link, i - 1] + served[link, i] - served[link, i - 1]
-            taken = min(offered[link], max(0.0, buffer[link] + most - into[link, i - 1]))
-            into[link, i] = into[link, i - 1] + taken
-            out[link, i] = min(into[link, i], most)
-            gone[link, i] = gone[link, i - 1] + offered[link] - taken
+        clear(curves)
+        for c in range(len(paths.links)):
+            amount, _ = reached(paths, curves, c, i)
+            arrived[c, i] = max(amount - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
+            curves.comes[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
+        for link in range(len(paths.buffer)):
+            serve(paths, curves, link, i)
         for link in range(len(due)):
             told[link, i] = told[link, i - 1]
-            waited[link] += into[link, i] - out[link, i]
+            routers.waited[link] += into[link, i] - out[link, i]
             if t >= due[link] - 1e-9 * h:
-                steps = i - ticked[link]
-                came = into[link, i] + gone[link, i] - into[link, ticked[link]] - gone[link, ticked[link]]
-                record[_R], record[_Y], record[_Q_MEAN] = state[link], came / (steps * h), waited[link] / steps
-                record[_Q], record[_C], record[_T] = into[link, i] - out[link, i], capacity[link, i], interval
-                status = call(router, (pointer, pointer, params, pointer))
+                ticked, gone = routers.ticked[link], curves.gone[link]
+                steps = i - ticked
+                came = into[link, i] + gone[i] - into[link, ticked] - gone[ticked]
+                record[_R], record[_Y], record[_Q_MEAN] = (
+                    routers.state[link], came / (steps * h), routers.waited[link] / steps,
+                )  # fmt: skip
+                record[_Q], record[_C], record[_T] = (
+                    into[link, i] - out[link, i], paths.capacity[link, i], rules.interval,
+                )  # fmt: skip
+                status = call(rules.router, (pointer, pointer, params, pointer))
                 if status != 0:
                     return status
-                state[link] = record[_R] = record[_RESULT]
-                if announce != 0:
-                    status = call(announce, (pointer, pointer, params, pointer))
+                routers.state[link] = record[_R] = record[_RESULT]
+                if rules.announce != 0:
+                    status = call(rules.announce, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                 told[link, i] = record[_RESULT]
-                waited[link], ticked[link], due[link] = 0.0, i, due[link] + interval
-        for g in range(len(members)):
-            for c in range(first[g], first[g + 1]):
-                link = links[c]
-                more = gone[link, i] - gone[link, i - 1]
-                share = more / offered[link] if more > 0.0 else 0.0
-                refused = share * (arrived[c, i] - arrived[c, i - 1])
-                arrived[c, i] -= refused
-                lost[c, i] = lost[c, i - 1] + refused
-            c = first[g + 1] - 1
-            link = links[c]
-            u = i - wire[g] / h
-            received[g, i] = kept[c] * at(arrived[c], entered(into[link], out[link], u, hints[_RECEIVED], c))
+                routers.waited[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
+        refuse(paths, curves, i)
     return 0
 
 
@@ -294,119 +317,92 @@ def _announced(
     return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
 
 
-def run_windows(
-    protocol: Protocol,
-    fluid: FluidNetwork,
-    samples: FloatArray,
-    point: Equilibrium | None,
-    factor: float,
-    progress: Callable[[float], None],
-    ticks: FloatArray,
-    records: bool = False,
-    clocked: bool = True,
-    seed: int = 0,
-) -> Outcome:
+def run(problem: Problem) -> Outcome:
     """Compute the curves of a network.
 
     Parameters
     ----------
-    protocol : Protocol
-        Protocol whose source law asks for `w`.
-    fluid : FluidNetwork
-    samples : ndarray, s
-        Equally far apart.
-    point : Equilibrium or None
-        Equilibrium that has held for ever, or None: empty queues, and windows as flows open with.
-    factor : float
-        By which windows differ at the start from those of the point.
-    progress : callable
-        Called with the share done.
-    ticks : ndarray, shape (n_links,)
-        When routers first tick, in control intervals.
-    records : bool, optional
-        Whether windows, what flows remember and states of routers are kept at each sample.
-    clocked : bool, optional
-        Whether ACKs clock flows; else they send at the rate w/D.
-    seed : int, optional
-        Of the losses.
+    problem : Problem
+        Of a protocol whose source law asks for `w`. Its samples end whole steps of the grid.
 
     Returns
     -------
     Outcome
     """
+    protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups
-    width = float(samples[0])
+    width = float(problem.samples[0])
     per_sample = ceil(_STEPS * width / float(fluid.rtt.min()))
     h = width / per_sample
-    links = np.concatenate(fluid.routes).astype(np.int64)
-    first = np.cumsum([0, *map(len, fluid.routes)])
-    forward, backward = np.concatenate(fluid.forward), np.concatenate(fluid.backward)
-    reaches = [np.array([*fluid.reaches[g], fluid.survives[g]]) for g in range(G)]
-    kept = np.concatenate([r[1:] / np.maximum(r[:-1], LEAST) for r in reaches])  # of what a queue sends, on its wire
-    packet = 8.0 * fluid.packet_size
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
     delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
     zero = ceil(float(delay.max()) / h) + 2
-    n = zero + per_sample * len(samples) + 1
-    into, out, gone = np.zeros((3, L, n))
-    served, capacity = fluid.service(h * (np.arange(n) - zero + 1.0))
-    arrived, lost = np.zeros((2, len(links), n))
-    sent, received = np.zeros((2, G, n))
-    start, acked = fluid.start, np.zeros(G)
+    grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
+    paths = paths_of(fluid, grid)
+    curves = curves_of(paths, fluid, grid, keeps_refused=True)
+    acked = np.zeros(G)
     if point is None:
         opening = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
-        window = opening * packet * np.ones(G)
+        window = opening * paths.packet * np.ones(G)
     else:
-        start = np.full(G, -np.inf)
-        owner = {int(g): i for i, g in reversed(list(enumerate(fluid.group_of)))}
-        x = point.rates[[owner[g] for g in range(G)]]
-        window = factor * x * delay
-        acked -= kept[first[1:] - 1] * x * delay
-        past = h * (np.arange(zero) - zero + 1.0)
-        for g, route in enumerate(fluid.routes):
-            waited = np.cumsum([0.0, *waits[list(route)]])
-            sent[g, :zero] = x[g] * past
-            for k, link in enumerate(route):
-                late = past - fluid.forward[g][k] - waited[k]
-                arrived[first[g] + k, :zero] = x[g] * late
-                into[link, :zero] += fluid.members[g] * x[g] * late
-                out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
-            received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
-    record, params = np.zeros(len(WINDOW_ARGUMENTS)), laws.params
-    heeds = int(n * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
-    draws = np.random.default_rng(seed).exponential(size=(G, heeds))
+        x = point.rates[problem.first_flow]
+        window = problem.factor * x * delay
+        acked -= paths.kept[paths.first[1:] - 1] * x * delay
+        _sent_before(paths, curves, fluid, grid, x, waits)
+    counts = _counts(protocol, laws)
     interval = float(protocol.params().get("interval", h))
-    counted = _counts(protocol, laws)
-    state, told = np.zeros(L), np.zeros((L, n if counted else 0))
-    due = interval * ticks if counted else np.zeros(0)
+    state, told = np.zeros(L), np.zeros((L, grid.rows if counts else 0))
+    due = interval * problem.ticks if counts else np.zeros(0)
     for link in range(len(due)):
         state[link], told[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
-    memory, burst, relapses = np.zeros(G), np.zeros(G), np.zeros(G, np.int64)
-    opening = np.full(G, int(point is None and laws.slow_start != 0))
-    begun = (
-        record, interval, first, links, fluid.members, forward, backward, fluid.wire, kept, start, fluid.stop,
-        fluid.size, 8.0 * protocol.receiver_window or np.inf, packet, capacity, served, fluid.buffer, window, opening,
-        np.full(G, -np.inf), acked, memory, *np.zeros((2, G)), burst, relapses, *np.zeros((2, G)), draws,
-        np.zeros(G, np.int64), into, out, arrived, lost, gone, sent, received, np.zeros((4, len(links)), np.int64),
-        np.zeros(L), int(clocked), told, state, due, np.full(L, zero - 1), np.zeros(L),
+    record = np.zeros(len(WINDOW_ARGUMENTS))
+    rules = Rules(
+        laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory,
+        np.array([record.ctypes.data, laws.params.ctypes.data]), record, interval,
+        ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"]),
+        int(problem.ack_clocked), 8.0 * protocol.receiver_window or np.inf,
     )  # fmt: skip
-    called = laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory
-    how, own = ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"])
-    addresses = np.array([record.ctypes.data, params.ctypes.data])
-    options = (how, own, zero - 1, *called, addresses)
-    states = {"env.window": window, "flow.m": memory, "link.R": state} if records else None
-    grid = Grid(h, zero, n, samples)
-    grid.run(lambda first, end: int(advance(first, end, h, *options, *begun)), progress, states)
-    done = np.argmax(sent >= fluid.size[:, None], axis=1)
-    stop = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
+    routers = Routers(told, state, due, np.full(L, zero - 1), np.zeros(L))
+    heeds = int(grid.rows * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
+    memory, until, known, burst, heeded, strayed = np.zeros((6, G))
+    sources = Sources(
+        window, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
+        memory, until, known, burst, np.zeros(G, np.int64), heeded, strayed,
+        np.random.default_rng(problem.seed).exponential(size=(G, heeds)), np.zeros(G, np.int64),
+    )  # fmt: skip
+    states = {"env.window": window, "flow.m": sources.memory, "link.R": state} if problem.records else None
+    grid.run(
+        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
+        problem.progress,
+        states,
+    )
+    done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
+    paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])
-    taken = lost[:, last] + (1.0 - kept) * arrived[:, last]
-    dropped = np.array([taken[a:b].sum() for a, b in zip(first[:-1], first[1:], strict=True)])
-    follows = np.broadcast_to(np.int64(-1), (G, n))
-    found = grid.outcome(fluid.buffer, sent, received, into, out, gone, follows, dropped, stop)
-    found.stats["notes"] = _recoveries(protocol, float(burst.max()), int(relapses.max()))
-    if records:
+    taken = curves.refused[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
+    curves.lost[:] = [taken[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
+    found = result_of(grid, paths, curves)
+    found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.relapses.max()))
+    if problem.records:
         found.recorded["env.window"] /= 8.0
     return found
+
+
+def _sent_before(
+    paths: Paths, curves: Curves, fluid: FluidNetwork, grid: Grid, x: FloatArray, waits: FloatArray
+) -> None:
+    """Set what all flows have sent for all t < 0, counted from 0 s."""
+    zero = grid.zero
+    paths.start[:] = -np.inf
+    past = grid.h * (np.arange(zero) - zero + 1.0)
+    for g, route in enumerate(fluid.routes):
+        waited = np.cumsum([0.0, *waits[list(route)]])
+        curves.sent[g, :zero] = x[g] * past
+        for k, link in enumerate(route):
+            late = past - fluid.forward[g][k] - waited[k]
+            curves.arrived[paths.first[g] + k, :zero] = x[g] * late
+            curves.into[link, :zero] += fluid.members[g] * x[g] * late
+            curves.out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
+        curves.received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])

@@ -1,0 +1,66 @@
+"""What a fluid model is given: the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.fluid.network.groups import FluidNetwork, StepDelays
+from ecc.models.base import Equilibrium, Protocol
+
+__all__ = ["Problem"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A protocol on a network, what it starts from, and what is wanted of the run.
+
+    Attributes
+    ----------
+    protocol : Protocol
+        One that declares what the model has.
+    fluid : FluidNetwork
+    samples : ndarray, s
+        Ends of samples, equally far apart.
+    progress : callable
+        Called with the share done.
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in control intervals.
+    point : Equilibrium or None
+        Equilibrium that has held for all t < 0, or None: an empty network.
+    factor : float, > 0
+        By which rates, windows and what routers announce differ from those of the point.
+    records : bool
+        Whether the states of laws are kept at the end of each sample.
+    rtol : float
+        Relative tolerance, where steps are not fixed.
+    ack_clocked : bool
+        Whether ACKs clock windows; else flows send at the rate w/D.
+    seed : int
+        Of random losses, where windows find them out.
+    delays : StepDelays or None
+        Of a recurrence, or None: those of the network.
+    """
+
+    protocol: Protocol
+    fluid: FluidNetwork
+    samples: FloatArray
+    progress: Callable[[float], None]
+    ticks: FloatArray
+    point: Equilibrium | None = None
+    factor: float = 1.0
+    records: bool = False
+    rtol: float = 1e-6
+    ack_clocked: bool = True
+    seed: int = 0
+    delays: StepDelays | None = None
+
+    @property
+    def first_flow(self) -> NDArray[np.int64]:
+        """Shape (n_groups,): the first flow of each group."""
+        return np.unique(self.fluid.group_of, return_index=True)[1]
