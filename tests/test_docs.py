@@ -122,6 +122,12 @@ def test_links_of_a_page_lead_somewhere(page):
         assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_a_page_links_its_terms(page):
+    """Terms of control and networking lead to the glossary."""
+    assert page.stem in ("index", "glossary") or "glossary.md" in page.read_text(encoding="utf-8")
+
+
 def test_every_figure_has_a_command_that_its_page_names():
     """Pictures of claims and README's by docs/figures.py; others by a program that the page names."""
     figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
