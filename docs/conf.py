@@ -86,7 +86,8 @@ def ledger() -> str:
         report = 'Verdicts below lead to <a href="../report.html">that page</a>.'
     lines = [
         "# The ledger of claims", "",
-        "What the papers claim, by section. `ecc crosscheck` computes the verdicts on theorems, `ecc reproduce` those "
+        "**Which claims of the papers hold?** This page lists them by section. `ecc crosscheck` computes the verdicts "
+        "on theorems, `ecc reproduce` those "
         f"on simulations too (`ecc reproduce ID` one of them); the page that they write has the evidence. {report}", "",
         "| verdict | meaning |", "|---|---|", *(f"| {verdict} | {text} |" for verdict, text in MEANING.items()), "",
         *(f"- **{key}**: {text}" for key, text in PAPERS.items()),
@@ -146,11 +147,11 @@ def contract() -> str:
     rows = re.findall(r"^   (\S+) +(\S.*?) +((?:all|router|source|announce)(?:, \S+)?) +(\S+)$", text, re.M)
     lines = [
         "# The contract of a protocol", "",
-        "What a class derived from `ecc.models.Protocol` may declare, and what each engine takes of it. "
+        "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
         "[](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
         "the packet engine the hooks.", "",
-        "## What laws may ask for", "",
-        "A law is a function of numbers whose arguments say by their names what it needs.", "",
+        "## Arguments of laws", "",
+        "A law is a function of numbers. The names of its arguments select what it receives.", "",
         "| argument | meaning | of which law | unit |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, meaning, law, unit in rows:
