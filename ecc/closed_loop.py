@@ -686,7 +686,8 @@ class _Terms:
 
 
 def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
-    """`lag` says what v(t - T) is: "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at rest).
+    """`lag` says what v(t - T) is: "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
+    equilibrium).
 
     The state is R (where routers have memory), y (where sources have, or routers have not), q (where it counts).
     """

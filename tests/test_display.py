@@ -88,7 +88,7 @@ def test_results_on_stability_have_units():
     t = np.arange(0.01, 20.0, 0.01)
     lines = text_and_html(judge(t, np.exp(-0.3 * t) * np.cos(9.0 * t), period=0.7))
     assert (
-        lines[0] == "Verdict on a run: stable"
+        lines[0] == "Stability of a run: stable"
         and lines[2].startswith("  growth rate  -0.30")
         and lines[2].endswith(" 1/s")
     )

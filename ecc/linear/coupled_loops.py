@@ -1,4 +1,4 @@
-"""Loops that cannot be told apart: the crossings of their characteristic loci, one factor being on all of them."""
+"""Loops that are coupled: the crossings of their characteristic loci, one factor being on all of them."""
 
 from __future__ import annotations
 

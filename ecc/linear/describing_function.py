@@ -19,7 +19,7 @@ __all__ = ["Oscillation", "relay_oscillation"]
 
 @dataclass(frozen=True, repr=False)
 class Oscillation(Displayed):
-    """`amplitude` of the signal that the relay hears, and `frequency` [rad/s]."""
+    """`amplitude` of the signal that the relay receives, and `frequency` [rad/s]."""
 
     amplitude: float
     frequency: float
@@ -31,7 +31,7 @@ class Oscillation(Displayed):
 
 @check_arguments
 def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies: Vector) -> Oscillation:
-    """Return the sinusoidal oscillation of a relay that says +1 below its threshold and -1 above it.
+    """Return the sinusoidal oscillation of a relay whose output is +1 below its threshold and -1 above it.
 
     A relay answers a sine of amplitude a with a square wave, whose fundamental is 4/(pi a) times it: there is balance
     where L(j w) = -pi a/4. Of several such frequencies that of the largest amplitude is taken, as larger ones decay.
@@ -39,7 +39,7 @@ def relay_oscillation(loop: Callable[[Any], NDArray[np.complex128]], frequencies
     Parameters
     ----------
     loop : callable
-        L(s), vectorized: from what the relay says to what it hears, times -1.
+        L(s), vectorized: from the output of the relay to its input, times -1.
     frequencies : Vector
         Increasing, rad/s. Between two of them L crosses the negative real axis at most once.
 

@@ -1,14 +1,14 @@
-"""RCP and XCP where they rest: at an empty queue, where their loop switches.
+"""RCP and XCP at their equilibrium, an empty queue, where their loop switches.
 
-With time over the mean RTT d, r the deviation of the announced rate (RCP; of what sources were told in all, XCP) over
-its equilibrium, x that of the arrivals, q the queue over C d, and RTTs D_i of mean 1 (equal ones for XCP, whose
+With time over the mean RTT d, r the deviation of the announced rate (RCP; of all that was advertised to sources, XCP)
+over its equilibrium, x that of the arrivals, q the queue over C d, and RTTs D_i of mean 1 (equal ones for XCP, whose
 shuffling cancels from the sum only there), both are
 
     r'(t) = -alpha x(t) - beta q(t),   x(t) = mean r(t - D_i),   q' = x where q > 0 or x > 0, else 0
 
-to first order, also of the delay in the queue. Free queues, q' = x everywhere, give s^2 + (alpha s + beta) mean
-exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a motion is one, so rays move among rays, and
-from a history the norm grows or falls by a number per time. Let X be the answer to a unit step of r where q = 0
+to first order, also of the delay in the queue. Unconstrained queues, q' = x everywhere, give s^2 + (alpha s + beta)
+mean exp(-s D_i) = 0. The switched loop is positively homogeneous: c > 0 times a motion is one, so rays move among rays,
+and from a history the norm grows or falls by a number per time. Let X be the answer to a unit step of r where q = 0
 throughout: X' = -alpha mean X(t - D_i), X(0) = 1, X = 0 before.
 
 Theorem. If X dies out, beta > 0 and beta G < 1, every motion of the switched loop dies out exponentially, where
@@ -22,8 +22,8 @@ x, that is, as alpha times the integral of mean X(u - D_i) is X(0) - X,
          <= int h_x + beta G sup q,
 
 so q is bounded; and from busy periods that begin late, lim sup q <= beta G lim sup q: q dies out, and r. A busy period
-without end is a bounded motion of the free queue, almost periodic of mean 0 (0 is no root) and >= 0: it dies out too.
-Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform: exponential.
+without end is a bounded motion of the unconstrained queue, almost periodic of mean 0 (0 is no root) and >= 0: it dies
+out too. Rays are compact after the longest RTT, and the motion is continuous, so the decay is uniform: exponential.
 
 G = 0 if and only if X falls all the time; it does where alpha mean exp(z D_i) <= z for a z > 0 (X' >= -z X is kept,
 since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large. At beta = 0
@@ -234,7 +234,7 @@ def empty_queue_growth(
 
     Examples
     --------
-    >>> empty_queue_growth([0.4, 1.0], [1.0, 1.2]).round(3).tolist()  # a free queue is unstable at either
+    >>> empty_queue_growth([0.4, 1.0], [1.0, 1.2]).round(3).tolist()  # an unconstrained queue is unstable at either
     [-0.569, 0.035]
     """
     a, b = (np.atleast_1d(z).astype(float) for z in np.broadcast_arrays(alpha, beta))

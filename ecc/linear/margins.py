@@ -49,7 +49,7 @@ class Margins(Displayed):
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
         Where each is found, rad/s or rad/step; nan where the margin is inf or 0 for want of a crossing.
     coupled : int
-        Number of loops that one factor is on, because they cannot be told apart; 1 where each is alone.
+        Number of loops that one factor is on, because they are coupled; 1 where each is alone.
     loops : tuple of Margins
         The margins of each group of loops, in the order of its states, where there are several.
     notes : tuple of str

@@ -205,7 +205,7 @@ def _apart(d: Complex, sampled: bool) -> Complex:
 
 
 def _iterate(f: Expansion, s: Complex, rests: NDArray[np.bool_], unit: Real, sampled: bool) -> Complex:
-    """The iteration of `_together`; roots that rest are known."""
+    """The iteration of `_together`; finished roots are known."""
     done = rests.copy()
     with np.errstate(all="ignore"):
         for _ in range(40):

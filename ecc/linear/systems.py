@@ -317,14 +317,16 @@ class LinearSystem(ABC):
     def verdict(self) -> str:
         """ "stable", "unstable" or "undecided": what is proven of all roots.
 
-        Stable: every root lies strictly inside the stable region. Unstable: one does not. Undecided: neither is proven
-        in the precision and time that are spent, as for a root on the boundary itself that is not a rational point.
+        Stable: every root lies strictly inside the stable region. Unstable: one does not, or of a neutral system, does
+        not after changes of its neutral delays, however small. Undecided: neither is proven in the precision and the
+        evaluations that are spent, as for a root on the boundary itself that is not a rational point. Counts in
+        floating point hold if exponentials are right to 4 units in the last place; `certify` takes no such thing.
         """
         return self._decision[0]
 
     @property
     def is_stable(self) -> bool:
-        """Whether every root lies strictly inside the stable region, proven either way.
+        """Whether every root lies strictly inside the stable region (`verdict`), proven either way.
 
         Raises UndecidedError: neither is proven (`verdict` is "undecided").
         """

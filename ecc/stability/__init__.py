@@ -1,4 +1,4 @@
-"""Questions about protocols: where stability is lost in theory and in runs, and what a run says.
+"""Questions about protocols: where stability is lost in theory and in runs, and how a run is classified.
 
 By question:
 
@@ -15,11 +15,12 @@ By question:
         `batched_delays`, `held_delays`, `worst_delays`.
     Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`, `empty_queue_cycle`: RCP and
         XCP where they switch.
-    Networks: `bottleneck_assignment`, `water_filled` say who follows which link; `isolated_links`, `mean_rtts` the loop
+    Networks: `bottleneck_assignment`, `water_filled` say which link each flow is bottlenecked at; `isolated_links`,
+    `mean_rtts` the loop
         of each link alone.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
-    Runs: `perturbed_run`, `measured_boundary`, `judge`: does a push grow or die out, and from which gain on.
+    Runs: `perturbed_run`, `measured_boundary`, `judge`: does a perturbation grow or die out, and from which gain on.
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth

@@ -4,10 +4,10 @@ The decay of a loop is minus the real part of its rightmost root [1/s]; of sever
 meet where it is largest, so that it has a kink there: the search asks for values alone. It takes roots as Newton's
 method finds them, and proves only what it ends with.
 
-Over one link 1 + G_d(s) mean(exp(-s D_i)) = 0 has a root at s for some RTT mix of mean d in [a, b] exactly if
+Over one link 1 + G_d(s) mean(exp(-s D_i)) = 0 has a root at s for some RTT distribution of mean d in [a, b] exactly if
 -1/G_d(s) lies in the slice at d of the convex hull of the curve (exp(-s D), D), a <= D <= b. The extreme points of
-that slice are mixes of two RTTs. The mixes are connected, and no root comes from afar: if one of them has no root right
-of a line, and none has one on it, no mix has.
+that slice are distributions on two RTTs. The distributions are connected, and no root comes from afar: if one of them
+has no root right of a line, and none has one on it, no distribution has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative, by which a proo
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 _RTTS = 25  # of a range
 _FREQUENCIES = 300
-_FLOWS = 20  # of the mixes that are tried one by one
+_FLOWS = 20  # of the distributions that are tried one by one
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,14 +70,14 @@ class Design(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class LeastDecay(Displayed):
-    """The least decay over all RTT mixes in a range: two estimates, neither a proven bound.
+    """The least decay over all RTT distributions in a range: two estimates, neither a proven bound.
 
     Attributes
     ----------
     value : float
         By the hull of a grid of RTTs, on a grid of frequencies [1/s].
     found : float
-        That of the worst mix found [1/s], a mix of up to three RTTs.
+        That of the worst distribution found [1/s], on up to three RTTs.
     rtts : tuple of float
         Of its twenty flows [s].
     """
@@ -270,7 +270,7 @@ def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tupl
 
 @check_arguments
 def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: Seed = 1) -> LeastDecay:
-    """Return the least decay of a protocol's continuous loop over all RTT mixes in a range on one link.
+    """Return the least decay of a protocol's continuous loop over all RTT distributions in a range on one link.
 
     Implements the hull of the module's text; beyond the papers.
 
@@ -280,12 +280,12 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
         Protocol whose router knows of RTTs only their mean.
     least_rtt, largest_rtt : floats, s
     seed : int, optional
-        Of the search for the worst mix.
+        Of the search for the worst distribution.
 
     Returns
     -------
     LeastDecay
-        Both below 0 where some mix is unstable.
+        Both below 0 where some distribution is unstable.
 
     Raises
     ------
@@ -306,11 +306,15 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     if not 0.0 < least_rtt < largest_rtt < inf:
         raise ValueError(f"range must be 0 < least_rtt < largest_rtt, got {least_rtt:g} and {largest_rtt:g} s")
     if protocol.scaling_rtt != "mean":
-        raise ValueError(f"rtt must be 'mean' for all mixes, got {protocol.scaling_rtt!r}")
+        raise ValueError(f"rtt must be 'mean' for all RTT distributions, got {protocol.scaling_rtt!r}")
     if protocol.scaling_rtt_limit < inf:
-        raise ValueError(f"RTTs must count in full for all mixes, got a limit of {protocol.scaling_rtt_limit:g} s")
+        raise ValueError(
+            f"RTTs must count in full for all RTT distributions, got a limit of {protocol.scaling_rtt_limit:g} s"
+        )
     if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
-        raise ValueError(f"gamma must be 0 for all mixes of {type(protocol).__name__}: see critical_rtt_ratio")
+        raise ValueError(
+            f"gamma must be 0 for all RTT distributions of {type(protocol).__name__}: see critical_rtt_ratio"
+        )
     rtts = np.linspace(least_rtt, largest_rtt, _RTTS)
     equal = [linearize(protocol, Network.dumbbell(_CAPACITY, [float(rtt)]), "continuous") for rtt in rtts]
 
@@ -340,7 +344,7 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
 
 
 def _has_root(equal: Sequence[Any], rtts: NDArray[np.float64], decay: float) -> bool:
-    """Whether some mix of these RTTs, of a mean among them, has a root on the line Re s = -decay."""
+    """Whether some distribution of these RTTs, of a mean among them, has a root on the line Re s = -decay."""
     largest = exp(max(decay, 0.0) * float(rtts[-1]))
     top = 1.0 / float(rtts[-1])
 

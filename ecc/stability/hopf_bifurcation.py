@@ -11,7 +11,7 @@ the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q = 0 
 
 motions near the boundary are z = 2 Re(u q exp(jwt)), u' = (sigma + c |u|^2) u: the projection of Hassard, Kazarinoff
 and Wan (1981, ch. 4), which holds for maps as it does for delay equations, as all that is asked of a history is that it
-is exponential. q is scaled so that the amplitude of arrivals is |u| times what they are at rest.
+is exponential. q is scaled so that the amplitude of arrivals is |u| times what they are at equilibrium.
 """
 
 from __future__ import annotations
@@ -181,8 +181,9 @@ def hopf(
 
     Notes
     -----
-    RCP with its queue term has a free queue, as in linearize. Flows of one RTT move as one. A mean RTT weighs those of
-    flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a central difference.
+    RCP with its queue term has an unconstrained queue, as in linearize. Flows of one RTT move as one. A mean RTT weighs
+    those of flows by the rates of the moment, as runs do. The derivatives are exact, by jets; the speed is a central
+    difference.
 
     Examples
     --------
@@ -271,7 +272,7 @@ class _Loop:
             self.size += 2
         self.leads: list[Callable[[complex], tuple[complex, complex]]] = [_value] * self.size
         self.terms: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Place]] | None] = [None] * self.size
-        # prices beside bit/s: variables are shares of what they are at rest
+        # prices beside bit/s: variables are shares of what they are at equilibrium
         self.scale = np.full(self.size, y / many)
         self.scale[self.y] = y
         counts = [float(sum(k == at for k in zip(around, point.rates.tolist(), strict=True))) for at in groups]
@@ -316,7 +317,7 @@ class _Loop:
         return "q" in wanted and gradient(law, {name: supply[name] for name in wanted}, ["q"])["q"] != 0.0
 
     def _equations(self) -> Iterator[tuple[int, Callable[..., Any], dict[str, Any], dict[str, Place]]]:
-        """Row, law, its arguments at rest, and where those that move come from."""
+        """Row, law, its arguments at equilibrium, and where those that move come from."""
         for row, term in enumerate(self.terms):
             if term is not None:
                 law, at, places = term

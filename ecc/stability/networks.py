@@ -1,4 +1,4 @@
-"""Networks taken apart: each bottleneck alone with the flows that follow it.
+"""Networks decomposed: each bottleneck alone with the flows bottlenecked at it.
 
 Where a flow follows one link and links see the sum of the rates that are sent, R_l acts on R_m only if a flow that
 follows l crosses m. A consistent assignment closes no circle of these, so the loop is block triangular in the order of

@@ -7,8 +7,8 @@ least mean is
     S g(r),   g(r) = (r + 1/r) atan r,   g' = (r + (r^2 - 1) atan r)/r^2 > 0,
 
 so that over a box of frequencies and gains the least S and the least r bound it from below. Boxes are halved until the
-bound exceeds w d on each. Mixes are connected, and no root crosses: all are stable if equal RTTs are, which each proof
-below shows too.
+bound exceeds w d on each. Distributions are connected, and no root crosses: all are stable if equal RTTs are, which
+each proof below shows too.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SMALLEST, _MOST = 1e-7, 3_000_000  # relative side of a box, and boxes, after w
 
 
 def boundary_is_stable_for_all_rtts(scale: float, low: float, high: float) -> bool:
-    """Return whether a part of the equal-RTT boundary of RCP, drawn in, is proven stable for every mix.
+    """Return whether a part of the equal-RTT boundary of RCP, drawn in, is proven stable for every distribution.
 
-    The boundary of the loop with a free queue is alpha = v sin v, beta = v^2 cos v. At (scale alpha, scale^2 beta) and
-    w = scale v x, with d = 1, the loop asks for
+    The boundary of the loop with an unconstrained queue is alpha = v sin v, beta = v^2 cos v. At (scale alpha, scale^2
+    beta) and w = scale v x, with d = 1, the loop asks for
 
         C = x^2 cos v/(1 - (1 - x^2) sin^2 v),   S = x^3 sin v/(1 - (1 - x^2) sin^2 v),
 
@@ -187,7 +187,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
 
 
 def averaging_is_stable_for_all_rtts(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
-    """Return whether continuous PIQI-RCP is proven stable for every RTT mix whose mean is not below a value.
+    """Return whether continuous PIQI-RCP is proven stable for every RTT distribution whose mean is not below a value.
 
     With e = exp(-j w T) the loop asks for C - j S = u K(w), where u = w d and
 

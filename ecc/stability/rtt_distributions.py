@@ -1,7 +1,7 @@
-"""The worst RTT mix of a loop, among all mixes of one mean: a moment problem with a closed solution.
+"""The worst RTT distribution of a loop, among all distributions of one mean: a moment problem with a closed solution.
 
-Where a loop over one link is 1 + G(s) mean(exp(-s D_i)) = 0, G holding the mean RTT d but no other trace of the mix, a
-root lies at s = j w exactly if x = w D has the moments
+Where a loop over one link is 1 + G(s) mean(exp(-s D_i)) = 0, G holding the mean RTT d but no other trace of the
+distribution, a root lies at s = j w exactly if x = w D has the moments
 
     E cos x = C,   E sin x = S,   E x = w d      with  C - j S = -1/G(j w).
 
@@ -13,16 +13,16 @@ C' - j S' = (C - j S) exp(j a), 0 <= C'^2 + S'^2 <= 1,
 Proof: f(x) = (x - a) + b (1 - cos(x - a)) - c sin(x - a), with b, c such that f = f' = 0 at the second value, has f = 0
 at a as well, so that its expectation is E(x - a) less a constant. f' = 1 + (a sinusoid) vanishes twice a period at
 most: between the two values, and at the second. So f >= 0 on a period, and f grows by 2 pi from one to the next. A
-vanishing share of flows with an RTT beyond all bounds raises the mean and leaves the moments, so some mix of mean d has
-the root if the least mean is < w d, and none has if it is > w d.
+vanishing share of flows with an RTT beyond all bounds raises the mean and leaves the moments, so some distribution of
+mean d has the root if the least mean is < w d, and none has if it is > w d.
 
-**All mixes of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0) is not
-0): mixes of one mean are convex, and no root can cross. *One of them* is needed: with G = -2/(s + 1) and
-d = 0.3 the least mean exceeds w d wherever the moment exists (w^2 <= 3), and all mixes are unstable.
+**All distributions of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0)
+is not 0): distributions of one mean are convex, and no root can cross. *One of them* is needed: with G = -2/(s + 1) and
+d = 0.3 the least mean exceeds w d wherever the moment exists (w^2 <= 3), and all distributions are unstable.
 
-**When equal RTTs are the worst mix of their mean, beside them.** Let a gain be critical for equal RTTs, L = G exp(-s d)
-with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with slope v.
-Where |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...)), whose least mean is
+**When equal RTTs are the worst distribution of their mean, beside them.** Let a gain be critical for equal RTTs, L = G
+exp(-s d) with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with
+slope v. Where |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...)), whose least mean is
 
     t - e k(t),   k(t) = (t - sin t)/(1 - cos t),
 
@@ -63,13 +63,13 @@ __all__ = [
 ]
 
 _FREQUENCIES = 600  # on which the slack is first looked at
-_GAINS = 30  # below that of equal RTTs, looked at for the first that some mix cannot bear
+_GAINS = 30  # below that of equal RTTs, looked at for the first that some distribution cannot bear
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 
 
 @dataclass(frozen=True, repr=False)
 class WorstRttDistribution(Displayed):
-    """The least critical gain over all RTT mixes of one mean, and the mix that has it.
+    """The least critical gain over all RTT distributions of one mean, and the distribution that has it.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class WorstRttDistribution(Displayed):
     frequency : float
         Of the root that crosses [rad/s, or rad/step].
     rtts : tuple of two float
-        The two RTTs of the worst mix [s].
+        The two RTTs of the worst distribution [s].
     share : float
         Of flows that have the longer one; 1: all are equal. Where their mean is below that asked for, a vanishing share
         of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound that no mix reaches.
@@ -126,7 +126,7 @@ def least_mean(moment: ArrayLike, least: ArrayLike = 0.0) -> tuple[NDArray[Any],
 def slack_of_rtt_distributions(
     loop: Callable[[NDArray[Any]], NDArray[Any]], mean_rtt: float, least_rtt: float = 0.0, top: float = nan
 ) -> tuple[float, float]:
-    """Return by which factor mean RTTs may grow, at least, before some mix has a root on the axis.
+    """Return by which factor mean RTTs may grow, at least, before some distribution has a root on the axis.
 
     Parameters
     ----------
@@ -139,8 +139,9 @@ def slack_of_rtt_distributions(
     Returns
     -------
     slack : float
-        Least mean/(w mean_rtt) over frequencies w on a grid, polished at its least point; <= 1 where some mix of this
-        mean is not stable; > 1 where all are stable or none is (see the module's text), if the grid missed nothing.
+        Least mean/(w mean_rtt) over frequencies w on a grid, polished at its least point; <= 1 where some distribution
+        of this mean is not stable; > 1 where all are stable or none is (see the module's text), if the grid missed
+        nothing.
     frequency : float
         Where.
     """
@@ -174,7 +175,8 @@ def worst_rtt_distribution(
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> WorstRttDistribution:
-    """Return the least critical gain over all RTT mixes with this mean on one link, and the mix that has it.
+    """Return the least critical gain over all RTT distributions with this mean on one link, and the distribution that
+    has it.
 
     Implements the moment problem of the module's text; beyond the published bounds, which are sufficient.
 
@@ -202,8 +204,8 @@ def worst_rtt_distribution(
     Notes
     -----
     G is read off the open loop at equal RTTs. In discrete time the delays of the moment problem may be any numbers >= 1
-    step: `value` is safe for the mixes of whole steps, which need not reach it. The gain is searched on a grid of 30,
-    its frequencies on one of 600, then bisected to 1e-9: what lies between points is not seen, and
+    step: `value` is safe for the distributions of whole steps, which need not reach it. The gain is searched on a grid
+    of 30, its frequencies on one of 600, then bisected to 1e-9: what lies between points is not seen, and
     `is_stable_for_all_rtts` and `ecc.stability.rtt_distribution_proofs` prove what is proven. Cost: about 60 linear
     models.
 
@@ -272,7 +274,7 @@ def local_margin(
     time: str = "continuous",
     least_rtt: float = 0.0,
 ) -> float:
-    """Return how far equal RTTs are from being no longer the worst mix of their mean, beside them.
+    """Return how far equal RTTs are from being no longer the worst distribution of their mean, beside them.
 
     Implements the local test of the module's text, at the critical gain of equal RTTs.
 
@@ -317,7 +319,7 @@ def local_margin(
 
 @check_arguments
 def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
-    """Return whether RCP with an unconstrained queue is proven stable for every RTT mix, whatever its mean.
+    """Return whether RCP with an unconstrained queue is proven stable for every RTT distribution, whatever its mean.
 
     The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
 

@@ -47,7 +47,7 @@ def rtt_margin(
 
     Every router takes r times the mean (or largest) RTT of the flows that cross it; delays stay as they are. Integral
     routers have alpha/(r d) instead of alpha/d, so that r is 1 over their gain margin; with beta/(r d)^2 as well (RCP,
-    XCP with a free queue) r = alpha/(w sin w) with cos w = (sqrt(1 + 4 k^2) - 1)/(2 k), k = beta/alpha^2.
+    XCP with an unconstrained queue) r = alpha/(w sin w) with cos w = (sqrt(1 + 4 k^2) - 1)/(2 k), k = beta/alpha^2.
 
     Parameters
     ----------

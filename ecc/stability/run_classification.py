@@ -1,4 +1,4 @@
-"""The verdict on a run: does a small deviation from the equilibrium grow or decay, and how fast?"""
+"""The stability classification of a run: does a small deviation from the equilibrium grow or decay, and how fast?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RunVerdict", "judge"]
 
 @dataclass(frozen=True, repr=False)
 class RunVerdict(Displayed):
-    """What a run says: `status` is "stable", "unstable" or "undecided".
+    """The stability classification of a run: `status` is "stable", "unstable" or "undecided".
 
     `growth_rate` [1/s] of the envelope with its standard error `error`, fitted over the windows that end at `time` [s]
     with `amplitude` (of the oscillation in each window, as a share of the equilibrium).
@@ -42,7 +42,7 @@ class RunVerdict(Displayed):
         )  # fmt: skip
 
     def _title(self) -> str:
-        return f"Verdict on a run: {self.status}"
+        return f"Stability of a run: {self.status}"
 
 
 @check_arguments

@@ -1,4 +1,4 @@
-"""Stability measured on runs: start at the equilibrium, push, and see whether the deviation grows."""
+"""Stability measured on runs: start at the equilibrium, perturb it, and see whether the deviation grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time-varying delays: loops under the worst sequence of delays there is.
+"""Time-varying delays: loops under the worst sequence of delays.
 
 **Flows that step from their own rate** (MKC, EMKC, JetMax): x_i[n] = sum_j A_ij x_j[n - d_ij(n)], A the Jacobian
 without delays and d_ij(n) = b_i(n) + f_j(n - b_i(n)), delays back and forward. All sequences of delays up to a bound

@@ -156,11 +156,11 @@ def test_other_refusals():
         design(QIRCP(), net(RTT), {"alpha": (2.0, 3.0)})
     with pytest.raises(ValueError, match="range must be 0 < least_rtt < largest_rtt, got 0.2 and 0.1 s"):
         least_decay(QIRCP(), 0.2, 0.1)
-    with pytest.raises(ValueError, match="RTTs must count in full for all mixes, got a limit of 1 s"):
+    with pytest.raises(ValueError, match="RTTs must count in full for all RTT distributions, got a limit of 1 s"):
         least_decay(XCP(gamma=0.0, rtt_limit=1.0), 0.05, 0.1)
-    with pytest.raises(ValueError, match="gamma must be 0 for all mixes of XCP: see critical_rtt_ratio"):
+    with pytest.raises(ValueError, match="gamma must be 0 for all RTT distributions of XCP: see critical_rtt_ratio"):
         least_decay(XCP(), 0.1, 0.2)
-    with pytest.raises(ValueError, match="rtt must be 'mean' for all mixes, got 'max'"):
+    with pytest.raises(ValueError, match="rtt must be 'mean' for all RTT distributions, got 'max'"):
         least_decay(RCP(rtt="max"), 0.1, 0.2)
 
 
