@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,3 +18,11 @@ def test_every_dependency_has_the_lower_bound_that_is_tested():
         assert bounds.setdefault(name, bound) == bound, f"{name} has two lower bounds"
     lines = [line for line in (ROOT / ".ci" / "oldest.txt").read_text().splitlines() if not line.startswith("#")]
     assert dict(line.split("==") for line in lines) == bounds
+
+
+def test_the_wheel_has_its_license_authors_and_classifiers():
+    wheel = distribution("ecc")
+    assert wheel.metadata["License-Expression"] == "BSD-3-Clause" and wheel.metadata["Author"]
+    assert {"Programming Language :: Python :: 3", "Typing :: Typed"} <= set(wheel.metadata.get_all("Classifier"))
+    (license_file,) = (file for file in wheel.files if file.name == "LICENSE")
+    assert license_file.read_text() == (ROOT / "LICENSE").read_text()

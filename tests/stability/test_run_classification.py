@@ -21,6 +21,15 @@ def test_noise_alone_is_undecided():
     assert judge(TIME, noise, period=0.57, floor=0.1).status == "undecided"
 
 
+@pytest.mark.parametrize("name", ["time", "deviation"])
+def test_runs_with_nan_are_refused(name):
+    time = np.arange(0.01, 20.0, 0.01)
+    arrays = {"time": time, "deviation": np.cos(9.0 * time)}
+    arrays[name] = np.where(time > 5.0, np.nan, arrays[name])
+    with pytest.raises(ValueError, match=f"^{name} must be an array of finite numbers, got "):
+        judge(**arrays, period=0.7)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="time and deviation must have one shape"):
         judge(TIME, TIME[:-1], period=1.0)
