@@ -211,7 +211,7 @@ def test_a_failing_check_ends_in_one_and_loses_nothing(checks, tmp_path, capsys)
     assert main(["crosscheck", "--out", str(tmp_path / "r")]) == 1
     output = capsys.readouterr()
     assert output.err.endswith(
-        "ecc: check of claim piqi-9 failed: RuntimeError: out of luck (cli_checks.py, line 10)\n"
+        "ecc: check of claim piqi-9 failed: RuntimeError: out of luck (cli_checks.py, line 11)\n"
     )
     assert "qi-3" in output.out
     assert "out of luck" in (tmp_path / "r" / "report.html").read_text()

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
 
-# These register their checks.
-from ecc.claims.checks import errata  # noqa: F401
-from ecc.claims.checks.open import (  # noqa: F401
-    empty_queue,
-    gain_design,
-    hopf_bifurcation,
-    networks,
-    replays,
-    rtt_distributions,
-    rtt_estimates,
-    theorem_registry,
-    varying_delays,
-)
-from ecc.claims.checks.theorems import (  # noqa: F401
-    convergence,
-    delays_and_bottlenecks,
-    integral_loops,
-    queues_and_rates,
-    router_work,
-    stationary_rates,
-)
 from ecc.claims.ledger import CHECKS, Check, Claim, claims
 
 __all__ = ["checks", "of_crosscheck", "select"]
 
+MODULES = (
+    "errata",
+    "open.empty_queue",
+    "open.gain_design",
+    "open.hopf_bifurcation",
+    "open.networks",
+    "open.replays",
+    "open.rtt_distributions",
+    "open.rtt_estimates",
+    "open.theorem_registry",
+    "open.varying_delays",
+    "theorems.convergence",
+    "theorems.delays_and_bottlenecks",
+    "theorems.integral_loops",
+    "theorems.queues_and_rates",
+    "theorems.router_work",
+    "theorems.stationary_rates",
+)
+"""Modules of `ecc.claims.checks`, which register their checks; a worker process imports those that it is given."""
+
+
+@cache
+def _register() -> None:
+    for name in MODULES:
+        import_module(f"ecc.claims.checks.{name}")
+
 
 def checks() -> Mapping[str, Check]:
     """Return the functions that check claims, by claim id, in the order of the ledger."""
+    _register()
     return {key: CHECKS[key] for key in claims() if key in CHECKS}
 
 
