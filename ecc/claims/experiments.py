@@ -491,7 +491,7 @@ def _verdict(
     if not missed:
         if broken:
             return Verdict.CONDITIONAL, f"{said}, but not with {', nor with '.join(broken)}{behind}."
-        return Verdict.CONFIRMED, f"{said}{', whatever is assumed' if versions else ''}."
+        return Verdict.CONFIRMED, f"{said}{', under every assumption tried' if versions else ''}."
     words = "; ".join(_miss(row) for row in missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     if whole:
         return Verdict.CONDITIONAL, f"All expectations are met with {', or with '.join(whole)}{behind}; else {words}."
@@ -510,7 +510,7 @@ def _survival(met: Sequence[bool], versions: Mapping[str, Sequence[bool]], seeds
     if seeds > 1 and in_a_seed:
         parts.append("Single seeds meet what their mean does not.")
     if mends:
-        parts.append(f"Part of it is met with {', or with '.join(mends)}.")
+        parts.append(f"Some expectations are met with {', or with '.join(mends)}.")
     return "".join(f" {part}" for part in parts)
 
 
@@ -631,7 +631,7 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
             of_run = [f.mean if f else float("nan") for f in found]
             line = f"{label}, varied" if change else label
             lines[change is not None][line] = of_run
-            if any(f and f.half for f in found):
+            if any(f and f.half and len(f.values) > 2 for f in found):  # two seeds bound a mean by many times itself
                 halves[line] = [f.half if f else float("nan") for f in found]
     shown = {f"{label}, reported": (*np.array(given, float).T, None) for label, given in curve.reported.items()}
     title, unit = curve.name or metrics.get(curve.metric).title, curve.unit

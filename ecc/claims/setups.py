@@ -176,7 +176,7 @@ def tmix_load(
     """EDN sec. 3: connections over 100 Mb/s each way; link 1 carries their responses, which offer `load` [Mb/s].
 
     Connections are drawn as `Synthetic.edn` says, from the seed; their starts are then stretched so that what they
-    offer is the load, whatever the seed. With another `response_spread` (of the logarithm) there are as many more or
+    offer is the load, for any seed. With another `response_spread` (of the logarithm) there are as many more or
     fewer responses, and requests are as much smaller or larger.
     """
     plain = Synthetic.edn(load * 1e6)
@@ -237,7 +237,7 @@ def jetmax_topology(
 
     T2 has 100 Mb/s: with 10 the difference of two rates of EMKC-AVQ, stable in T2, would only change sign each RTT.
 
-    `last_first` turns the order of the starts about; `spikes` says whether ACKs are held up as in T3.
+    `last_first` turns the order of the starts about; `spikes` says whether ACKs are delayed as in T3.
     """
     bare = getattr(Network, name)(**({"capacity": "100 Mb/s"} if name == "T2" else {}) | options)
     starts = np.array([flow.start for flow in bare.flows])

@@ -407,11 +407,17 @@ def test_intervals_of_a_curve_are_bars_not_a_share_of_a_mean_that_may_be_zero():
     def of_nothing(version, label, seed, metric):
         return holds(version, label, seed, metric) if metric == "rate" else seed - 1.5
 
-    found = drawn(of_nothing, sweep={"delay": [0.01, 0.02]}, figures=False, expect=[{**ENTRY["expect"][0], "at": 0.01}],
-                  curve=[{"metric": "peak_queue", "unit": "packets"}])  # fmt: skip
+    swept = {"sweep": {"delay": [0.01, 0.02]}, "figures": False, "expect": [{**ENTRY["expect"][0], "at": 0.01}]}
+    curve = [{"metric": "peak_queue", "unit": "packets"}]
+    found = drawn(of_nothing, seeds=3, curve=curve, **swept)
     assert found.pictures[0].caption == "Packet runs, mean over seeds; bars are its 95 % intervals."
     bars = found.pictures[0].figure["data"][0]["error_y"]
-    assert decoded(bars["array"]) == pytest.approx([6.3531, 6.3531], rel=1e-4)
+    assert decoded(bars["array"]) == pytest.approx([2.4841, 2.4841], rel=1e-4)
+    few = drawn(of_nothing, seeds=2, curve=curve, **swept)  # an interval of two seeds is 12.7 times their error
+    assert (
+        few.pictures[0].caption == "Packet runs, mean over seeds."
+        and "error_y" not in few.pictures[0].figure["data"][0]
+    )
 
 
 def test_a_value_that_is_met_by_chance_says_so():

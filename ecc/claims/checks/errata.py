@@ -96,14 +96,16 @@ def rcp_sign() -> Sequence[Erratum]:
 
 @erratum("erratum-jetmax-18")
 def jetmax_18() -> Sequence[Erratum]:
-    """As printed the flow's rate goes to zero, whatever its share."""
+    """As printed the flow's rate goes to zero, for any share."""
     tau, share = 0.6, 1.0
     printed = right = 0.3
     for _ in range(60):
         printed = (1.0 - tau) * printed - tau * printed
         right = (1.0 - tau) * right + tau * share
     return [
-        Erratum("rate at rest over the fair share", right, printed, note="tau = 0.6, from 0.3 of the share, 60 steps")
+        Erratum(
+            "equilibrium rate over the fair share", right, printed, note="tau = 0.6, from 0.3 of the share, 60 steps"
+        )
     ]
 
 
@@ -122,7 +124,7 @@ def piqi_algebra() -> Sequence[Erratum]:
     """Constants of (4.79) and (4.87), the crossing of (4.88), the factor that (4.28) dropped."""
     alpha, tau1, tau2, fair = 0.5, 0.5, 1.0, 1.0
 
-    def rest(constant: float) -> float:
+    def fixed_point(constant: float) -> float:
         R = before = y = 0.0
         for _ in range(4000):
             R, before, y = (
@@ -144,7 +146,8 @@ def piqi_algebra() -> Sequence[Erratum]:
     delays, w = (1.0, 2.0), 0.5
     plant = sum(exp(-1j * w * D) / (1j * w) for D in delays) / (len(delays) * np.mean(delays))
     return [
-        Erratum("(4.79): fair rate at rest, of gamma C/N", rest(2 * 0.1 * fair), rest(0.1 * fair), rounding=1e-3,
+        Erratum("(4.79): equilibrium fair rate, of gamma C/N", fixed_point(2 * 0.1 * fair), fixed_point(0.1 * fair),
+                rounding=1e-3,
              note="with the constant 2 gamma alpha C/N, and as printed; alpha = 0.1, tau1 = 0.02, tau2 = 0.03"),
         Erratum("(4.87): T(1)", filtered(0.0).real, 2.0 * alpha, note="alpha = 0.5, which stands in T_D already"),
         Erratum("(4.88): where Im T = 0 [rad/step]", crossing, printed, rounding=0.01,

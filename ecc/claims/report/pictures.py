@@ -16,7 +16,7 @@ __all__ = ["side_by_side"]
 def side_by_side(pictures: Sequence[Picture], title: str) -> list[Picture]:
     """Return three or more pictures of like figures as one of small multiples, and others as they are.
 
-    Alike are those in which a name has one color: in another network "x1" may have another, and a legend would say two.
+    Like are those in which a name has one color: in another network "x1" may have another; a legend would show both.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ __all__ = [
     "exact_boundaries",
     "measured",
     "nyquist_picture",
-    "pushed",
+    "perturbed",
     "random_distributions",
     "run_evidence",
     "sweep",
@@ -46,8 +46,8 @@ ROOM = {"gamma": 0.8}
 # What several claims ask for is computed once in a process; claims of one `group` are checked in one.
 _KEPT = 256
 _NEAR = 100.0  # times a bound: up to there its exact boundary is looked for first
-pushed = lru_cache(_KEPT)(perturbed_run)
-measured = lru_cache(_KEPT)(partial(measured_boundary, run=pushed, engine="packet"))
+perturbed = lru_cache(_KEPT)(perturbed_run)
+measured = lru_cache(_KEPT)(partial(measured_boundary, run=perturbed, engine="packet"))
 """The boundary of packet runs: those that are kept are not made again."""
 BRACKET = (0.98, 1.02)
 """Shares of the hybrid boundary: gains of runs beside it, from which the boundary of packet runs is bisected."""
@@ -62,7 +62,7 @@ RUN_ASSUMPTIONS = (
 
 
 def run_network(rtts: Sequence[float], period: float) -> Network:
-    """Return the dumbbell for runs that judge stability: fast enough that packets are a fine grain, slow enough to run.
+    """Return the dumbbell for runs that judge stability: fast, for fine packet granularity, and slow enough to run.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def run_evidence(
         for side, factor in zip(("2 % below", "2 % above"), BRACKET, strict=True):
             for engine in ("fluid", "packet"):
                 label = f"{side} {name}"
-                run = pushed(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
+                run = perturbed(replace(roomy, **{"alpha": edge * factor}), network, period, engine=engine)
                 runs[engine, label] = run
                 measurements.append(
                     Measurement(
@@ -312,7 +312,7 @@ def nyquist_picture(protocol: Protocol, network: Network, gains: Sequence[float]
 
 @dataclass(frozen=True)
 class Tightness:
-    """Least and largest ratio of exact boundary to sufficient bound over RTT mixes; `worst` gives the least."""
+    """Least and largest ratio of exact boundary to sufficient bound over RTT distributions; `worst` gives the least."""
 
     least: float
     largest: float
@@ -324,7 +324,7 @@ class Tightness:
 
 
 def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: float = 4.0) -> list[list[float]]:
-    """Return RTT mixes of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
+    """Return RTT distributions of 2 to 8 flows, drawn between `low` and `high` [s], narrow and wide spreads alike.
 
     Parameters
     ----------
@@ -333,24 +333,24 @@ def random_distributions(count: int, seed: int = 1, low: float = 0.02, high: flo
     low, high : float, s, optional
     """
     rng = np.random.default_rng(seed)
-    mixes = []
+    distributions = []
     for _ in range(count):
         size = int(rng.integers(2, 9))
         center, spread = rng.uniform(np.log(low), np.log(high)), rng.uniform(0.0, 2.0)
-        mixes.append(np.exp(np.clip(rng.normal(center, spread, size), np.log(low), np.log(high))).tolist())
-    return mixes
+        distributions.append(np.exp(np.clip(rng.normal(center, spread, size), np.log(low), np.log(high))).tolist())
+    return distributions
 
 
-def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], bound_of: Callable[[Network], float],
+def tightness(protocol: Protocol, time: str, rtts: Sequence[Sequence[float]], bound_of: Callable[[Network], float],
               **options: Any) -> Tightness:  # fmt: skip
-    """Return how a sufficient bound compares with the exact boundary over RTT mixes.
+    """Return how a sufficient bound compares with the exact boundary over RTT distributions.
 
     Parameters
     ----------
     protocol : Protocol
     time : str
         Model.
-    mixes : sequence of sequences of float
+    rtts : sequence of sequences of float
         RTTs of each network.
     bound_of : callable
         The bound on a network.
@@ -358,14 +358,14 @@ def tightness(protocol: Protocol, time: str, mixes: Sequence[Sequence[float]], b
         For linearize.
     """
     ratios, bounds = [], []
-    for rtts in mixes:
-        network = Network.dumbbell(CAPACITY, rtts=list(rtts))
+    for one in rtts:
+        network = Network.dumbbell(CAPACITY, rtts=list(one))
         bounds.append(bound_of(network))
         ratios.append(boundary_near(protocol, network, time, bounds[-1], **options) / bounds[-1])
     worst = int(np.argmin(ratios))
-    network = Network.dumbbell(CAPACITY, rtts=list(mixes[worst]))
+    network = Network.dumbbell(CAPACITY, rtts=list(rtts[worst]))
     exact = critical_gain(protocol, network, "alpha", time, certify=True, **options)
     return Tightness(
-        float(min(ratios)), float(max(ratios)), tuple(mixes[worst]), exact, bounds[worst], len(ratios),
+        float(min(ratios)), float(max(ratios)), tuple(rtts[worst]), exact, bounds[worst], len(ratios),
         int(np.sum(np.array(ratios) < 1.0 - 1e-9)),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The laws of protocols in time, on random networks: the recurrence from rates that were there for ever."""
+"""The laws of protocols in time, on random networks: the recurrence from constant rates for all t < 0."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def law_run(
     protocol : Protocol
         Of all flows and links.
     network : Network
-        Network; its delays and buffers play no part.
+        Network; its delays and buffers have no effect.
     steps : int, > 0
     start : array_like, shape (n_flows,), bit/s
         Before the first step.
     forward, backward : array_like, optional
         Integers that broadcast to (period, n_flows, n_links), steps.
     assignment : sequence of int, shape (n_flows,), optional
-        Link each flow follows, or None: as the protocol chooses.
+        Link at which each flow is bottlenecked, or None: as the protocol chooses.
     """
     T = protocol.params()["interval"]
     links = [Link(C, buffer=1) for C in network.capacities]  # a wait would be part of the RTTs that routers scale by

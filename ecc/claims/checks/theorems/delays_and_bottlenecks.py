@@ -446,7 +446,7 @@ def mm_2(claim: Claim) -> Finding:
         claim,
         verdict,
         f"{kept} of {kept + broke} networks whose links all converge monotonically under every fixed assignment settle "
-        f"with free choice of bottlenecks. Among the rest do not converge: {'; '.join(otherwise)}.",
+        f"with free choice of bottlenecks. Among the others do not converge: {'; '.join(otherwise)}.",
         measurements,
         [],
         ["Random networks of 2 or 3 links and 2 to 5 flows, no delays, rates that start low; 'under every assignment' "

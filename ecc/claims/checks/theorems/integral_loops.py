@@ -41,9 +41,9 @@ from ecc.stability import THEOREMS, MeasuredBoundary, critical_gain
 from ecc.trajectory import Trajectory
 
 LIMIT_INTERVAL = 1e-6
-MIX_LIMIT_INTERVAL = 1e-5
-"""Control intervals at which T/D -> 0 and omega T << tau1 are taken to hold [s]: for one loop, and for many mixes."""
-MIXES = random_distributions(60)
+RTTS_LIMIT_INTERVAL = 1e-5
+"""Control intervals [s] at which T/D -> 0 and omega T << tau1 are taken to hold: one loop, many RTT distributions."""
+DISTRIBUTIONS = random_distributions(60)
 
 
 def _equal(rtt: float, flows: int = 2) -> Network:
@@ -137,7 +137,7 @@ def qi_3(claim: Claim) -> Finding:
 
 
 def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, reported: str) -> Finding:
-    """A sufficient bound: exact boundaries at the paper's RTTs, and a search over RTT mixes for a counterexample.
+    """A sufficient bound: exact boundaries at the paper's RTTs, and a search over RTTs for a counterexample.
 
     Here and in `_theorem_of_limit` one rule holds for what is stated for T/D -> 0: where the exact boundary tends to
     the bound as T falls, and some loop of positive T is lost below it, the verdict is conditional.
@@ -146,7 +146,7 @@ def _sufficient(claim: Claim, protocol: Protocol, rtts: list[float], time: str, 
     exact = exact_boundaries(protocol, network)
     bound = _bound(protocol, network, time)
     runs = run_evidence(protocol, network, bound, exact)
-    spread = tightness(protocol, time, MIXES, _bound_value(protocol, time))
+    spread = tightness(protocol, time, DISTRIBUTIONS, _bound_value(protocol, time))
     verdict, reason = _verdict_of_sufficient(protocol, time, spread)
     corrected = [_corrected(protocol, network, time)] if isinstance(protocol, PIQIRCP) else []
     reason += (
@@ -174,15 +174,15 @@ def _tightness_measures(spread: Tightness) -> list[Measurement]:
     case = "" if safe else "counterexample: "
     return [
         Measurement(
-            "exact boundary / bound, least over mixes",
+            "exact boundary / bound, least over RTT distributions",
             spread.least,
-            note=f"{spread.count} mixes, 20 ms to 4 s",
+            note=f"{spread.count} distributions, 20 ms to 4 s",
             met=safe,
         ),
-        Measurement("exact boundary / bound, largest over mixes", spread.largest),
-        Measurement("mixes in which the bound is not safe", float(spread.violations), met=safe),
+        Measurement("exact boundary / bound, largest over RTT distributions", spread.largest),
+        Measurement("RTT distributions in which the bound is not safe", float(spread.violations), met=safe),
         Measurement(
-            "exact boundary at the worst mix",
+            "exact boundary at the worst RTT distribution",
             spread.worst_exact.value,
             reported=spread.worst_bound,
             note=f"{case}RTTs {rtts} ms; proven stable at {lo:.12g}, unstable at {hi:.12g}",
@@ -194,13 +194,13 @@ def _tightness_measures(spread: Tightness) -> list[Measurement]:
 def _verdict_of_sufficient(protocol: Protocol, time: str, spread: Tightness) -> tuple[Verdict, str]:
     if spread.violations == 0:
         return Verdict.CONFIRMED, (
-            f"No mix among {spread.count} loses stability below the bound; the exact boundary is {spread.least:.3f} to "
-            f"{spread.largest:.3f} times the bound."
+            f"No RTT distribution among {spread.count} loses stability below the bound; the exact boundary is "
+            f"{spread.least:.3f} to {spread.largest:.3f} times the bound."
         )
-    fast = replace(protocol, **{"interval": MIX_LIMIT_INTERVAL})
-    limit = tightness(fast, "continuous", MIXES[:20], _bound_value(fast, "continuous"))
+    fast = replace(protocol, **{"interval": RTTS_LIMIT_INTERVAL})
+    limit = tightness(fast, "continuous", DISTRIBUTIONS[:20], _bound_value(fast, "continuous"))
     unsafe = (
-        f"{spread.violations} of {spread.count} mixes lose stability below the bound, "
+        f"{spread.violations} of {spread.count} RTT distributions lose stability below the bound, "
         f"at {spread.least:.3f} of it in the worst"
     )
     if limit.least >= 1.0 - 1e-3:
@@ -251,7 +251,7 @@ def qi_6(claim: Claim) -> Finding:
     """The characteristic equation of the linearized laws is (4.42)."""
     rng = np.random.default_rng(1)
     worst = 0.0
-    for rtts in MIXES[:30]:
+    for rtts in DISTRIBUTIONS[:30]:
         protocol = QIRCP(alpha=float(rng.uniform(0.1, 3.0)))
         steps = np.array([steps_of(rtt, protocol.interval) for rtt in rtts])
         system = linearize(protocol, Network.dumbbell(CAPACITY, rtts=rtts), "discrete")
@@ -264,7 +264,7 @@ def qi_6(claim: Claim) -> Finding:
         Verdict.CONFIRMED if worst < 1e-11 else Verdict.REFUTED,
         f"The model derived from the laws differs from (4.42), with one step an interval, by at most {worst:.1e} "
         "at 1200 "
-        "points of 30 RTT mixes.",
+        "points of 30 RTT distributions.",
         [Measurement("largest relative difference", worst)],
     )
 
@@ -364,7 +364,7 @@ def dis_con(claim: Claim) -> Finding:
 def pi_1(claim: Claim) -> Finding:
     """K_P and K_I read off the derivatives of the router laws."""
     worst = 0.0
-    for rtts in MIXES[:20]:
+    for rtts in DISTRIBUTIONS[:20]:
         network = Network.dumbbell(CAPACITY, rtts=rtts)
         count, mean = len(rtts), float(np.mean(rtts))
         for protocol, a1, a2 in ((QIRCP(alpha=0.7), 0.7, 0.0), (PIQIRCP(alpha1=0.5, alpha2=0.3), 0.5, 0.3)):
@@ -381,9 +381,9 @@ def pi_1(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if worst < 1e-12 else Verdict.REFUTED,
-        f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten RTT mixes; "
+        f"The gains read off the laws at their equilibrium equal the paper's within {worst:.1e} for ten sets of RTTs; "
         "there is "
-        "no derivative part. (4.9) and (4.13) count d in intervals without saying so.",
+        "no derivative part. (4.9) and (4.13) count d in intervals without stating it.",
         [Measurement("largest relative difference of K_P and K_I", worst)],
     )
 
@@ -410,7 +410,7 @@ def src_2(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if agree else Verdict.REFUTED,
-        "The number of steps is the paper's and the same at every capacity; tau2 plays no part once the fair rate "
+        "The number of steps is the paper's and the same at every capacity; tau2 has no effect once the fair rate "
         "is constant.",
         measurements,
     )
@@ -474,7 +474,7 @@ def _theorem_of_limit(claim: Claim, time: str, reported: str) -> tuple[Finding, 
 READINGS: Mapping[str, Mapping[str, Any]] = {
     "updates by interval": {},
     "updates by ack": {"update": "ack"},
-    "updates by interval and sources that never send more than they heard": {"capped": True, "rtt_average": "interval"},
+    "updates by interval and sources that never send more than advertised": {"capped": True, "rtt_average": "interval"},
 }
 """How THESIS' sources in ns-2 may act: the last is not in its text, but the queues of its figs. 21 to 24 ask for it."""
 
@@ -482,7 +482,7 @@ READINGS: Mapping[str, Mapping[str, Any]] = {
 def _joining(protocol: PIQIRCP, rtts: list[float]) -> tuple[str, float, Trajectory]:
     """THESIS figs. 17, 18: 100 Mb/s, a flow every 10 s; what the arrivals do in the last 20 s.
 
-    Arrivals that rest swing by less than 1 % of their mean, by packets and clocks; twice that is an oscillation.
+    Arrivals at equilibrium vary by less than 1 % of their mean, by packets and clocks; twice that is an oscillation.
     """
     network = Network.dumbbell(
         "100 Mb/s", rtts=rtts, delay=0.05 if min(rtts) >= 0.1 else None, starts=[10.0 * k for k in range(len(rtts))]
@@ -600,18 +600,18 @@ def piqi_w(claim: Claim) -> Finding:
 
 @check("piqi-D", cost=11)
 def piqi_D(claim: Claim) -> Finding:
-    """The router given the largest RTT: exact boundaries over RTT mixes against pi/4."""
+    """The router given the largest RTT: exact boundaries over RTT distributions against pi/4."""
 
-    def ratios(protocol: PIQIRCP, mixes: list[list[float]]) -> np.ndarray:
+    def ratios(protocol: PIQIRCP, distributions: list[list[float]]) -> np.ndarray:
         out = []
-        for rtts in mixes:
+        for rtts in distributions:
             network = Network.dumbbell(CAPACITY, rtts=rtts)
             out.append(boundary_near(protocol, network, "continuous", pi / 4, mean_rtt=[max(rtts)]) / (pi / 4))
         return np.array(out)
 
-    given = ratios(PIQIRCP(), MIXES)
-    limit = ratios(PIQIRCP(interval=MIX_LIMIT_INTERVAL), MIXES[:20])
-    worst = MIXES[int(np.argmin(given))]
+    given = ratios(PIQIRCP(), DISTRIBUTIONS)
+    limit = ratios(PIQIRCP(interval=RTTS_LIMIT_INTERVAL), DISTRIBUTIONS[:20])
+    worst = DISTRIBUTIONS[int(np.argmin(given))]
     exact = critical_gain(
         PIQIRCP(), Network.dumbbell(CAPACITY, rtts=worst), "alpha", certify=True, mean_rtt=[max(worst)]
     )
@@ -625,14 +625,18 @@ def piqi_D(claim: Claim) -> Finding:
     return Finding(
         claim,
         verdict,
-        f"The least exact boundary over mixes is {limit.min():.4f} of pi/4 at T = 10 us; with tau1 = 0.01 and "
+        f"The least exact boundary over all RTTs is {limit.min():.4f} of pi/4 at T = 10 us; with tau1 = 0.01 and "
         f"T = 10 ms it is {exact.value:.4f}, {given.min():.3f} of pi/4.",
         [
-            Measurement("exact boundary / (pi/4), least over mixes", float(given.min()), note=f"{len(MIXES)} mixes"),
-            Measurement("exact boundary / (pi/4), largest over mixes", float(given.max())),
-            Measurement("least for T = 10 us", float(limit.min()), note="20 mixes"),
             Measurement(
-                "exact boundary at the worst mix",
+                "exact boundary / (pi/4), least over RTT distributions",
+                float(given.min()),
+                note=f"{len(DISTRIBUTIONS)} distributions",
+            ),
+            Measurement("exact boundary / (pi/4), largest over RTT distributions", float(given.max())),
+            Measurement("least for T = 10 us", float(limit.min()), note="20 distributions"),
+            Measurement(
+                "exact boundary at the worst RTT distribution",
                 exact.value,
                 reported=pi / 4,
                 note=f"RTTs {', '.join(f'{1e3 * r:.0f}' for r in sorted(worst))} ms; "

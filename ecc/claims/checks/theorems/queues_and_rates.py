@@ -87,8 +87,8 @@ GAINS = ((0.5, 1.0, "IV.E"), (0.1, 1.0, "VI"))
 """RCP's gains in ch. III are not stated; these are the two sets THESIS lists."""
 RTT_GAINS = (0.002, 0.005, 0.1)
 """Weights of an RTT sample tried beside the 0.02 of RCP's own router."""
-BOOKS_ASSUMED = (
-    "THESIS does not state the router's books. RTTs are averaged by packet with weight 0.02, RCP's clock is min(d, "
+AVERAGES_ASSUMED = (
+    "THESIS does not state how routers average. RTTs are averaged by packet with weight 0.02, RCP's clock is min(d, "
     "10 ms), "
     "that of QI-RCP and PIQI-RCP 10 ms, hosts open with a 40-byte probe and send at least a packet an RTT. Other "
     "choices "
@@ -142,7 +142,7 @@ def th_f4(claim: Claim) -> Finding:
         reason = "At neither set of gains does RCP oscillate in all three setups."
     reason += " " + _onset_words(onset, onset_slow)
     pictures = side_by_side(pictures, "Packet runs in T_u")
-    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
+    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, AVERAGES_ASSUMED])
 
 
 def _rtt_measures(run: Trajectory) -> list[Measurement]:
@@ -207,7 +207,7 @@ def th_f9(claim: Claim) -> Finding:
         verdict, reason = Verdict.REFUTED, "Neither settles"
     reason += f"; RCP-1 leaves up to {standing:.0f} packets standing at l3, since nothing in (3.2) drains a queue."
     pictures = side_by_side(pictures, "Packet runs in T_u")
-    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, BOOKS_ASSUMED])
+    return Finding(claim, verdict, reason, measurements, pictures, [GAINS_ASSUMED, AVERAGES_ASSUMED])
 
 
 @check("th-f11", cost=1)
@@ -246,7 +246,7 @@ def th_f11(claim: Claim) -> Finding:
                         "until arrivals stay within 10 % of the capacity over 200 ms and the queue below 1000 packets"),
         ],
         [picture],
-        ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak is about 97,000.", BOOKS_ASSUMED],
+        ["alpha = 0.5, beta = 1 (THESIS IV.E). With 1000-byte probes the peak is about 97,000.", AVERAGES_ASSUMED],
     )  # fmt: skip
 
 
@@ -292,6 +292,6 @@ def th_f16(claim: Claim) -> Finding:
         pictures,
         [
             "alpha = 0.5, T = 10 ms, gamma = 0.95, tau1 = 0.01, tau2 = 0.1 (THESIS IV.E); figs. 16 and 19 state none.",
-            BOOKS_ASSUMED,
+            AVERAGES_ASSUMED,
         ],
     )

@@ -73,7 +73,7 @@ def cpu(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.NOT_COMPARABLE if loads[most] < 0.15 else Verdict.REFUTED,
-        f"The 30 % are mostly interrupts of a Linux router, which has no place here; the protocols' own part is "
+        f"The 30 % are mostly interrupts of a Linux router, which has no place here; the protocols' own share is "
         f"{100.0 * loads[least]:.2g} % ({least}) to {100.0 * loads[most]:.2g} % ({most}) of a core at 1 Gb/s with "
         "packets of 1500 bytes, so that differences among them cannot be seen in the total, as reported.",
         measurements,

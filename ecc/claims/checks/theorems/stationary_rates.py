@@ -1,4 +1,4 @@
-"""Checks of the rates at which protocols come to rest: which share of a link, and whether that is max-min fair."""
+"""Checks of the stationary rates of protocols: which share of a link, and whether that is max-min fair."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fluid_run(
     return fluid.simulate(case, sample=duration / 300.0, start=start, clocking=clocking)
 
 
-def _at_rest(run: Trajectory) -> bool:
+def _converges(run: Trajectory) -> bool:
     """Whether no rate oscillates and no flow changes its bottleneck in the last third."""
     last = -(len(run.rate) // 3)
     rates, followed = run.rate.to_numpy()[last:], run.bottleneck.to_numpy()[last:]
@@ -119,7 +119,7 @@ def xcp_2(claim: Claim) -> Finding:
             fair_rates = protocol.equilibrium(network).rates
             setup = f"n = {n}, {'l2' if long_first else 'l1'} first, from {start}"
             runs[f"{setup}, packets"] = _off(late_means(packet_run(network, protocol, 60.0, start=start)), fair_rates)
-            if name != "JetMax":  # which follows the largest virtual loss, not the smallest fair rate as fluid does
+            if name != "JetMax":  # which chooses the largest virtual loss, not the smallest fair rate as fluid does
                 runs[f"{setup}, fluid"] = _off(late_means(fluid_run(network, protocol, 60.0, start)), fair_rates)
     off = {order: _off(np.array(found), np.array(predicted)) for order, found in ratios.items()}
     falling = all(np.all(np.diff(found) < 0.0) for found in (predicted, *ratios.values()))
@@ -199,24 +199,24 @@ def xcp_3(claim: Claim) -> Finding:
     figure = plot.boundary_figure(
         counts, {"equilibrium": loads}, {"α/(α + γ)": floor},
         {"packets": (list(seen), list(seen.values()), None)},
-        x_title="flows held at another link", y_title="load of the link",
+        x_title="flows bottlenecked at another link", y_title="load of the link",
     )  # fmt: skip
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"With one flow of its own among many held elsewhere a link is loaded to {loads[-1]:.4f}; the limit is "
+        f"With one flow of its own among many bottlenecked elsewhere a link is loaded to {loads[-1]:.4f}; the limit is "
         f"alpha/(alpha + gamma) = {floor:g}, and the least of {tried} random networks is {least:.4f}. Packets load it "
         + " and ".join(f"to {y:.3f} ({model[n]:.3f} in the equilibrium) with {n} others" for n, y in seen.items())
         + ".",
         [
-            Measurement("load with 9999 flows held elsewhere", loads[-1], reported=0.8),
+            Measurement("load with 9999 flows bottlenecked elsewhere", loads[-1], reported=0.8),
             Measurement("least load of a followed link, random networks", least, reported=0.8,
                         note=f"{tried} networks"),
-            *(Measurement(f"load in packets, {n} flows held elsewhere", load, reported=model[n],
+            *(Measurement(f"load in packets, {n} flows bottlenecked elsewhere", load, reported=model[n],
                           note=f"reported: the equilibrium; fluid {flow[n]:.6f}") for n, load in seen.items()),
         ],
         [Picture.of(figure, "Load of a link that XCP flows follow",
-                    "One flow follows a link of 100 Mb/s, the others share 50 Mb/s behind it.")],
+                    "One flow is bottlenecked at a link of 100 Mb/s, the others share 50 Mb/s downstream.")],
     )  # fmt: skip
 
 
@@ -317,10 +317,11 @@ def avq_1(claim: Claim) -> Finding:
         run = packet_run(crowd, EMKCAVQ(alpha=2e6), 300.0)
         laws_run = law_run(EMKCAVQ(alpha=2e6), crowd, 3000, 10e6 / n * rng.uniform(0.9, 1.1, n), 0, 1, [0] * n)
         share = 10e6 / n / 2e6
-        crowds[share] = _at_rest(run) and _off(late_means(run), max_min(crowd)) <= BAND and settled(laws_run, 1e-2)
+        crowds[share] = _converges(run) and _off(late_means(run), max_min(crowd)) <= BAND and settled(laws_run, 1e-2)
         tail = run.rate.to_numpy()[-100:]
         measurements.append(
-            Measurement(f"fair share {share:.3f} of alpha, {n} flows", "at rest" if crowds[share] else "not at rest",
+            Measurement(f"fair share {share:.3f} of alpha, {n} flows",
+                        "converges" if crowds[share] else "does not converge",
                     note=f"packets: standard deviation of rates {_spread(tail.std(axis=0) / tail.mean(axis=0))} of the "
                         f"mean; the laws {'settle' if settled(laws_run, 1e-2) else 'do not settle'}")
         )  # fmt: skip
@@ -331,8 +332,8 @@ def avq_1(claim: Claim) -> Finding:
         Verdict.REFUTED if not holds else Verdict.CONFIRMED if calm else Verdict.CONDITIONAL,
         f"The equilibrium is max-min at gamma C within {point:.1e} in {runs} random networks, and the laws with random "
         f"delays come to it in {arrived} of them; packets and fluid come within {worst:.1%}, and {drops:g} packets are "
-        "lost at rest. "
-        f"With alpha = 2 Mb/s on 10 Mb/s packets and laws come to rest at fair shares of "
+        "lost at equilibrium. "
+        f"With alpha = 2 Mb/s on 10 Mb/s packets and laws converge at fair shares of "
         f"{', '.join(f'{share:.2f}' for share, ok in crowds.items() if ok) or 'none'} of alpha, not of "
         f"{', '.join(f'{share:.2f}' for share, ok in crowds.items() if not ok) or 'any'}: differences between flows "
         "go as (1 - alpha/x)^n, which decays for x > alpha/2.",
@@ -375,9 +376,9 @@ def jm_3(claim: Claim) -> Finding:
     for name, network in setups.items():
         protocol = JetMax(gamma=0.9)
         run = packet_run(network, protocol, 90.0)
-        rates, rest = late_means(run), _at_rest(run)
+        rates, calm = late_means(run), _converges(run)
         off = _off(rates, _lemma_3(protocol, network, run.bottleneck.to_numpy()[-1].astype(int), rates))
-        if rest:
+        if calm:
             packets = max(packets, off)
         else:
             moving.append(name)
@@ -385,7 +386,7 @@ def jm_3(claim: Claim) -> Finding:
             Measurement(
                 f"packets, {name}: farthest from (gamma C - u)/N",
                 off,
-                note=f"{'at rest' if rest else 'not at rest'}, rates "
+                note=f"{'at equilibrium' if calm else 'not at equilibrium'}, rates "
                 f"{', '.join(f'{r / 1e6:.3f}' for r in rates[:3])} Mb/s",
             )
         )
@@ -393,9 +394,9 @@ def jm_3(claim: Claim) -> Finding:
     return Finding(
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
-        f"The laws rest at (gamma C - u)/N within {laws:.1e} in 12 random networks with random delays; packets "
-        f"that come to rest within {packets:.2%}, with u and N taken from the run. "
-        + (f"Not at rest, and so without a stationary rate: {'; '.join(moving)}." if moving else "All come to rest."),
+        f"The laws are at equilibrium at (gamma C - u)/N within {laws:.1e} in 12 random networks with random delays; "
+        f"packets that converge are within {packets:.2%}, with u and N taken from the run. "
+        + (f"Not at equilibrium, so without a stationary rate: {'; '.join(moving)}." if moving else "All converge."),
         [Measurement("laws: largest relative distance", laws), *measurements],
     )  # fmt: skip
 
@@ -413,7 +414,7 @@ def _lemma_3(
 
 
 def _stationary(protocol: JetMax, network: Network) -> list[NDArray[np.float64]]:
-    """Rates of every assignment at which no link is overloaded and no flow finds a smaller g: (8)-(11) at rest."""
+    """Rates of every assignment that overloads no link and offers no flow a smaller g: fixed points of (8)-(11)."""
     target = protocol.gamma * network.capacities
     found = []
     for links in product(*(flow.route for flow in network.flows)):
@@ -442,12 +443,12 @@ def jm_th3(claim: Claim) -> Finding:
         found = _stationary(protocol, network)
         points, empty = points + len(found), empty + (not found)
         enumerated = max([enumerated, *(_off(rates, fair) for rates in found)])
-    rest, runs, laws = 0, 20, 0.0
+    calm, runs, laws = 0, 20, 0.0
     for _ in range(runs):
         network = random_network(rng, 3, 5)
         run = law_run(protocol, network, 600, rng.uniform(1e4, 1e5, 5))
         if settled(run):
-            rest += 1
+            calm += 1
             laws = max(laws, _off(run.rate.to_numpy()[-1], max_min(network, protocol.gamma * network.capacities)))
     off: list[float] = []
     moving: list[float] = []
@@ -459,7 +460,7 @@ def jm_th3(claim: Claim) -> Finding:
         network = Network(links, flows)
         packets = packet_run(network, protocol, 90.0, seed)
         apart = _off(late_means(packets), max_min(network, protocol.gamma * network.capacities))
-        (off if _at_rest(packets) else moving).append(apart)
+        (off if _converges(packets) else moving).append(apart)
         ideal = late_means(fluid_run(network, protocol, 90.0))
         fluids.append(_off(ideal, max_min(network, protocol.gamma * network.capacities)))
     close = sum(o <= BAND for o in off)
@@ -468,27 +469,27 @@ def jm_th3(claim: Claim) -> Finding:
         claim,
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         f"All {points} stationary assignments of {networks} random networks have the max-min rates within "
-        f"{enumerated:.1e}; {networks - empty} networks have one. So have the {rest} of {runs} undelayed runs of the "
-        f"laws that settle, within {laws:.1e}. Of {len(off) + len(moving)} random networks in packets {len(off)} come "
-        f"to rest, {close} within {BAND:.0%} of max-min (farthest {max(off, default=0.0):.2%}), {len(moving)} do not.",
+        f"{enumerated:.1e}; {networks - empty} networks have one. So have the {calm} of {runs} undelayed runs of the "
+        f"laws that settle, within {laws:.1e}. Of {len(off) + len(moving)} random networks in packets {len(off)} "
+        f"converge, {close} within {BAND:.0%} of max-min (farthest {max(off, default=0.0):.2%}), {len(moving)} do not.",
         [
             Measurement("stationary assignments: farthest from max-min", enumerated, note=f"{points} points"),
             Measurement("networks without a stationary assignment", float(empty), reported=0.0),
-            Measurement("runs of the laws that settle, farthest from max-min", laws, note=f"{rest} of {runs} settle"),
-            Measurement("packets at rest: farthest rate from max-min", max(off, default=0.0),
+            Measurement("runs of the laws that settle, farthest from max-min", laws, note=f"{calm} of {runs} settle"),
+            Measurement("packets at equilibrium: farthest rate from max-min", max(off, default=0.0),
                         note=f"{len(off)} networks"),
             Measurement("fluid, following the smallest g: networks at max-min",
                         f"{sum(f <= BAND for f in fluids)} of 12",
-                    note="JETMAX sec. 5.1 takes virtual loss instead, against oscillation; not part of the verdict"),
-            Measurement("packets not at rest, networks", float(len(moving)),
+                    note="JETMAX sec. 5.1 takes virtual loss instead, against oscillation; not counted in the verdict"),
+            Measurement("packets not at equilibrium, networks", float(len(moving)),
                         note=f"of {len(off) + len(moving)}; farthest mean rates from max-min "
                         f"{', '.join(f'{o:.0%}' for o in moving) or 'none'}"),
         ],
         [],
-        ["The theorem is about what is stationary; whether flows get there is not part of it. The laws choose links at "
+        ["The theorem is about what is stationary; it does not say whether flows converge. The laws choose links at "
          "every step, packets as JETMAX sec. 6 manages it. Packets: three links of 1 to 100 Mb/s, six flows that start "
-         "5 s apart; at rest if no bottleneck changes and no rate has a standard deviation above 10 % of its mean in "
-         "the last third of 90 s."],
+         "5 s apart; at equilibrium if no bottleneck changes and no rate has a standard deviation above 10 % of its "
+         "mean in the last third of 90 s."],
     )  # fmt: skip
 
 
@@ -574,7 +575,7 @@ def mx_1(claim: Claim) -> Finding:
                 Measurement(f"{name}, price scale {scale:g}: farthest rate from max-min at mu C", share,
                             note=f"loads {', '.join(f'{load:.3f}' for load in loads)} of mu C; rates "
                         f"{', '.join(f'{r / 1e6:.3f}' for r in rates)} Mb/s; fluid {_off(late_means(ideal), fair):.1e} "
-                            f"off, {'at rest' if _at_rest(ideal) else 'not at rest'}")
+                            f"off, {'at equilibrium' if _converges(ideal) else 'not at equilibrium'}")
             )  # fmt: skip
     kept = {scale: [name for (s, name), ok in holds.items() if s == scale and ok] for scale in (0.05, 1.0)}
     whole = [scale for scale, names in kept.items() if len(names) == len(setups)]
