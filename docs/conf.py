@@ -182,6 +182,7 @@ def hook_env() -> str:
 MODULES = {
     "ecc": "Networks, scenarios, runs",
     "ecc.models": "Protocols",
+    "ecc.queues": "Queue disciplines",
     "ecc.stability": "Stability of protocols",
     "ecc.linear": "Linear systems with delays",
     "ecc.fluid": "Fluid runs and delay differential equations",

@@ -12,7 +12,7 @@ from ecc.lazy import lazy
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, stability, tmix
+    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, queues, stability, tmix
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
@@ -47,14 +47,14 @@ _HOME: dict[str, str | None] = {
 }
 _PACKAGES = (
     "allocation", "fluid", "headers", "impairments", "linear", "measures", "models", "native", "packet", "plot",
-    "stability", "tmix",
+    "queues", "stability", "tmix",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
     "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError", "Workload",
     "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native",
-    "packet", "plot", "stability", "sweep", "tmix",
+    "packet", "plot", "queues", "stability", "sweep", "tmix",
 ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from ecc.models.protocol_assignment import Deployment, ProtocolAssignment
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
+from ecc.queues import all_disciplines
 from ecc.workload import KINDS, Tmix, Workload
 
 __all__ = ["Scenario", "notes_at_end"]
@@ -396,7 +397,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
         links = {which: [_protocol_table(one) for one in some] for which, some in protocol.links.items()}
         return {"flows": flows, **({"links": links} if links else {})}
     cls = type(protocol)
-    known = all_protocols(unresponsive=True).get(cls.__name__) is cls
+    known = _by_name().get(cls.__name__) is cls
     return {
         "name": cls.__name__ if known else f"{cls.__module__}:{cls.__qualname__}",
         **{k: v for k, v in settings(protocol).items() if v is not None},
@@ -430,6 +431,10 @@ def _protocol(table: Any) -> Protocol:
     return result
 
 
+def _by_name() -> dict[str, type[Protocol]]:
+    return {**all_protocols(unresponsive=True), **all_disciplines()}
+
+
 def protocol_class(name: Any) -> type[Protocol]:
     """Return a protocol class by name (case and hyphens do not matter), or one of the user's own.
 
@@ -444,7 +449,7 @@ def protocol_class(name: Any) -> type[Protocol]:
     ValueError
         Unknown name, or not a Protocol.
     """
-    protocols = all_protocols(unresponsive=True)
+    protocols = _by_name()
     plain = {key.lower(): value for key, value in protocols.items()}
     found: Any = plain.get(str(name).lower().replace("-", "").replace("_", ""))
     if found is None and isinstance(name, str) and ":" in name:

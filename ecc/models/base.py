@@ -81,7 +81,7 @@ from ecc.network import Network
 from ecc.quantity import as_delay, as_number, as_size
 
 __all__ = [
-    "ECN_KINDS",
+    "ECN_ECHOES",
     "SOURCE_CLOCKS",
     "TRANSPORTS",
     "Bound",
@@ -93,7 +93,7 @@ __all__ = [
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
-ECN_KINDS = (None, "classic", "accurate", "scalable")
+ECN_ECHOES = (None, "classic", "accurate", "scalable")
 
 _NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
 
@@ -236,6 +236,22 @@ class Protocol:
         constants = {"p": self.namespace()}
         return all(is_affine(law, _MOVING, constants) for law in (self.router_law, self.announce_law, self.source_law))
 
+    # ---- signals -----------------------------------------------------------------------------------------
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """The signals that its routers give beside "loss" and "delay", which every link gives.
+
+        "ecn", or the name of a header; by default the protocol's own, if its routers have hooks.
+        """
+        has_routers = type(self).has_packet_hooks() and self.link_hooks()
+        return frozenset({type(self).__name__} if has_routers else ())
+
+    @property
+    def answers(self) -> frozenset[str]:
+        """The signals that its hosts answer, one of which their links must give; none: they need none."""
+        return self.gives if type(self).has_hosts() else frozenset()
+
     # ---- feedback and router timing ----------------------------------------------------------------------
 
     combine: ClassVar[str] = "min"
@@ -321,8 +337,8 @@ class Protocol:
         return None
 
     @property
-    def ecn(self) -> str | None:
-        """Whether links can mark packets of flows, and how receivers tell of marks; None: they cannot.
+    def ecn_echo(self) -> str | None:
+        """Whether links can mark packets of flows (ECN), and how receivers tell of marks; None: they cannot.
 
         "classic" (RFC 3168: `env.marked` of `on_ack` once a window, what the first ACK that tells of marks
         acknowledges), "accurate" (bytes that were marked, in each ACK), or "scalable" (as accurate, with ECT(1): RFC
@@ -377,9 +393,14 @@ class Protocol:
 
         One that does not sends at its `opening_rate` for as long as it lives.
         """
-        if getattr(self, "source_law", None) is not None or not self.has_packet_hooks():
+        if getattr(self, "source_law", None) is not None or not (self.has_packet_hooks() and self.has_hosts()):
             return True
         return not {"on_ack", "on_loss", "on_timer"}.isdisjoint(self.flow_hooks())
+
+    @classmethod
+    def has_hosts(cls) -> bool:
+        """Return whether flows can run the protocol; else it is a queue discipline, for links alone."""
+        return cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
 
     @classmethod
     def has_packet_hooks(cls) -> bool:

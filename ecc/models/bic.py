@@ -50,15 +50,15 @@ class FlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class BIC(windows.WindowProtocol):
+class BIC(windows.EndToEndProtocol):
     """BIC.
 
     Parameters
     ----------
     form : str
         "paper" or "linux".
-    transport, initial, receiver_window, min_rto
-        As of every `WindowProtocol`.
+    transport, initial, receiver_window, min_rto, ecn
+        As of every `EndToEndProtocol`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class BIC(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return self.hosts(flow_on_ack, flow_on_loss)
 
 
 def gained(window: Any, top: Any, s: Any, p: Any) -> Any:

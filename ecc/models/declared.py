@@ -20,7 +20,8 @@ __all__ = ["ENTRIES", "LAWS", "Taken"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_header", "transport",
-    "min_rto", "rto_granularity", "has_packet_hooks", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
+    "min_rto", "rto_granularity", "has_packet_hooks", "ecn_echo",
+    "gives", "answers", "has_hosts", "link_hooks", "flow_hooks", "link_at", "flow_at", "link_record",
 )  # fmt: skip
 _KNOWLEDGE = (
     "times", "main_parameter", "has_affine_laws", "equilibrium_is_static", "overloads_at_equilibrium", "no_equilibrium",

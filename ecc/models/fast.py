@@ -37,7 +37,7 @@ class FlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class FAST(windows.WindowProtocol):
+class FAST(windows.EndToEndProtocol):
     """FAST TCP.
 
     Parameters
@@ -46,8 +46,8 @@ class FAST(windows.WindowProtocol):
         Packets that a flow keeps in queues.
     gamma : float, in (0, 1]
         Step.
-    transport, initial, receiver_window, min_rto
-        As of every `WindowProtocol`.
+    transport, initial, receiver_window, min_rto, ecn
+        As of every `EndToEndProtocol`.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class FAST(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return self.hosts(flow_on_ack, flow_on_loss)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

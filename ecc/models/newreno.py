@@ -30,13 +30,13 @@ from ecc.quantity import Quantity, as_number, as_time
 
 
 @dataclass(frozen=True)
-class NewReno(windows.WindowProtocol):
+class NewReno(windows.EndToEndProtocol):
     """NewReno, or, with selective ACKs, Sack.
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto
-        As of every `WindowProtocol`.
+    transport, initial, receiver_window, min_rto, ecn
+        As of every `EndToEndProtocol`.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class NewReno(windows.WindowProtocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return self.hosts(flow_on_ack, flow_on_loss)
 
     # ---- published results -------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from ecc.network import Flow, Network
 __all__ = ["Deployment", "ProtocolAssignment"]
 
 OTHERS = "default"
+EVERY_LINK = ("delay", "loss")
+"""The signals that every link gives."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,9 @@ class ProtocolAssignment:
                 for protocol in single:
                     if not isinstance(protocol, Protocol):
                         raise TypeError(f"protocol of {name} {key!r} must be a Protocol, got {shown(protocol)}")
+                    if name == "flows" and not protocol.has_hosts():
+                        kind = type(protocol).__name__
+                        raise ValueError(f"protocol of flows {key!r} must have hosts, got {kind}, which is for links")
                 for part in _parts(key, name):
                     if part in table:
                         raise ValueError(f"protocol {name} must name each once, got {shown(part)} twice")
@@ -119,7 +124,7 @@ class ProtocolAssignment:
         ------
         ValueError
             A flow or link that does not exist; a flow without a protocol; a link whose flows run a protocol with
-            different parameters, so that it must be named.
+            different parameters, so that it must be named; hosts that answer no signal of the links that they cross.
         """
         n = network.n_flows
         runs = _spread(self.flows, n, "flow") + [self.flows.get(OTHERS)] * len(templates)
@@ -128,6 +133,8 @@ class ProtocolAssignment:
                 which = f"flow {index}" if index < n else "the transfers of the workload"
                 raise ValueError(f"protocol flows must name {which} or {OTHERS!r}, got {', '.join(self.flows)}")
         links = self._of_links(network, zip([*network.flows, *templates], runs, strict=True))
+        for index, (flow, protocol) in enumerate(zip([*network.flows, *templates], runs, strict=True)):
+            _check_signals(f"flow {index}" if index < n else "the transfers of the workload", flow, protocol, links)
         return Deployment(tuple(runs[:n]), tuple(runs[n:]), tuple(map(tuple, links)))
 
     def _of_links(self, network: Network, flows: Iterable[tuple[Flow, Protocol]]) -> list[list[Protocol]]:
@@ -152,6 +159,22 @@ class ProtocolAssignment:
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
+
+
+def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:
+    """Refuse hosts that answer no signal of their links; those that answer none at all need none.
+
+    Links may be without the routers of a protocol, as they may be in the world, but for a discipline in their place.
+    """
+    answers = protocol.answers
+    routers = [router for link in flow.route for router in links[link]]
+    given = frozenset(EVERY_LINK).union(*(router.gives for router in routers))
+    has_discipline = not all(router.has_hosts() for router in routers)
+    if answers and not answers & given and (has_discipline or answers != protocol.gives):
+        raise ValueError(
+            f"protocol of {which} must answer a signal of its links ({', '.join(sorted(given))}), got "
+            f"{type(protocol).__name__}, which answers {' and '.join(sorted(answers))}"
+        )
 
 
 def _each_once(protocols: Iterable[Protocol]) -> list[Protocol]:

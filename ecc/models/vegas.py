@@ -50,7 +50,7 @@ class FlowState(windows.FlowState):
 
 
 @dataclass(frozen=True)
-class Vegas(windows.WindowProtocol):
+class Vegas(windows.EndToEndProtocol):
     """TCP Vegas.
 
     Parameters
@@ -61,8 +61,8 @@ class Vegas(windows.WindowProtocol):
         ... above which it shrinks (3 or 4).
     gamma : float, >= 0
         ... above which slow start ends (1).
-    transport, initial, receiver_window, min_rto
-        As of every `WindowProtocol`.
+    transport, initial, receiver_window, min_rto, ecn
+        As of every `EndToEndProtocol`.
 
     Raises
     ------
@@ -133,7 +133,7 @@ class Vegas(windows.WindowProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return {"on_start": windows.flow_on_start, "on_ack": flow_on_ack, "on_loss": flow_on_loss}
+        return self.hosts(flow_on_ack, flow_on_loss)
 
 
 def queued(window: Any, base: Any, rtt: Any) -> Any:

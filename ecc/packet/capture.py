@@ -71,8 +71,9 @@ class _Recorder:
     def link_hooks(self) -> dict[str, Callable[..., None]]:
         return {"on_departure": note if self.n_words else note_without_header}
 
-    def flow_hooks(self) -> dict[str, Callable[..., None]]:
-        return {}
+    @classmethod
+    def has_hosts(cls) -> bool:
+        return False
 
 
 def attach(setup: Setup, given: Mapping[int, str | Path]) -> tuple[Setup, list[Capture]]:

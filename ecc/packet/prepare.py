@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
-from ecc.models.base import ECN_KINDS, TRANSPORTS, Protocol, check_choice
+from ecc.models.base import ECN_ECHOES, TRANSPORTS, Protocol, check_choice
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import Flow
 from ecc.packet.setup import Part, Setup, record_dtype
@@ -203,12 +203,12 @@ def _flow_table(
     for part in parts:
         protocol, its = part.protocol, part.flows
         check_choice(protocol, "transport", TRANSPORTS)
-        check_choice(protocol, "ecn", ECN_KINDS)
+        check_choice(protocol, "ecn_echo", ECN_ECHOES)
         out["header_offset"][its] = part.header_offset
         out["wants_random"][its] = "random" in protocol.required_env
         out["opening_size"][its] = protocol.opening_size
         out["transport"][its] = TRANSPORTS.index(protocol.transport)
-        out["ecn"][its] = ECN_KINDS.index(protocol.ecn)
+        out["ecn"][its] = ECN_ECHOES.index(protocol.ecn_echo)
         out["receiver_window"][its] = protocol.receiver_window
         out["min_rto"][its] = picoseconds(protocol.min_rto)
         out["rto_granularity"][its] = picoseconds(protocol.rto_granularity)

@@ -28,6 +28,7 @@ class FlowState:
     """A host's books for one flow."""
 
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
+    answered: float = 0.0  # until when losses are of the window that a mark has cut [s]
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
 
 
@@ -152,6 +153,55 @@ class WindowProtocol(Protocol):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EndToEndProtocol(WindowProtocol):
+    """Base of those among them that need nothing of links but losses, or marks.
+
+    Parameters
+    ----------
+    transport, initial, receiver_window, min_rto
+        As of every `WindowProtocol`.
+    ecn : bool
+        Whether packets can be marked (RFC 3168). A mark is answered as a loss is, once a window (sec. 6.1.2); nothing
+        is sent again.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    ecn: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "ecn", (False, True))
+
+    @property
+    def ecn_echo(self) -> str | None:
+        return "classic" if self.ecn else None
+
+    @property
+    def answers(self) -> frozenset[str]:
+        return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
+
+    def hosts(self, on_ack: Hook, on_loss: Hook) -> dict[str, Hook]:
+        """Return the hooks of a flow: what it does at ACKs and at losses, and, with `ecn`, at marks."""
+
+        def on_ack_and_mark(flow: Any, header: Any, p: Any, env: Any) -> None:
+            on_ack(flow, header, p, env)
+            if env.marked > 0 and env.recovering == 0 and env.recovered == 0:
+                on_loss(flow, header, p, env)
+                flow.answered = env.now + env.srtt
+
+        def on_loss_unless_marked(flow: Any, header: Any, p: Any, env: Any) -> None:
+            if env.kind > 0 or env.now >= flow.answered:
+                on_loss(flow, header, p, env)
+
+        hooks = {"on_start": flow_on_start, "on_ack": on_ack, "on_loss": on_loss}
+        return hooks | ({"on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked} if self.ecn else {})
+
+
 def grown(window: Any, s: Any, acked: Any) -> Any:
     """RFC 5681 (3) by bytes acknowledged (RFC 3465 sec. 2.1), in congestion avoidance: about a packet an RTT."""
     return window + s * acked / window
@@ -198,8 +248,11 @@ def opens(flow: Any, env: Any) -> bool:
 
 
 def on_the_way(env: Any) -> Any:
-    """FlightSize, but no more than a window: behind a gap that long stays open, SACK lets more be outstanding."""
-    return min(env.window, 1.0 * env.in_flight)
+    """FlightSize, that before an ACK which is being handled, but no more than a window.
+
+    Behind a gap that stays open long, SACK lets more be outstanding.
+    """
+    return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
 def cut(flow: Any, window: Any, env: Any) -> None:

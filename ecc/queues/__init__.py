@@ -1,0 +1,24 @@
+"""The queue disciplines, one file each. `all_disciplines()` lists them; everything that covers each starts there."""
+
+from ecc.arguments import check_arguments
+from ecc.models.base import Protocol
+from ecc.queues.avq import AVQ
+from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.drop_tail import DropTail
+from ecc.queues.pi import PI
+from ecc.queues.pi2 import PI2
+from ecc.queues.pie import PIE
+from ecc.queues.red import RED
+from ecc.queues.rem import REM
+from ecc.queues.step_marking import StepMarking
+
+__all__ = [
+    "AVQ", "PI", "PI2", "PIE", "RED", "REM", "DropTail", "QueueDiscipline", "StepMarking", "all_disciplines",
+    "congested",
+]  # fmt: skip
+
+
+@check_arguments
+def all_disciplines() -> dict[str, type[Protocol]]:
+    """Return the queue disciplines by class name."""
+    return {cls.__name__: cls for cls in (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2)}

@@ -1,0 +1,95 @@
+"""AVQ, the adaptive virtual queue (Kunniyur, Srikant 2001, sec. 2).
+
+v  <- max(0, v - V (t - s))                          each arrival, at t, the one before at s    fig. 1
+the packet is chosen   v + b > B, else v <- v + b                                              fig. 1
+V  <- min(V + alpha gamma C (t - s), C)                                                        fig. 1, (1)
+V  <- max(V - alpha b, 0)                                                                      fig. 1, (1)
+
+v, V  virtual queue [packets] and its capacity [packets/s]   b  packet [packets]   B  virtual buffer [packets]
+alpha [1/s ... per packet]   gamma  utilization wanted   C  capacity [packets/s]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def drained(v: Any, V: Any, passed: Any) -> Any:
+    """Kunniyur, Srikant 2001, fig. 1: the virtual queue after a while."""
+    return max(0.0, v - V * passed)
+
+
+def raised(V: Any, C: Any, passed: Any, p: Any) -> Any:
+    """Kunniyur, Srikant 2001, fig. 1: the virtual capacity, by what could have come."""
+    return min(V + p.alpha * p.gamma * C * passed, C)
+
+
+def lowered(V: Any, b: Any, p: Any) -> Any:
+    """Kunniyur, Srikant 2001, fig. 1: the virtual capacity, by what has come."""
+    return max(V - p.alpha * b, 0.0)
+
+
+@dataclass(frozen=True)
+class AVQ(QueueDiscipline):
+    """The adaptive virtual queue.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`.
+    gamma : float, in (0, 1]
+        Utilization that is wanted.
+    alpha : float, 1/s, > 0
+        How fast the virtual capacity moves.
+    buffer : float, packets, > 0
+        That of the virtual queue, B.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    gamma: float = 0.98
+    alpha: float = 0.15
+    buffer: float = 100.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, gamma=None, alpha=None, buffer=None)
+        if self.gamma > 1.0:
+            raise ValueError(f"gamma must be <= 1, got {self.gamma:g}")
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        v: float = 0.0  # [packets]
+        V: float = -1.0  # [packets/s]; < 0 before the start
+        last: float = 0.0  # arrival [s]
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_start": on_start, "on_arrival": on_arrival}
+
+
+def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+    """The virtual capacity begins at the capacity."""
+    link.V = env.capacity / (8.0 * p.packet_size)
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Put the packet into the virtual queue if there is room, and move the virtual capacity."""
+    passed = env.now - link.last
+    b = env.packet_size / p.packet_size
+    link.v = drained(link.v, link.V, passed)
+    if link.v + b > p.buffer:
+        congested(p, env)
+    else:
+        link.v += b
+    C = env.capacity / (8.0 * p.packet_size)
+    link.V = lowered(raised(link.V, C, passed, p), b, p)
+    link.last = env.now

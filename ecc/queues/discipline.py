@@ -1,0 +1,56 @@
+"""What all queue disciplines share: a queue part without a host part, and what is done with a packet that is chosen.
+
+A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in a file of its own: its laws, plain
+scalar functions in packets and seconds, first; then a `LinkState`, the state of one queue, and hooks that keep it and
+call the laws. It stands at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links": {0: RED()}})`. The
+queue of a link includes the packet in service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Protocol, check_number
+
+__all__ = ["QueueDiscipline", "congested"]
+
+
+@dataclass(frozen=True)
+class QueueDiscipline(Protocol):
+    """Base of the disciplines that drop or mark packets before a queue is full.
+
+    Parameters
+    ----------
+    mark : bool
+        Whether packets that can be marked (ECN) are marked instead of dropped. All others are dropped (RFC 3168, sec.
+        5).
+    packet_size : float, bytes, > 0
+        Of a packet, in which the discipline counts its queue.
+    """
+
+    mark: bool = False
+    packet_size: float = 1000.0
+
+    times = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mark, bool):
+            raise TypeError(f"mark must be True or False, got {self.mark!r}")
+        check_number(self, packet_size=None)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"ecn"} if self.mark else ())
+
+    @property
+    def linear_refusal(self) -> str | None:
+        return f"{type(self).__name__} has no linear model yet: packets only"
+
+
+def congested(p: Any, env: Any) -> None:
+    """Tell the flow of a packet of congestion: by a mark if that is wanted and possible, else by dropping it."""
+    if p.mark > 0.0 and env.ecn != 0:
+        env.mark = 1
+    else:
+        env.drop = 1

@@ -1,0 +1,79 @@
+"""PI, the proportional-integral controller (Hollot, Misra, Towsley, Gong 2001, sec. IV).
+
+p <- p + a (q - q_ref) - b (q_prev - q_ref)   every 1/w     their discrete form; 0 <= p <= 1
+
+p  probability that a packet is chosen   q, q_ref  queue and its reference [packets]   w  frequency [Hz]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.quantity import Quantity, as_delay
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def stepped(prob: Any, q: Any, q_prev: Any, p: Any) -> Any:
+    """Hollot et al. 2001, sec. IV; kept a probability."""
+    return min(max(prob + p.a * (q - p.reference) - p.b * (q_prev - p.reference), 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class PI(QueueDiscipline):
+    """The proportional-integral controller; its default gains are those of the authors' example.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`.
+    a, b : float, 1/packet, > 0
+        Gains, of the queue now and at the step before; a > b.
+    interval : float, s, > 0
+        Between steps, 1/w.
+    reference : float, packets, >= 0
+        q_ref.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range; a <= b, which would not integrate.
+    """
+
+    a: float = 1.822e-5
+    b: float = 1.816e-5
+    interval: Quantity = 1.0 / 170.0
+    reference: float = 50.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, a=None, b=None, interval=as_delay, reference=0.0)
+        if self.a <= self.b:
+            raise ValueError(f"a must be > b ({self.b:g}), or the probability forgets the queue, got {self.a:g}")
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        prob: float = 0.0
+        q_prev: float = 0.0  # [packets]
+
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival, "on_interval": on_interval}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose at random."""
+    if env.random < link.prob:
+        congested(p, env)
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Move the probability."""
+    q = env.queue / p.packet_size
+    link.prob = stepped(link.prob, q, link.q_prev, p)
+    link.q_prev = q
+    env.next_interval = p.interval

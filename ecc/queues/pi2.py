@@ -1,0 +1,92 @@
+"""PI2 (De Schepper, Bondarenko, Tsang, Briscoe 2016): PI on a probability whose square drops, over one queue.
+
+p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1    their eq. (4)
+a packet is chosen with p'^2                                                their sec. 4, as RFC 9332's classic one
+... of a scalable flow, ECT(1), with k p'                                   their eq. (14), as in RFC 9332
+
+d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]   k  coupling
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.quantity import Quantity, as_delay
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def stepped(root: Any, d: Any, d_prev: Any, p: Any) -> Any:
+    """The step of p', kept a probability."""
+    return min(max(root + p.alpha * (d - p.target) + p.beta * (d - d_prev), 0.0), 1.0)
+
+
+def classic(root: Any) -> Any:
+    """The probability for flows whose window goes as 1/sqrt(p)."""
+    return root * root
+
+
+def scalable(root: Any, k: Any) -> Any:
+    """The probability for flows whose window goes as 1/p."""
+    return min(k * root, 1.0)
+
+
+@dataclass(frozen=True)
+class PI2(QueueDiscipline):
+    """PI, squared.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`.
+    target : float, s, > 0
+        Delay of the queue that is wanted.
+    interval : float, s, > 0
+        T.
+    alpha, beta : float, 1/s, > 0
+    coupling : float, > 0
+        k.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    target: Quantity = 0.020
+    interval: Quantity = 0.032
+    alpha: float = 0.3125
+    beta: float = 3.125
+    coupling: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, coupling=None)
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        root: float = 0.0  # p'
+        d_prev: float = 0.0  # [s]
+
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival, "on_interval": on_interval}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose at random."""
+    prob = scalable(link.root, p.coupling) if env.ecn == 1 else classic(link.root)
+    if env.random < prob:
+        congested(p, env)
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Move the root of the probability."""
+    d = 8.0 * env.queue / env.capacity
+    link.root = stepped(link.root, d, link.d_prev, p)
+    link.d_prev = d
+    env.next_interval = p.interval

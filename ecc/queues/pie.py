@@ -1,0 +1,121 @@
+"""PIE (RFC 8033).
+
+    p <- p + f(p) [alpha (d - target) + beta (d - d_prev)]   every T; 0 <= p <= 1                     sec. 4.2, 5.2
+    f  = 1/2048, 1/512, 1/128, 1/32, 1/8, 1/2, 1             p below 1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, above
+    p <- 0.98 p                                              d = d_prev = 0                           sec. 4.2
+    nothing is chosen   d_prev < target/2 and p < 0.2, or two packets queued, or a burst is allowed   sec. 4.1, 4.4
+
+    d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]
+
+A step is 0.02 at most where p >= 0.1 (sec. 5.5). Packets are marked while p <= `mark_limit`, beyond that dropped (sec.
+5.1). Not here: the optional spacing of sec. 5.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.quantity import Quantity, as_delay, as_time
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def scale(prob: Any) -> Any:
+    """RFC 8033, sec. 4.2."""
+    if prob < 1e-6:
+        return 1.0 / 2048.0
+    if prob < 1e-5:
+        return 1.0 / 512.0
+    if prob < 1e-4:
+        return 1.0 / 128.0
+    if prob < 1e-3:
+        return 1.0 / 32.0
+    if prob < 1e-2:
+        return 1.0 / 8.0
+    return 0.5 if prob < 0.1 else 1.0
+
+
+def stepped(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
+    """RFC 8033, sec. 4.2 and 5.5."""
+    step = scale(prob) * (p.alpha * (d - p.target) + p.beta * (d - d_prev))
+    if prob >= 0.1:
+        step = min(step, 0.02)
+    fading = 0.98 if d == 0.0 and d_prev == 0.0 else 1.0
+    return min(max((prob + step) * fading, 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class PIE(QueueDiscipline):
+    """Proportional integral controller enhanced; defaults as in its RFC.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`.
+    target : float, s, > 0
+        Delay of the queue that is wanted.
+    interval : float, s, > 0
+        T.
+    alpha, beta : float, 1/s, > 0
+    burst : float, s, >= 0
+        How long a burst is let through after quiet.
+    mark_limit : float, in [0, 1]
+        Probability beyond which packets are dropped that could be marked.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    target: Quantity = 0.015
+    interval: Quantity = 0.015
+    alpha: float = 0.125
+    beta: float = 1.25
+    burst: Quantity = 0.15
+    mark_limit: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, mark_limit=0.0)
+        object.__setattr__(self, "burst", as_time(self.burst, "burst"))
+        if self.mark_limit > 1.0:
+            raise ValueError(f"mark_limit must be <= 1, got {self.mark_limit:g}")
+
+    def link_record(self) -> Any:
+        return self.LinkState(allowed=float(self.burst))
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        prob: float = 0.0
+        d_prev: float = 0.0  # [s]
+        allowed: float = 0.0  # of a burst [s]
+
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival, "on_interval": on_interval}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose at random, unless the queue is short or a burst is allowed."""
+    short = env.queue <= 2.0 * p.packet_size or (link.d_prev < 0.5 * p.target and link.prob < 0.2)
+    if link.allowed <= 0.0 and not short and env.random < link.prob:
+        if link.prob <= p.mark_limit:
+            congested(p, env)
+        else:
+            env.drop = 1
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Move the probability."""
+    d = 8.0 * env.queue / env.capacity
+    link.prob = stepped(link.prob, d, link.d_prev, p)
+    link.allowed = max(0.0, link.allowed - p.interval)
+    if link.prob == 0.0 and d < 0.5 * p.target and link.d_prev < 0.5 * p.target:
+        link.allowed = p.burst
+    link.d_prev = d
+    env.next_interval = p.interval

@@ -1,0 +1,98 @@
+"""REM, random exponential marking (Athuraliya, Low, Li, Yin 2001, eqs. (1) and (2)).
+
+price <- max(0, price + gamma (alpha (q - q_ref) + x - c))   every T    (1)
+prob   = 1 - phi^-price                                                 (2)
+x     <- (1 - w) x + w n                                     every T    as in the authors' ns-2 code
+
+q, q_ref  queue and its reference   n  arrivals in T   c = C T   what the link sends in T   [packets all]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.quantity import Quantity, as_delay
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def priced(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
+    """Athuraliya et al. 2001, (1)."""
+    return max(0.0, price + p.gamma * (p.alpha * (q - p.reference) + x - c))
+
+
+def probability(price: Any, p: Any) -> Any:
+    """Athuraliya et al. 2001, (2)."""
+    return 1.0 - p.phi ** (-price)
+
+
+@dataclass(frozen=True)
+class REM(QueueDiscipline):
+    """Random exponential marking; defaults as in ns-2.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`.
+    gamma, alpha : float, > 0
+        Gain of the price [1/packet], and weight of the queue against the rate.
+    phi : float, > 1
+    reference : float, packets, >= 0
+        q_ref.
+    interval : float, s, > 0
+        T.
+    weight : float, in (0, 1]
+        Of an interval in the average of arrivals, w.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    gamma: float = 0.001
+    alpha: float = 0.1
+    phi: float = 1.001
+    reference: float = 20.0
+    interval: Quantity = 0.002
+    weight: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, gamma=None, alpha=None, phi=None, reference=0.0, interval=as_delay, weight=None)
+        if self.phi <= 1.0:
+            raise ValueError(f"phi must be > 1, got {self.phi:g}")
+        if self.weight > 1.0:
+            raise ValueError(f"weight must be <= 1, got {self.weight:g}")
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        prob: float = 0.0
+        price: float = 0.0
+        x: float = 0.0  # arrivals in an interval, averaged [packets]
+        arrived: float = 0.0  # in this interval [packets]
+
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival, "on_interval": on_interval}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Count, and choose at random."""
+    link.arrived += env.packet_size / p.packet_size
+    if env.random < link.prob:
+        congested(p, env)
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Move the price."""
+    link.x = (1.0 - p.weight) * link.x + p.weight * link.arrived
+    link.arrived = 0.0
+    c = env.capacity * p.interval / (8.0 * p.packet_size)
+    link.price = priced(link.price, env.queue / p.packet_size, link.x, c, p)
+    link.prob = probability(link.price, p)
+    env.next_interval = p.interval

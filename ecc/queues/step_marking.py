@@ -1,0 +1,53 @@
+"""Step marking, the queue of DCTCP (Alizadeh et al. 2010, sec. 3.1; RFC 8257, sec. 3.1).
+
+a packet is marked   q > K   on its arrival, q the queue without it
+
+q  queue [packets]   K  threshold [packets]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def is_above(q: Any, K: Any) -> Any:
+    """Alizadeh et al. 2010, sec. 3.1 (1)."""
+    return q > K
+
+
+@dataclass(frozen=True)
+class StepMarking(QueueDiscipline):
+    """Every packet that finds more than so many in the queue is marked.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`; marks by default.
+    threshold : float, packets, >= 0
+        K. The default is that of DCTCP at 1 Gb/s.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    mark: bool = True
+    threshold: float = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, threshold=0.0)
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_arrival": on_arrival}
+
+
+def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Compare the queue with the threshold."""
+    if is_above(env.queue / p.packet_size, p.threshold):
+        congested(p, env)

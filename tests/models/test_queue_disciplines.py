@@ -1,0 +1,194 @@
+"""Every queue discipline under every host that answers what it gives, in both packet engines; pairs that do not fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ecc.fluid import simulate as simulate_fluid
+from ecc.models import BIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
+from ecc.models.shared.windows import EndToEndProtocol
+from ecc.network import Network
+from ecc.packet import simulate
+from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking, all_disciplines, pie, red
+from ecc.scenario import Scenario
+
+MARKING = [cls for cls in all_disciplines().values() if cls is not DropTail]
+HOSTS = [cls(ecn=ecn) for cls in (NewReno, BIC, Vegas, FAST) for ecn in (False, True)]
+
+
+def network(n_flows: int = 4, capacity: str = "10 Mb/s", packets: int = 200, **options: Any) -> Network:
+    return Network.dumbbell(capacity, rtts=[0.05] * n_flows, packet_size=1000, buffer=1000 * packets, **options)
+
+
+def run(hosts: Any, discipline: Protocol, duration: float = 4.0, **options: Any) -> Any:
+    protocol = {"flows": hosts if isinstance(hosts, dict) else {"default": hosts}, "links": {"default": discipline}}
+    given = Scenario(options.pop("network", network()), protocol, duration, seed=3)
+    return simulate(given, sample=0.1, **options)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [NewReno(transport="sack", ecn=True), *(pytest.param(host, marks=pytest.mark.slow) for host in HOSTS)],
+    ids=str,
+)
+@pytest.mark.parametrize("cls", all_disciplines().values(), ids=lambda cls: cls.__name__)
+def test_every_host_over_every_discipline(cls, host):
+    """The engines agree event by event, all flows deliver, and only hosts with ECN are marked."""
+    discipline = cls(mark=True) if cls is not DropTail else cls()
+    given = network(2, "4 Mb/s", 60)
+    found, twin = (run(host, discipline, 2.0, network=given, engine=engine) for engine in ("c", "python"))
+    assert found.stats["digest"] == twin.stats["digest"]
+    assert found.marks.equals(twin.marks) and found.drops.equals(twin.drops)
+    assert (float(found.marks.sum()) > 0) <= host.ecn
+    assert (found.flows["delivered"] > 50_000).all()
+
+
+@pytest.mark.parametrize("cls", MARKING, ids=lambda cls: cls.__name__)
+def test_marks_replace_drops_of_packets_that_can_be_marked(cls):
+    options = {"mark_limit": 1.0} if cls is PIE else {}  # beyond it PIE drops all
+    hosts = NewReno(ecn=True, transport="sack")
+    marked, dropped = (run(hosts, cls(mark=mark, **options), 8.0) for mark in (True, False))
+    assert float(marked.marks.sum()) > 0 and float(dropped.marks.sum()) == 0 and float(dropped.drops.sum()) > 0
+    late = slice(40, None)  # what slow start has lost is sent again by then; such packets cannot be marked
+    assert float(marked.drops[late].sum()) == 0
+    assert marked.flows["retransmitted"].sum() < dropped.flows["retransmitted"].sum()
+    assert (marked.flows["marked"] > 0).all()
+
+
+@pytest.mark.parametrize("discipline", [PI(), PI(mark=True)], ids=str)
+def test_pi_brings_the_queue_to_its_reference(discipline):
+    """The integrator leaves no other mean at rest; 60 flows are what the authors' gains were made for."""
+    given = Network.dumbbell("30 Mb/s", rtts=[0.2] * 60, packet_size=1000, buffer=800_000)
+    found = run(NewReno(ecn=True, initial=2), discipline, 200.0, network=given)
+    assert float(found.queue_mean[1000:].mean()) / 1000 == pytest.approx(discipline.reference, rel=0.1)
+
+
+def test_delays_of_pie_and_pi2_are_those_wanted():
+    for discipline in (PIE(), PI2(), PI2(mark=True)):
+        found = run(NewReno(ecn=True), discipline, 60.0, network=network(10))
+        assert float(found.queue_mean[200:].mean()) * 8 / 1e7 == pytest.approx(discipline.target, rel=0.25)
+
+
+def test_flows_with_and_without_ecn_share_a_queue():
+    """Both get the same signal, so that neither starves; the unresponsive flow keeps its rate but for its drops."""
+    hosts = {"0-1": NewReno(ecn=True), "2-3": NewReno(), 4: ConstantRate("1 Mb/s")}
+    found = run(hosts, PIE(mark=True), 60.0, network=network(5))
+    rates = found.goodput[200:].mean(axis=0).values
+    assert 0.4 < rates[:2].sum() / rates[2:4].sum() < 2.5
+    assert rates[4] == pytest.approx(1e6, rel=0.1)
+    assert (found.flows["marked"][:2] > 0).all() and (found.flows["marked"][2:] == 0).all()
+
+
+@dataclass(frozen=True)
+class OnlyMarks(Protocol):
+    """A host that answers marks and nothing else."""
+
+    ecn_echo = "accurate"
+    answers = frozenset({"ecn"})
+
+    def link_hooks(self) -> dict[str, Any]:
+        return {}
+
+    def flow_hooks(self) -> dict[str, Any]:
+        return {"on_start": start, "on_ack": slow_down}
+
+
+def start(flow: Any, header: Any, p: Any, env: Any) -> None:
+    env.window = 200.0 * env.packet_size
+
+
+def slow_down(flow: Any, header: Any, p: Any, env: Any) -> None:
+    if env.marked > 0:
+        env.window = max(env.window - 0.5 * env.marked, 2.0 * env.packet_size)
+    else:
+        env.window += env.packet_size * env.acked / env.window
+
+
+def test_accurate_echo_tells_of_every_marked_byte_though_acks_are_delayed():
+    given = network(2)
+    found = run(OnlyMarks(), StepMarking(), 5.0, network=given)
+    assert found.flows["marked"].sum() == 1000 * float(found.marks.sum()) > 0
+    assert float(found.queue_mean[20:].mean()) < 60_000
+
+
+def test_pairs_without_a_common_signal_are_refused():
+    for links in ({"default": DropTail()}, {"default": RED()}):
+        with pytest.raises(
+            ValueError, match=r"flow 0 must answer a signal of its links \(delay, loss\), got OnlyMarks"
+        ):
+            Scenario(network(), {"flows": {"default": OnlyMarks()}, "links": links}, 1.0)
+    with pytest.raises(ValueError, match=r"got XCP, which answers XCP"):
+        Scenario(network(), {"flows": {"default": XCP()}, "links": {"default": RED()}}, 1.0)
+    for links in ((XCP(), RED()), ()):  # routers beside a discipline; links without any, as there are
+        Scenario(network(), {"flows": {"default": XCP()}, "links": {"default": links}}, 1.0)
+    with pytest.raises(ValueError, match="got OnlyMarks"):
+        Scenario(network(), OnlyMarks(), 1.0)
+
+
+def test_a_discipline_is_for_links():
+    for protocol in (RED(), {"flows": {"default": RED()}}):
+        with pytest.raises(ValueError, match="must have hosts, got RED, which is for links"):
+            Scenario(network(), protocol, 1.0)
+
+
+def test_fluid_refuses_disciplines():
+    given = Scenario(network(), {"flows": {"default": NewReno()}, "links": {"default": RED()}}, 1.0)
+    with pytest.raises(ValueError, match="link 0 must have the routers of NewReno for a fluid run"):
+        simulate_fluid(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: RED(min_threshold=15, max_threshold=5),
+            r"max_threshold must be > min_threshold \(15 packets\), got 5",
+        ),
+        (lambda: RED(weight=0.0), "weight must be > 0, got 0"),
+        (lambda: RED(weight=2.0), "weight must be <= 1, got 2"),
+        (lambda: RED(p_max=1.5), "p_max must be <= 1, got 1.5"),
+        (lambda: REM(weight=0.0), "weight must be > 0, got 0"),
+        (lambda: REM(phi=1.0), "phi must be > 1, got 1"),
+        (lambda: PI(a=1e-5), r"a must be > b \(1.816e-05\), or the probability forgets the queue, got 1e-05"),
+        (lambda: AVQ(gamma=1.1), "gamma must be <= 1, got 1.1"),
+        (lambda: PIE(mark_limit=2.0), "mark_limit must be <= 1, got 2"),
+        (lambda: PIE(target=0.0), "target must be > 0"),
+        (lambda: StepMarking(threshold=-1.0), "threshold must be >= 0, got -1"),
+        (lambda: RED(packet_size=0.0), "packet_size must be > 0, got 0"),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_line(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+    with pytest.raises(TypeError, match="mark must be True or False, got 1"):
+        RED(mark=1)
+    with pytest.raises(ValueError, match="ecn must be one of False, True, got 'yes'"):
+        NewReno(ecn="yes")
+
+
+@pytest.mark.parametrize("cls", all_disciplines().values(), ids=lambda cls: cls.__name__)
+def test_disciplines_survive_toml(cls):
+    given = Scenario(network(), {"flows": {"default": NewReno(ecn=True)}, "links": {"default": cls()}}, 1.0)
+    assert Scenario.from_toml(given.to_toml()).protocol == given.protocol
+
+
+def test_laws_have_the_values_of_their_papers():
+    p = SimpleNamespace(min_threshold=5.0, max_threshold=15.0, gentle=1.0)
+    assert [red.probability(avg, 0.1, p) for avg in (4.9, 10.0, 15.0, 22.5, 30.0)] == pytest.approx(
+        [0, 0.05, 0.1, 0.55, 1]
+    )
+    p.gentle = 0.0
+    assert red.probability(15.0, 0.1, p) == 1.0
+    assert [red.spread(0.1, n) for n in (0, 5, 9, 10)] == pytest.approx([0.1, 0.2, 1.0, 1.0])
+    assert red.averaged_idle(8.0, math.log(0.5) / math.log(0.998), 0.002) == pytest.approx(4.0)
+    p = SimpleNamespace(alpha=0.125, beta=1.25, target=0.015)
+    assert pie.stepped(0.05, 0.025, 0.015, p) == pytest.approx(0.05 + 0.5 * (0.125 * 0.01 + 1.25 * 0.01))
+    assert pie.stepped(0.2, 1.0, 0.0, p) == pytest.approx(0.22)
+    assert pie.stepped(0.5, 0.0, 0.0, p) == pytest.approx((0.5 - 0.125 * 0.015) * 0.98)
+    assert np.all([issubclass(type(host), EndToEndProtocol) for host in HOSTS])
