@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from ecc.fluid.dde import history_and_step as core
 from ecc.fluid.dde.integration import Integration, breaking_points
 from ecc.fluid.network.groups import LEAST, FluidNetwork
-from ecc.fluid.network.initial_conditions import MEASURED, Beginning
+from ecc.fluid.network.initial_conditions import MEASURED, InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome, turns
+from ecc.fluid.network.result import Result, turns
 from ecc.models.base import SOURCE_CLOCKS, Protocol
 
 __all__ = ["run"]
@@ -49,7 +49,7 @@ _SLICE = 20_000  # steps between two reports of progress, at most
 _SLIDE = 1e-3  # of the control interval: steps where bottlenecks switch without end
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Integrate the equations of a network.
 
     Parameters
@@ -58,13 +58,13 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     from ecc.fluid.network import right_hand_side as rates
 
     protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
     laws = CompiledLaws(protocol)
-    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
+    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
     memory = laws.source_remembers
@@ -210,7 +210,7 @@ def run(problem: Problem) -> Outcome:
     sums = np.diff(states[:, sent:], axis=0, prepend=0.0)
     widths = np.diff(np.concatenate([[0.0], samples[:rows]]))[:, None]
     totals = states[-1, sent:] if rows else np.zeros(3 * G)
-    return Outcome(
+    return Result(
         time=samples[:rows],
         rate=sums[:, :G] / widths,
         goodput=sums[:, G : 2 * G] / widths,

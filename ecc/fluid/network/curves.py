@@ -23,7 +23,7 @@ from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, inlined
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import LEAST, FluidNetwork
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 
 __all__ = [
     "OTHER", "Curves", "Paths", "arrive", "at", "at_equilibrium", "clear", "curves_of", "entered", "look_back",
@@ -178,7 +178,7 @@ def at_equilibrium(
     return owner
 
 
-def result_of(grid: Grid, paths: Paths, curves: Curves) -> Outcome:
+def result_of(grid: Grid, paths: Paths, curves: Curves) -> Result:
     """Return the result of a run.
 
     Parameters
@@ -194,7 +194,7 @@ def result_of(grid: Grid, paths: Paths, curves: Curves) -> Outcome:
     peaks = [waiting[:, min(a + 1, b) : b + 1].max(axis=1) for a, b in zip(whole[:-1], whole[1:], strict=True)]
     last = float(grid.samples[len(ends) - 2]) if len(ends) > 1 else 0.0
     sent, received = grid.sums(curves.sent), grid.sums(curves.received)
-    return Outcome(
+    return Result(
         time=grid.samples[: len(ends) - 1],
         rate=sent / width,
         goodput=received / width,

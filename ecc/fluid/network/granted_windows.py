@@ -46,7 +46,7 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 from ecc.models.base import Protocol
 
 __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
@@ -270,7 +270,7 @@ def _counted(state: Any, protocol: Protocol, laws: CompiledLaws, fluid: FluidNet
         b[_LARGEST], b[_OPENED], b[_DUE] = b[_RTT], -T, 0.0
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
     Parameters
@@ -280,7 +280,7 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, GRANT_ARGUMENTS)
@@ -310,12 +310,12 @@ def run(problem: Problem) -> Outcome:
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
         laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record,
-        int(protocol.scaling_rtt == "max"), int(params["paced"]),
+        int(protocol.scaling_rtt == "max"), int(params.get("paced", 0.0)),
     )  # fmt: skip
     routers = Routers(state, np.zeros(curves.arrived.shape), giver, curves.arrived[:, zero - 1].copy())
+    opening = np.full(G, 8.0 * protocol.opening_size or paths.packet)
     sources = Sources(
-        np.full(G, 8.0 * protocol.opening_size), params["initial"] * paths.packet, window, fluid.rtt.copy(), opened,
-        np.zeros(G), rtt, spacing,
+        opening, params.get("initial", 1.0) * paths.packet, window, fluid.rtt.copy(), opened, np.zeros(G), rtt, spacing,
     )  # fmt: skip
     states = {"env.window": window, "env.srtt": sources.srtt, "link.d": state[:, _RTT]} if problem.records else None
     grid.run(

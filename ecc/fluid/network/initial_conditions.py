@@ -12,16 +12,16 @@ from ecc.fluid.network.groups import LEAST, FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.models.base import Equilibrium, Protocol
 
-__all__ = ["MEASURED", "Beginning"]
+__all__ = ["MEASURED", "InitialConditions"]
 
 MEASURED = ("y", "u", "N", "N_all", "d")
-"""What routers measure, in the order of `Beginning.measured`; named as the arguments of laws."""
+"""What routers measure, in the order of `InitialConditions.measured`; named as the arguments of laws."""
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Beginning:
+class InitialConditions:
     """The state at time 0, and before it where a run begins at an equilibrium.
 
     A crossing is a flow group and a link of its route, in the order of the groups. `voice` (n_crossings,): which voice
@@ -57,7 +57,7 @@ class Beginning:
         fluid: FluidNetwork,
         point: Equilibrium | None = None,
         factor: float = 1.0,
-    ) -> Beginning:
+    ) -> InitialConditions:
         """Return the beginning of a run.
 
         Parameters

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.compiled import Integers, call, compiled, entry, shifted, unpacker
-from ecc.fluid.network.initial_conditions import Beginning
+from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, BLOCK, LANES, CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome, turns
+from ecc.fluid.network.result import Result, turns
 
 __all__ = ["advance", "run"]
 
@@ -571,7 +571,7 @@ def advance(table: Integers, steps: int) -> Any:
     return FINE
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Run the recurrence of a network.
 
     Parameters
@@ -580,13 +580,13 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     from ecc.closed_loop import steps_of
 
     protocol, fluid, samples, delays = problem.protocol, problem.fluid, problem.samples, problem.delays
     laws = CompiledLaws(protocol)
-    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
+    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
@@ -695,7 +695,7 @@ def run(problem: Problem) -> Outcome:
     reasons = ["completed", f"a law failed at t = {now:.9g} s", f"a rate is no longer finite at t = {now:.9g} s",
                f"a queue takes more than {_MEMORY} steps to drain at t = {now:.9g} s",
         "interrupted"]  # fmt: skip
-    return Outcome(
+    return Result(
         time=samples[:rows],
         rate=group_sums[:, 0] / widths,
         goodput=group_sums[:, 1] / widths,

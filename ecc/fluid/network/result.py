@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Outcome", "turns"]
+__all__ = ["Result", "turns"]
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ def turns(most: int) -> Iterator[int]:
 
 
 @dataclass
-class Outcome:
+class Result:
     """Series over (sample, group) and (sample, link), totals over groups; rates in bit/s, the rest in bits."""
 
     time: FloatArray

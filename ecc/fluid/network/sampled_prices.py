@@ -45,10 +45,10 @@ from ecc.fluid.network.curves import (
     serve,
 )
 from ecc.fluid.network.grid import Grid
-from ecc.fluid.network.initial_conditions import Beginning
+from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 
 __all__ = ["advance", "run"]
 
@@ -241,7 +241,7 @@ def advance(
     return 0
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
     Parameters
@@ -251,11 +251,11 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     protocol, fluid = problem.protocol, problem.fluid
     laws = CompiledLaws(protocol)
-    beginning = Beginning.of(protocol, laws, fluid, problem.point, problem.factor)
+    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     params = protocol.params()
     T = float(params["interval"])
@@ -282,7 +282,7 @@ def run(problem: Problem) -> Outcome:
         counters[:, _BITS] = (per - tick) * h * beginning.measured[0]  # of the interval that runs
         counters[:, _RTT] = beginning.measured[4] * (1.0 if protocol.scaling_rtt == "max" else counters[:, _BITS])
         squares[:, :zero] = x[:, None] * curves.sent[:, :zero]
-        sent = [at(curves.sent[g, :zero], s) for g, s in enumerate(behind)]
+        sent = [at.py_func(curves.sent[g, :zero], s) for g, s in enumerate(behind)]
         heard = 1.0 + np.floor(np.array(sent) / paths.packet)
     record = np.zeros(len(ARGUMENTS))
     record[_T] = T

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
@@ -70,8 +70,8 @@ def simulate(
         off by at the start.
     record : sequence of str, optional
         States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
-        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of XCP "env.window",
-        "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
+        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of granted windows
+        "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
     progress : callable, optional
         Called with the share of the duration that is done, now and then.
     cancel : callable, optional
@@ -87,7 +87,8 @@ def simulate(
     clocking : str, optional
         Of windows: "ack", ACKs let out what they acknowledge, so that queues follow windows within an RTT; "rate", a
         flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
-        the capacity, and XCP's routers heed averages all the time. Verdicts differ: docs/fluid_against_packets.md.
+        the capacity, and routers that grant windows act on averages at every moment. Verdicts differ:
+        docs/fluid_against_packets.md.
 
     Returns
     -------
@@ -296,7 +297,7 @@ def _trajectory(
     scenario: Scenario,
     text: str,
     fluid: FluidNetwork,
-    outcome: Outcome,
+    outcome: Result,
     seconds: float,
     time: str,
     notes: tuple[str, ...],

@@ -46,7 +46,7 @@ from ecc.fluid.network.curves import (
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 
 __all__ = ["STEP_ARGUMENTS", "advance", "run"]
 
@@ -237,7 +237,7 @@ def advance(
     return 0
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
     Parameters
@@ -247,7 +247,7 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, STEP_ARGUMENTS)
@@ -261,7 +261,7 @@ def run(problem: Problem) -> Outcome:
     grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
-    least = params["floor"] * paths.packet / T
+    least = params.get("floor", 1.0) * paths.packet / T
     x, owner = np.maximum(least, params.get("basic_rate", 0.0)), np.full(G, -1, dtype=np.int64)
     offers = np.array([protocol.rate_range(float(C))[1] for C in fluid.capacity])
     heard, asked = np.full(G, -1.0), np.zeros((G, grid.rows))

@@ -61,7 +61,7 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
-from ecc.fluid.network.result import Outcome
+from ecc.fluid.network.result import Result
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.shared.windows import initial_window
 
@@ -317,7 +317,7 @@ def _announced(
     return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
 
 
-def run(problem: Problem) -> Outcome:
+def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
     Parameters
@@ -327,7 +327,7 @@ def run(problem: Problem) -> Outcome:
 
     Returns
     -------
-    Outcome
+    Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
