@@ -4,10 +4,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from inspect import ismodule, signature
+from inspect import ismodule
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,13 @@ from latex2mathml.converter import convert
 import ecc
 from ecc.claims.ledger import PAPERS, SECTIONS, claims
 from ecc.claims.report.text import MEANING, typeset
-from ecc.cli import _METRICS
-from ecc.display import number_text
-from ecc.metrics import METRICS
-from ecc.models import base
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import reference_pages  # noqa: E402
+
 REPORT = HERE.parent / "ecc-report"
 """Where `ecc crosscheck` writes, in the checkout: published with the pages if it is there."""
-TYPES = {"double": "float", "int64_t": "int"}
 
 project, author, release = "ecc", "The ecc developers", ecc.__version__
 copyright = author
@@ -111,74 +110,6 @@ def ledger() -> str:
     return "\n".join(lines) + "\n"
 
 
-def metrics() -> str:
-    """The page of what `ecc sweep --metric` knows, from the registry that the ledger shares with it."""
-    lines = [
-        "# Metrics of `ecc sweep`", "",
-        "`--metric NAME`, as often as wanted; without it these: "
-        f"{', '.join(f'`{name}`' for name in _METRICS)}. Each is of the time that `--between BEGIN:END` names "
-        "(seconds; the last half of the run if not given), of the flow of `--flow` or the link of `--link` (0 if not "
-        "given).", "",
-        "| name | unit | of | meaning |", "|---|---|---|---|",
-    ]  # fmt: skip
-    for name, one in METRICS.items():
-        given = {
-            key: value for key, value in signature(one.function).parameters.items() if key not in ("run", "scenario")
-        }
-        needed = {key for key, value in given.items() if value.default is value.empty}
-        if needed <= {"flow", "link", "between"}:
-            of = " and ".join(key for key in ("flow", "link") if key in given) or "all"
-            meaning = " ".join(str(one.function.__doc__).split())
-            for key, value in given.items():
-                if key not in ("flow", "link", "between") and f"`{key}`" in meaning:
-                    meaning += f" `{key}` is {number_text(value.default)}."
-            lines.append(f"| `{name}` | {one.kind or '1'} | {of} | {meaning} |")
-    lines += [
-        "", "Rates, queues and losses are those of the samples (`--sample`), peaks of queues exact in packet runs. "
-        "Those of transfers and connections need a workload. In Python the axes and metrics are your own: "
-        "[`ecc.sweep`](ecc.md) takes any function.",
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
-def contract() -> str:
-    """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
-    text = str(base.__doc__)
-    rows = re.findall(r"^   (\S+) +(\S.*?) +((?:all|router|source|announce)(?:, \S+)?) +(\S+)$", text, re.M)
-    lines = [
-        "# The contract of a protocol", "",
-        "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
-        "[](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
-        "the packet engine the hooks.", "",
-        "## Arguments of laws", "",
-        "A law is a function of numbers. The names of its arguments select what it receives.", "",
-        "| argument | meaning | of which law | unit |", "|---|---|---|---|",
-    ]  # fmt: skip
-    for name, meaning, law, unit in rows:
-        lines.append(f"| {'' if name == '..' else f'`{name}`'} | {meaning.removeprefix('... ')} | {law} | {unit} |")
-    rest = text[text.index("`router_law` returns") : text.index("2. `Header`")]
-    lines += ["", " ".join(rest.split()), "", "## What a class declares", "", "```{eval-rst}"]
-    lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", "   :no-index:", ""]
-    lines += [
-        f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n" for name in ("Equilibrium", "Bound", "Stepping")
-    ]
-    return "\n".join([*lines, "```", ""])
-
-
-def hook_env() -> str:
-    """What hooks see: the fields of both `env`, from the declarations of the C engine."""
-    text = (HERE.parent / "ecc" / "native" / "engine.h").read_text(encoding="utf-8")
-    lines = []
-    for name, of in (("ecc_link_env_t", "router"), ("ecc_flow_env_t", "flow")):
-        fields = re.findall(
-            r"^    (\w+) (\w+); +/\* (.*) \*/$", text[: text.index(f"}} {name};")].rpartition("{")[2], re.M
-        )
-        lines += ["", f"### `env` of the hooks of a {of}", "", "w: a hook may write it.", "",
-                  "| field | type | meaning |", "|---|---|---|"]  # fmt: skip
-        lines += [f"| `{field}` | {TYPES[kind]} | {meaning} |" for kind, field, meaning in fields]
-    return "\n".join(lines) + "\n"
-
-
 MODULES = {
     "ecc": "Networks, scenarios, runs",
     "ecc.models": "Protocols",
@@ -214,9 +145,7 @@ def module_page(name: str, title: str) -> str:
 copied()
 for name, title in MODULES.items():
     (HERE / "reference" / f"{name}.md").write_text(module_page(name, title), encoding="utf-8")
-(HERE / "reference" / "contract.md").write_text(contract(), encoding="utf-8")
-(HERE / "reference" / "metrics.md").write_text(metrics(), encoding="utf-8")
-(HERE / "reference" / "env.inc").write_text(hook_env(), encoding="utf-8")
+reference_pages.write()
 (HERE / "reference" / "ledger.md").write_text(ledger(), encoding="utf-8")
 
 # Figures of notebooks are HTML that asks for the script of the page.

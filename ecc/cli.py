@@ -75,6 +75,11 @@ class Engine(StrEnum):
     fluid = "fluid"
 
 
+class MeanRtt(StrEnum):
+    flows = "flows"
+    packets = "packets"
+
+
 class Time(StrEnum):
     continuous = "continuous"
     discrete = "discrete"
@@ -542,6 +547,7 @@ def stability(
         str, typer.Option(help="Parameter whose stable interval is computed. Default: the main gain of the protocol.")
     ] = "",
     time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
+    mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
@@ -574,6 +580,7 @@ def stability(
     with _progress() as bar:
         task = bar.add_task("", total=None)
         assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
+        assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
         found = analyze(
             chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
         )

@@ -185,7 +185,7 @@ def linearize_laws(
     network: Network,
     interval: ArrayLike,
     assignment: ArrayLike | None = None,
-    mean_rtt: Vector | None = None,
+    mean_rtt: Vector | str | None = None,
     discrete: bool = False,
 ) -> Linearization:
     """Return the derivatives of the laws at their equilibrium on a network.
@@ -198,8 +198,8 @@ def linearize_laws(
         Float or shape (n_links,), s, the T of the laws.
     assignment : array_like, shape (n_flows,), optional
         Link each flow follows; default: that of the equilibrium.
-    mean_rtt : Vector, shape (n_links,), s, optional
-        What routers take for the RTT d; default: over the flows that cross the link.
+    mean_rtt : Vector, shape (n_links,), s, or str, optional
+        What routers take for the RTT d: numbers, or the mean over "flows" that cross the link (default) or "packets".
     discrete : bool, optional
         Round RTTs up to whole intervals before they are averaged.
 
@@ -228,20 +228,25 @@ def linearize_laws(
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
     told = np.zeros(network.n_links)
-    if mean_rtt is not None and np.shape(mean_rtt) != told.shape:
-        raise ValueError(f"mean_rtt must have the shape {told.shape}, one a link, got {np.shape(mean_rtt)}")
+    given = None if mean_rtt is None or isinstance(mean_rtt, str) else np.asarray(mean_rtt, dtype=float)
+    if isinstance(mean_rtt, str) and mean_rtt not in ("flows", "packets"):
+        raise ValueError(f"mean_rtt must be 'flows', 'packets' or RTTs of links [s], got {shown(mean_rtt)}")
+    if given is not None and given.shape != told.shape:
+        raise ValueError(f"mean_rtt must have the shape {told.shape}, one a link, got {given.shape}")
     notes = _lost_between(network, point)
     averages: list[tuple[float, str]] = []
     asked: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
     for link in links:
         through, followers = crosses[:, link], heard[:, link]
-        if mean_rtt is not None:
-            d = float(np.asarray(mean_rtt, dtype=float)[link])
+        if given is not None:
+            d = float(given[link])
         else:
             counted = np.minimum(rtts[through], protocol.scaling_rtt_limit)
-            d = float(counted.max() if protocol.scaling_rtt == "max" else counted.mean())
+            weights = point.rates[through] if mean_rtt == "packets" else None
+            d = float(counted.max() if protocol.scaling_rtt == "max" else np.average(counted, weights=weights))
             if (
-                protocol.scaling_rtt == "mean"
+                mean_rtt is None
+                and protocol.scaling_rtt == "mean"
                 and protocol.rtt_weights == "rates"
                 and "d" in law_arguments(protocol.router_law)
             ):
@@ -250,7 +255,7 @@ def linearize_laws(
                     averages.append((
                         abs(log(by_packet / d)),
                         f"d is the mean RTT over flows, {d:.4g} s at link {link}; over packets, as routers measure it, "
-                        f"it is {by_packet:.4g} s (mean_rtt=)",
+                        f"it is {by_packet:.4g} s (mean_rtt='packets')",
                     ))  # fmt: skip
         if "d" in law_arguments(protocol.router_law) and not d > 0.0:
             raise LinearizationError(f"the router law divides by the RTT, which is {d!r} s (link {int(link)})")
@@ -457,7 +462,7 @@ def linearize(
     time: str = "continuous",
     assignment: Sequence[int] | NDArray[np.int64] | None = None,
     approximation: str | None = None,
-    mean_rtt: Vector | None = None,
+    mean_rtt: Vector | str | None = None,
     phases: ArrayLike | None = None,
     intervals: ArrayLike | None = None,
     clocking: str = "ack",
@@ -479,8 +484,9 @@ def linearize(
         The link each flow follows; default: the bottleneck at the equilibrium.
     approximation : str, optional
         Continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
-    mean_rtt : Vector, shape (n_links,), s, optional
-        What routers take for the RTT; default: the mean (or maximum) over their flows.
+    mean_rtt : Vector, shape (n_links,), s, or str, optional
+        What routers take for the RTT d: numbers, or the mean over their "flows" (default), or over "packets", which is
+        what routers of most protocols measure. Where the protocol takes the maximum a word changes nothing.
     phases : array_like, optional
         Hybrid only, shape (n_links,), in [0, 1): where in its interval each router ticks; default all 0.
     intervals : array_like, optional

@@ -106,7 +106,10 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     waits = np.zeros(network.n_links) if point.queue is None else point.queue / network.capacities
     queues: list[int] = np.flatnonzero(waits > _EQUAL * waits.max(initial=0.0)).tolist()
     if not queues or protocol.combine != "sum":
-        raise LinearizationError(f"{name} has no linear model: windows must rest with queues, and R be their sum")
+        raise LinearizationError(
+            f"{name} has no linear model: windows must rest with queues, and R be their sum "
+            "(combine = 'sum', bottleneck -1 at the equilibrium)"
+        )
     groups = _groups(protocol, network, point.rates, waits, queues)
     terms, late = _Terms(len(groups)), _Terms(len(groups))
     if clocking == "rate":

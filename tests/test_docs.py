@@ -89,6 +89,23 @@ def test_the_example_with_a_window_reads_units(monkeypatch):
         kind(threshold="65 ms")
 
 
+def test_tables_of_the_reference_are_those_of_the_code():
+    pages = runpy.run_path(str(ROOT / "docs" / "reference_pages.py"))["PAGES"]
+    for name, page in pages.items():
+        kept = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        assert kept == page(), "python docs/reference_pages.py writes it anew"
+
+
+@pytest.mark.parametrize("page", sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}))
+def test_pages_lead_to_files_of_the_checkout(page):
+    """The front page of the site lists pages that only building it makes; who reads a checkout does not meet them."""
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"\]\(([\w./-]+\.\w+)(?:#[^)]*)?\)|^```\{include\} (\S+)", text, re.MULTILINE)
+    made = re.compile(r"reference/(ecc[\w.]*|ledger)\.md")
+    for path in (link or included for link, included in named):
+        assert (page.parent / path).exists() and not made.fullmatch(path), path
+
+
 def test_every_page_is_in_the_index():
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
     listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)

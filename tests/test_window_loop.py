@@ -153,5 +153,8 @@ def test_what_has_no_linear_model_is_refused(protocol, network, options, message
 def test_what_is_no_rest_is_refused():
     with pytest.raises(LinearizationError, match="^no equilibrium: flow 0 would move from its window of "):
         linearize(Restless(alpha=100.0), ONE)
-    with pytest.raises(LinearizationError, match="^Empty has no linear model: windows must rest with queues, and R be"):
+    with pytest.raises(
+        LinearizationError,
+        match="^Empty has no linear model: windows must rest with queues, and R be their sum .combine = 'sum'",
+    ):
         linearize(Empty(alpha=100.0), ONE)

@@ -13,6 +13,7 @@ from ecc.arguments import check_arguments
 from ecc.closed_loop import linearize
 from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
+from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
 from ecc.models.base import Bound, Protocol, label
 from ecc.network import Network
@@ -330,6 +331,8 @@ class Analysis(Displayed):
         The published bounds.
     cycle : RelayCycle or None
         The limit cycle of a protocol whose sources are relays, or None.
+    scaling_rtt : str
+        What routers take for the RTT d, where flows have several and the law asks for it; else "".
     """
 
     protocol: Protocol
@@ -341,6 +344,7 @@ class Analysis(Displayed):
     switched_range: tuple[float, float] | None
     bounds: tuple[Bound, ...]
     cycle: RelayCycle | None
+    scaling_rtt: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -408,6 +412,7 @@ class Analysis(Displayed):
             rows.append((f"published, {bound.theorem}", said))
         rows += [("runs", self.protocol.run_findings)] if self.protocol.run_findings else []
         rows += [(f"no {time} model", reason) for time, reason in self.refused.items()]
+        rows += [("d of routers", self.scaling_rtt)] if self.scaling_rtt else []
         margins = _OF_DELAY_MARGINS if any(model.margins is not None for model in self.models) else ""
         return [*rows, *([("assumed", _ASSUMED + margins)] if self.models else [])]
 
@@ -545,7 +550,33 @@ def analyze(
         scope = _switched_range(protocol, network, name, models[0].time, switched, options)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
     bounds = tuple(protocol.published_bounds(network))
-    return Analysis(protocol, network, name, tuple(models), refused, switched, scope, bounds, None)
+    return Analysis(
+        protocol,
+        network,
+        name,
+        tuple(models),
+        refused,
+        switched,
+        scope,
+        bounds,
+        None,
+        _scaling_rtt(protocol, network, options.get("mean_rtt")),
+    )
+
+
+def _scaling_rtt(protocol: Protocol, network: Network, mean_rtt: Any) -> str:
+    """What routers take for d, in words; "" where all agree on it, or no law asks."""
+    if "d" not in law_arguments(getattr(protocol, "router_law", None)):
+        return ""
+    if mean_rtt is not None and not isinstance(mean_rtt, str):
+        return f"as given, {', '.join(quantity_text(float(d), 's') for d in np.asarray(mean_rtt)[:_LOOPS])}"
+    if float(np.ptp(network.rtts)) == 0.0:
+        return ""
+    if protocol.scaling_rtt == "max":
+        return "the largest RTT of a link's flows"
+    over = "packets" if mean_rtt == "packets" else "flows"
+    other = {"packets": "flows", "flows": "packets"}[over]
+    return f"the mean RTT over the {over} of a link; --mean-rtt {other} (mean_rtt='{other}') takes it over {other}"
 
 
 def _of_model(

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments
 from ecc.closed_loop import linearize
-from ecc.display import Displayed
+from ecc.display import Displayed, Rows
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.models.base import Protocol
 from ecc.network import Network
@@ -66,6 +66,15 @@ class IsolatedLink(Displayed):
     protocol: Protocol
     network: Network
     _units = {"mean_rtt": "s"}
+
+    def _rows(self) -> Rows:
+        named = {
+            "protocol": "protocol, its gains times the share", "mean rtt": "d of the router",
+            "share": "share of the load",
+        }  # fmt: skip
+        rows = [(named.get(name, name), text) for name, text in super()._rows()]
+        gains = ", ".join(f"{name} {gain:.4g}" for name, gain in self.gains.items())
+        return [*rows, ("gains per mean RTT of its flows", gains)]
 
     @property
     def gains(self) -> dict[str, float]:

@@ -116,3 +116,31 @@ def test_where_routers_average_over_packets_is_said():
     assert len(notes) == 1 and "over packets, as routers measure it" in notes[0]
     assert linearize(QIRCP(), ecc.Network.T_u(), mean_rtt=[0.05] * 3).notes == ()
     assert linearize(QIRCP(), ecc.Network.dumbbell("1 Gb/s", [0.1, 0.3])).notes == ()
+
+
+def test_the_mean_rtt_of_routers_is_asked_for_in_words(capsys):
+    net = ecc.Network.T_u()
+    words = linearize(RCP(), net, mean_rtt="packets")
+    numbers = linearize(RCP(), net, mean_rtt=np.nan_to_num(mean_rtts(RCP(), net), nan=1.0))
+    for one, other in zip(words.switched.loops, numbers.switched.loops, strict=True):
+        assert (one.alpha, one.beta, one.rtts) == (
+            pytest.approx(other.alpha, rel=1e-12),
+            pytest.approx(other.beta, rel=1e-12),
+            other.rtts,
+        )
+    assert linearize(RCP(), net, mean_rtt="flows").switched.loops == linearize(RCP(), net).switched.loops
+    with pytest.raises(ValueError, match="^mean_rtt must be 'flows', 'packets' or RTTs of links .s., got 'bytes'$"):
+        linearize(RCP(), net, mean_rtt="bytes")
+    two = ["stability", "QI-RCP", "--rtt", "100ms", "--rtt", "300ms", "--time", "continuous"]
+    assert main(two) == 0
+    assert "\nd of routers: the mean RTT over the flows of a link; --mean-rtt packets " in capsys.readouterr().out
+    assert main([*two, "--mean-rtt", "packets"]) == 0
+    assert "\nd of routers: the mean RTT over the packets of a link; --mean-rtt flows " in capsys.readouterr().out
+    assert main(["stability", "QI-RCP", "--rtt", "100ms", "--time", "continuous"]) == 0
+    assert "\nd of routers" not in capsys.readouterr().out
+
+
+def test_an_isolated_link_says_what_its_gains_are_in():
+    shown = repr(isolated_links(RCP(), ecc.Network.T_u())[0])
+    assert "protocol, its gains times the share" in shown and "d of the router" in shown
+    assert "gains per mean RTT of its flows      alpha 0.3861, beta 2.626" in shown
