@@ -500,7 +500,8 @@ def sweep(
         rows = rows[rows["error"] != "not run"]
         rows = rows if rows["error"].any() else rows.drop(columns="error")
     if out is not None and ended is not None:
-        out = _beside_whole(out)
+        interrupted = isinstance(ended, SweepInterrupted)
+        out = out.with_suffix(f".partial{out.suffix}") if interrupted else _beside_whole(out)
     unwritten = None if out is None else _unwritten(_TABLES[out.suffix], found, out)
     if json:
         _print_json(rows.to_dict("records"))

@@ -415,6 +415,17 @@ def test_an_interrupted_sweep_prints_no_row_of_what_was_not_run(scenario, capsys
     assert interrupted(0).out == ""
 
 
+def test_an_interrupted_sweep_writes_a_partial_table_wherever_it_goes(scenario, tmp_path, capsys, monkeypatch):
+    def over(*arguments):
+        found = ecc.sweep(lambda **point: 1.0, {"seed": [1]}).rename(value="utilization").assign(error=("seed", [""]))
+        raise SweepInterrupted("interrupted after 1 of 1 points", found)
+
+    monkeypatch.setattr("ecc.sweeps.sweep", over)
+    command = ["sweep", scenario, "--vary", "seed=1", "--metric", "utilization", "--out", str(tmp_path / "table.csv")]
+    assert main(command) == 130
+    assert [path.name for path in tmp_path.glob("table*")] == ["table.partial.csv"]
+
+
 def test_a_rule_of_a_piped_table_is_as_long_as_its_head(capsys):
     cli._print(cli._table("", ("id", "text"), [("a", "x" * 500)]))
     head, rule, row = filter(None, capsys.readouterr().out.splitlines())
