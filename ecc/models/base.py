@@ -10,15 +10,15 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    ========  ==============================================================  ============  =====
    R         the router's state, a fair rate for most: before this update    router        bit/s
    ..        ... after it                                                    announce      bit/s
-   ..        the feedback heard now                                          source        bit/s
-   R_prev    the feedback heard one update before                            source        bit/s
+   ..        the feedback received now                                       source        bit/s
+   R_prev    the feedback received one update before                         source        bit/s
    x         the flow's own rate before this update                          source        bit/s
    ..        the rate in the header of the flow that is answered             router        bit/s
    x_rtt     the flow's own rate one RTT ago                                 source        bit/s
    y         arrival rate, averaged over the interval that just ended        router, ann.  bit/s
    y_prev    the same, one interval before                                   router, ann.  bit/s
-   u         part of y that comes from flows that follow another link        router, ann.  bit/s
-   N         number of flows that follow the link                            router, ann.  --
+   u         part of y from flows bottlenecked at another link               router, ann.  bit/s
+   N         number of flows bottlenecked at the link                        router, ann.  --
    N_all     number of flows that cross the link                             router, ann.  --
    q         queue                                                           router, ann.  bit
    q_mean    queue, averaged over the interval that just ended, with windows router, ann.  bit
@@ -41,7 +41,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
    returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
    `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
-   jump, a `loss_response_law` returns the window behind one, and a `memory_law` what is remembered.
+   jump, a `loss_response_law` returns the window after one, and a `memory_law` what is remembered.
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
@@ -67,7 +67,7 @@ from functools import wraps
 from math import inf
 from numbers import Real
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +167,64 @@ class NoRecord:
     """The record of a protocol that keeps none."""
 
 
+if TYPE_CHECKING:
+
+    class Params:
+        """The parameters as laws and hooks see them: numbers, by attribute."""
+
+        def __init__(self, **values: float) -> None: ...
+        def __getattr__(self, name: str) -> float: ...
+        def __setattr__(self, name: str, value: float) -> None: ...
+
+else:
+    Params = SimpleNamespace
+
+
+class LinkEnv:
+    """What the hooks of a link see of the engine (`engine.h`); they may write `drop`, `mark`, `next_interval`."""
+
+    now: float
+    capacity: float
+    buffer: int
+    queue: int
+    queue_low: int
+    packet_size: int
+    kind: int
+    flow: int
+    link: int
+    flow_queue: int
+    random: float
+    ecn: int
+    drop: int
+    mark: int
+    next_interval: float
+
+
+class FlowEnv:
+    """What the hooks of a flow see of the engine (`ecc/native/engine.h`); they may write `rate`, `window`, `timer`."""
+
+    now: float
+    packet_size: int
+    rtt: float
+    srtt: float
+    min_rtt: float
+    in_flight: int
+    delivered: int
+    lost: int
+    rate: float
+    window: float
+    timer: float
+    kind: int
+    flow: int
+    random: float
+    size: int
+    header_bytes: int
+    acked: int
+    recovering: int
+    recovered: int
+    marked: int
+
+
 @dataclass(frozen=True)
 class Protocol:
     """Base of all protocols; see the module's text for how to write one."""
@@ -220,9 +278,9 @@ class Protocol:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: float(value) for name, value in values.items() if isinstance(value, Real)}
 
-    def namespace(self) -> SimpleNamespace:
+    def namespace(self) -> Params:
         """Return `params()` with attribute access, for calling a law by hand."""
-        return SimpleNamespace(**self.params())
+        return Params(**self.params())
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
         """Return the least and the largest state R of a router of a capacity [bit/s]; by default 0 and the capacity."""
@@ -420,7 +478,7 @@ class Protocol:
         raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
-        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, hearing R from `link`."""
+        """Return the `FlowState` of a flow that has sent at x [bit/s] for long, receiving R from `link`."""
         raise self._lacks("packet runs from the equilibrium", "link_hooks", "flow_hooks", "link_at", "flow_at")
 
     def _lacks(self, what: str, *names: str) -> ValueError:

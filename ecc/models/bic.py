@@ -21,8 +21,8 @@ In recovery Linux comes down by a packet every other ACK (rate halving).
 
 Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
 falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). These are not averaged over
-losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M behind a loss - M) would make M a mean of windows, below
-which W is drawn down to 14 s and above which max probing runs away from M = W, where the means alone would be at rest.
+losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M after a loss - M) would make M a mean of windows, below
+which W is drawn down to 14 s and above which max probing runs away from M = W, the equilibrium of the means alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ecc.models.base import Hook, check_choice
+from ecc.models.base import FlowEnv, Hook, Params, check_choice
 from ecc.models.newreno import NewReno
 from ecc.models.shared import windows
 
@@ -41,7 +41,7 @@ LINUX_LARGE, LINUX_KEPT = 16.0, 819.0 / 1024.0  # packets, share
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     top: float = 0.0  # window at the last loss [bytes]; 0: none
     goal: float = 0.0  # window at the end of this RTT [bytes], in the paper
@@ -85,19 +85,19 @@ class BIC(windows.EndToEndProtocol):
     router_law = staticmethod(NewReno.router_law)
 
     @staticmethod
-    def source_law(w: Any, m: Any, s: Any, p: Any) -> Any:
+    def source_law(w: float, m: float, s: float, p: Params) -> float:
         """Sec. III, an RTT without a loss."""
         return w + gained(w, m, s, p)
 
     @staticmethod
-    def loss_response_law(w: Any, s: Any, p: Any) -> Any:
-        """Sec. III, W behind a loss."""
+    def loss_response_law(w: float, s: float, p: Params) -> float:
+        """Sec. III, W after a loss."""
         found = max(below(w, s, p), 2.0 * s)
         return found + s if p.linux > 0.0 else found
 
     @staticmethod
-    def memory_law(w: Any, m: Any, s: Any, p: Any) -> Any:
-        """Sec. III, M behind a loss."""
+    def memory_law(w: float, m: float, s: float, p: Params) -> float:
+        """Sec. III, M after a loss."""
         return noted(w, m, s, p)
 
     def params(self) -> dict[str, float]:
@@ -111,22 +111,22 @@ class BIC(windows.EndToEndProtocol):
         return self.hosts(flow_on_ack, flow_on_loss)
 
 
-def gained(window: Any, top: Any, s: Any, p: Any) -> Any:
+def gained(window: float, top: float, s: float, p: Params) -> float:
     """What the window gains in an RTT, in either form."""
     if p.linux > 0.0:
         return window / (linux_acks(window // s, top // s) + 1.0)
     return increment(window, top, s)
 
 
-def below(window: Any, s: Any, p: Any) -> Any:
-    """The window behind a loss."""
+def below(window: float, s: float, p: Params) -> float:
+    """The window after a loss."""
     if p.linux > 0.0:
         packets = window // s
         return (LINUX_KEPT * packets if packets > LOW_WINDOW else windows.halved(packets)) // 1.0 * s
     return (1.0 - BETA) * window if window >= LOW_WINDOW * s else windows.halved(window)
 
 
-def noted(window: Any, top: Any, s: Any, p: Any) -> Any:
+def noted(window: float, top: float, s: float, p: Params) -> float:
     """Where the next search ends."""
     if p.linux > 0.0:
         packets = window // s
@@ -134,7 +134,7 @@ def noted(window: Any, top: Any, s: Any, p: Any) -> Any:
     return (1.0 - 0.5 * BETA) * window if window < top else window
 
 
-def increment(window: Any, top: Any, s: Any) -> Any:
+def increment(window: float, top: float, s: float) -> float:
     """What the window gains in an RTT."""
     if window < LOW_WINDOW * s:
         return s
@@ -142,7 +142,7 @@ def increment(window: Any, top: Any, s: Any) -> Any:
     return min(max(gain, SMALL * s), LARGE * s)
 
 
-def linux_acks(window: Any, top: Any) -> Any:
+def linux_acks(window: float, top: float) -> float:
     """ACKs for which the window gains a packet, in Linux; all in packets."""
     if window <= LOW_WINDOW:
         return window
@@ -160,7 +160,7 @@ def linux_acks(window: Any, top: Any) -> Any:
     return max(16.0 * acks // 31.0, 1.0)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the window."""
     s = 1.0 * env.packet_size
     if p.linux > 0.0 and env.recovering + env.recovered > 0:
@@ -177,7 +177,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             flow.acks += 1.0
 
 
-def search(flow: Any, s: Any, env: Any) -> None:
+def search(flow: Any, s: float, env: FlowEnv) -> None:
     """Go where the beginning of this RTT said, by its ACKs."""
     if flow.due <= 0.0:
         flow.due = env.window
@@ -186,7 +186,7 @@ def search(flow: Any, s: Any, env: Any) -> None:
     flow.due -= env.acked
 
 
-def rate_halving(flow: Any, s: Any, env: Any) -> None:
+def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
     """Linux comes down a packet every other ACK, and sends no more than an ACK lets out."""
     flow.acks = 1.0 if flow.acks == 0.0 else 0.0
     if flow.acks == 0.0 and env.window > flow.ssthresh:
@@ -196,7 +196,7 @@ def rate_halving(flow: Any, s: Any, env: Any) -> None:
         env.window = min(env.window, flow.ssthresh)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Note where it was lost, and go on below."""
     s = 1.0 * env.packet_size
     window = windows.on_the_way(env)

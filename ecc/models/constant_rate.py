@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Equilibrium, Hook, NoRecord, Protocol
+from ecc.models.base import Equilibrium, FlowEnv, Hook, NoRecord, Params, Protocol
 from ecc.network import Network
 from ecc.quantity import QuantityField, as_rate, required
 
@@ -77,6 +77,6 @@ class ConstantRate(Protocol):
         return Equilibrium(np.full(network.n_flows, self.rate), np.full(network.n_links, np.inf), no_link)
 
 
-def on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send at the rate."""
     env.rate = p.rate

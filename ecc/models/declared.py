@@ -1,9 +1,9 @@
-"""What an engine takes of what a protocol declares: the rest is refused in one line, or told in a note, never ignored.
+"""What an engine takes of what a protocol declares: the rest is refused in one line, or noted, never ignored.
 
 An engine writes down, in a `Taken`, which laws it calls with which arguments, and which values of the other entries of
 `Protocol` it acts on. Entries that only packets have (headers, records, retransmission), or that say what is known of a
-protocol without moving it (its linear models, its bounds), are no business of laws; whatever else `Protocol` has, and
-may come to have, is refused where an engine does not name it.
+protocol without moving it (its linear models, its bounds), are no business of laws; any other entry of `Protocol`, also
+one that it gets later, is refused where an engine does not name it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Taken:
     `instead`: entry -> what the engine has in its place, a note for who runs a protocol that declares it; "" where that
     is the same thing.
     `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
-    `heeded`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
+    `acted_on`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
     """
 
     engine: str
@@ -61,7 +61,7 @@ class Taken:
     instead: Mapping[str, str] = field(default_factory=dict)
     without_memory: tuple[str, ...] | None = None
     model: str = "fluid model"
-    heeded: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
+    acted_on: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
 
     def check(self, protocol: Protocol) -> tuple[str, ...]:
         """Return the notes on what the engine has in the place of what a protocol declares.
@@ -97,8 +97,10 @@ class Taken:
                 continue
             elif entry in self.instead:
                 notes.append(self.instead[entry])
-            elif not self.heeded.get(entry, _always)(*asked) or (allowed == (usual,) and callable(value)):
-                raise ValueError(f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not heed")
+            elif not self.acted_on.get(entry, _always)(*asked) or (allowed == (usual,) and callable(value)):
+                raise ValueError(
+                    f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not act on"
+                )
             elif allowed is not None and value not in allowed:
                 listed = " or ".join(map(repr, allowed))
                 raise ValueError(f"{entry} must be {listed} for {self.engine} of {name}, got {shown(value)}")

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.errors import LinearizationError
 from ecc.headers import REVERSE, CongestionHeader, WireHeader, bits_field, constant_field
-from ecc.models.base import Equilibrium, Hook, RelayLoop, check_choice
+from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, RelayLoop, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.network import Network
@@ -62,10 +62,10 @@ class Header:
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     count: int = 0  # of ACKs with little delay, less those with much
-    heard: float = 0.0  # D_f of the last ACK, to be returned [units]
+    received: float = 0.0  # D_f of the last ACK, to be returned [units]
 
 
 @dataclass(frozen=True)
@@ -105,17 +105,17 @@ class EDN(windows.WindowProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(q: Any, C: Any, p: Any) -> Any:
+    def router_law(q: float, C: float, p: Params) -> float:
         """Sec. 5: the delay that a packet meets."""
         return counted(q / C / p.unit, p)
 
     @staticmethod
-    def slow_start_law(w: Any, R: Any, p: Any) -> Any:
+    def slow_start_law(w: float, R: float, p: Params) -> float:
         """Sec. 5: up to a delay of B."""
         return w if R > p.B else windows.doubled(w)
 
     @staticmethod
-    def source_law(w: Any, R: Any, s: Any, p: Any) -> Any:
+    def source_law(w: float, R: float, s: float, p: Params) -> float:
         """Sec. 5: the window one RTT later."""
         return max(w + s * direction(R, p), s)
 
@@ -155,7 +155,7 @@ class EDN(windows.WindowProtocol):
         return windows.relay_refusal("EDN")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the delay that they hear, and how much queue [bit] a second of it is.
+        """Return the loop from the relays to the delay that they receive, and how much queue [bit] a second of it is.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class EDN(windows.WindowProtocol):
         D = network.rtts + self.A
         steps = 8.0 * np.array([flow.mean_packet for flow in network.flows]) / (C * D)
 
-        def loop(s: Any) -> NDArray[np.complex128]:
+        def loop(s: float) -> NDArray[np.complex128]:
             return np.asarray((steps * np.exp(-np.multiply.outer(s, D))).sum(axis=-1) / s)
 
         return loop, C
@@ -189,17 +189,17 @@ def told_apart(protocol: Any, unit: float) -> dict[str, float]:
     }
 
 
-def direction(R: Any, p: Any) -> Any:
+def direction(R: float, p: Params) -> float:
     """The relay."""
     return 1.0 if R < p.A else -1.0
 
 
-def counted(here: Any, p: Any) -> Any:
+def counted(here: float, p: Params) -> float:
     """What a router adds: whole units, or exactly."""
     return here // 1.0 if p.levels > 0.0 else here
 
 
-def collected(before: Any, here: Any, p: Any) -> Any:
+def collected(before: float, here: float, p: Params) -> float:
     """What a field says behind a link: in 7 bits, or exactly."""
     return min(before + here, p.levels) if p.levels > 0.0 else before + here
 
@@ -207,26 +207,26 @@ def collected(before: Any, here: Any, p: Any) -> Any:
 router_law, slow_start_law, source_law = EDN.router_law, EDN.slow_start_law, EDN.source_law
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Add the delay that the packet is going to meet."""
     header.forward = collected(header.forward, router_law(8.0 * env.queue, env.capacity, p), p)
 
 
-def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Return the delay of the way back, for the other side's own data."""
-    header.reverse = flow.heard
+    header.reverse = flow.received
 
 
-def on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Return the delay of the way there."""
     header.reverse = header.forward
     header.forward = 0.0
 
 
-def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Slow start up to B, then count; a window's worth of counts is a packet."""
     s = 1.0 * env.packet_size
-    flow.heard = header.forward
+    flow.received = header.forward
     R = header.forward + header.reverse
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
@@ -242,7 +242,7 @@ def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
                 flow.count = 0
 
 
-def on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """As NewReno."""
     flow.count = 0
     flow_on_loss(flow, header, p, env)

@@ -7,9 +7,9 @@ MKC whose price is the share of arrivals beyond capacity, negative below it:
 
     x  sending rate [bit/s]    p  packet loss                alpha  rate added each RTT [bit/s]
     y  arrival rate [bit/s]    C  capacity [bit/s]           beta   gain
-    D_i  RTT [control intervals]; y_l sums rates one forward delay ago, p_i hears links one backward delay ago
+    D_i  RTT [control intervals]; y_l sums rates one forward delay ago, p_i is of links one backward delay ago
 
-It rests at y = C + N alpha/beta, so it loses packets for good.
+Its equilibrium is at y = C + N alpha/beta, so it loses packets for good.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, check_number
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate
@@ -69,7 +69,7 @@ class EMKC(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(y: Any, C: Any) -> Any:
+    def router_law(y: float, C: float) -> float:
         """JETMAX (4), THESIS (2.15)."""
         return (y - C) / y
 
@@ -127,7 +127,7 @@ class EMKC(Protocol):
 router_law = EMKC.router_law
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval and announce the loss of its arrivals."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval and announce the loss of its arrivals."""
     if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity)

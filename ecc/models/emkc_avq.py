@@ -8,9 +8,9 @@
     y  arrival rate [bit/s]        beta   gain of the source                tau    gain of the router
     C  capacity [bit/s]            Delta  control interval [s]              D_max  largest RTT of the link's flows [s]
 
-It rests at y = gamma C, V = gamma C - N alpha/beta, which may be negative. There beta p = alpha/x, so that differences
-between equal flows go as (1 - alpha/x)^n and decay only where the fair share is above alpha/2. With the parameters of
-JETMAX that is the share of its T2, 0.1 Mb/s: a link with more flows oscillates for good.
+Its equilibrium is at y = gamma C, V = gamma C - N alpha/beta, which may be negative. There beta p = alpha/x:
+differences between equal flows go as (1 - alpha/x)^n and decay only where the fair share is above alpha/2. With the
+parameters of JETMAX that is the share of its T2, 0.1 Mb/s: a link with more flows oscillates for good.
 
 D_max is the moving average, with the weight of JETMAX's footnote 4, of the largest smoothed RTT that packets carried in
 an interval; V waits at gamma C until there is one.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, Protocol, check_number
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import followers, shared_fair_rate
@@ -35,7 +35,7 @@ from ecc.quantity import as_delay, as_rate
 
 @dataclass
 class LinkState(price_feedback.LinkState):
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     V: float = inf  # virtual capacity [bit/s]
     max_rtt: float = 0.0  # moving average [s]; 0 before any sample
@@ -90,12 +90,12 @@ class EMKCAVQ(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, y: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    def router_law(R: float, y: float, C: float, d: float, T: float, p: Params) -> float:
         """The next virtual capacity, JETMAX (5)."""
         return min(R + p.tau * T * (p.gamma * C - y) / d, p.gamma * C)
 
     @staticmethod
-    def announce_law(R: Any, y: Any) -> Any:
+    def announce_law(R: float, y: float) -> float:
         """JETMAX (4), the virtual capacity in place of C."""
         return (y - R) / y
 
@@ -153,21 +153,21 @@ router_law = EMKCAVQ.router_law
 announce_law = EMKCAVQ.announce_law
 
 
-def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Begin with all that the virtual capacity may be."""
     link.V = min(link.V, p.gamma * env.capacity)
     price_feedback.link_on_start(link, header, p, env)
 
 
-def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Note the largest RTT beside the books of all."""
+def on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Note the largest RTT beside the state that all share."""
     if env.kind == 0:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
     price_feedback.link_on_arrival(link, header, p, env)
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval, move the virtual capacity and announce the price against it."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval, move the virtual capacity and announce the price against it."""
     T = env.now - link.opened
     if link.rtt_peak > 0.0:
         weight = p.rtt_gain if link.max_rtt > 0.0 else 1.0

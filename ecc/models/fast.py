@@ -7,9 +7,9 @@
     s  packet                                 B  least RTT seen [s]      gamma  step
     R  sum of the waits in queues, q/C, on the path [s]: D - B
 
-At rest W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha, and a link with N flows of
-its own has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of
-what it is off (sec. III-A). A loss halves the window. There is no slow start: what a step adds is gamma alpha packets.
+At equilibrium W R/D = alpha s, so x = alpha s/R: rates are proportionally fair, weighted by alpha, and a link with N
+flows of its own has N alpha packets queued (Theorem 1). An ACK moves the estimate of D by min(3 s/W, 1/4) of what it is
+off (sec. III-A). A loss halves the window. There is no slow start: what a step adds is gamma alpha packets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import shown
-from ecc.models.base import Equilibrium, Hook, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     rtt: float = 0.0  # moving average [s]; 0 before any
     acked: float = 0.0  # so far [bytes]
@@ -72,12 +72,12 @@ class FAST(windows.EndToEndProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(q: Any, C: Any) -> Any:
+    def router_law(q: float, C: float) -> float:
         """The wait in the queue; those of a path add up."""
         return q / C
 
     @staticmethod
-    def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+    def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
         """Sec. III-B, with the RTT of empty queues known."""
         return stepped(w, D - R, D, p.alpha * s, p.gamma)
 
@@ -96,16 +96,16 @@ class FAST(windows.EndToEndProtocol):
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """Proportional fairness; where there is a queue, `fair_rate` is the wait in it [s] (Theorem 1)."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of FAST listen to all links of their route")
+            raise ValueError("assignment must be None: flows of FAST receive the feedback of all links of their route")
         return windows.equilibrium_with_own(network, self.alpha)
 
 
-def stepped(window: Any, base: Any, rtt: Any, kept: Any, gamma: Any) -> Any:
+def stepped(window: float, base: float, rtt: float, kept: float, gamma: float) -> float:
     """The window after an RTT; kept: alpha s."""
     return min(2.0 * window, (1.0 - gamma) * window + gamma * (base / rtt * window + kept))
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Average RTTs; the step of an RTT is taken in equal parts as its ACKs come."""
     s = 1.0 * env.packet_size
     if flow.rtt == 0.0:
@@ -120,7 +120,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.window += (flow.target - env.window) * min(env.acked / left, 1.0)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Half the window, and a new RTT; one packet after a timeout."""
     flow.mark = 0.0
     if env.kind == 0:

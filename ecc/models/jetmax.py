@@ -30,7 +30,7 @@ What the paper leaves open, and what it decides here:
 - Before its first approval, and at least, a flow sends `floor` packets an interval, or N could not be counted. That is
   what newcomers add to a full link, where there is no room for a packet: no loss, but over a second 0.7 to 1.8 % too
   much in T1 to T5, `tolerance` included, and nothing with gamma = 0.97. With fewer packets N is coarser.
-- A link that nobody follows announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
+- A link that is no flow's bottleneck announces gamma C, or 0 when overloaded. ACKs on reverse links are unresponsive.
 - A packet that is lost does not slow its flow.
 - A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
 By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives
@@ -60,7 +60,19 @@ from ecc.headers import (
     count_field,
     number_field,
 )
-from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, Stepping, check_choice, check_number
+from ecc.models.base import (
+    TRANSPORTS,
+    Bound,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    LinkEnv,
+    Params,
+    Protocol,
+    Stepping,
+    check_choice,
+    check_number,
+)
 from ecc.models.shared.equilibria import crosses_several, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate, as_size
@@ -90,7 +102,7 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     g: float = 0.0  # announced fair rate [bit/s]
     loss: float = 0.0  # announced virtual loss
@@ -99,12 +111,12 @@ class LinkState:
     unresponsive: float = 0.0  # ... and by others
     gaps: float = 0.0  # of followers' packets since the last tick [s]
     opened: float = 0.0  # when the running interval began [s]
-    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+    ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]
     proposed: float = 0.0  # rate proposed to the routers [bit/s]
@@ -112,9 +124,9 @@ class FlowState:
     R_T: int = NO_ROUTER
     bottleneck: int = NO_LINK  # link of the router at R_T
     sequence: int = 0  # changes of router or rate so far
-    first: int = -1  # interval in which the first packet since the last change met the router; -1: not heard yet
+    first: int = -1  # interval in which the first packet since the last change met the router; -1: none received yet
     wait: int = 0  # intervals of which no feedback is used
-    assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
+    assigned: int = NO_LINK  # the only link to take feedback from; NO_LINK: any
 
 
 @dataclass(frozen=True)
@@ -187,18 +199,18 @@ class JetMax(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(u: Any, N: Any, C: Any, p: Any) -> Any:
+    def router_law(u: float, N: float, C: float, p: Params) -> float:
         """JETMAX (8), (25)."""
         return (p.gamma * C - u) / N
 
     @staticmethod
-    def virtual_loss(y: Any, C: Any, p: Any) -> Any:
+    def virtual_loss(y: float, C: float, p: Params) -> float:
         """The virtual loss, JETMAX (10), (25); none up to the tolerance."""
         loss = 1.0 - p.gamma * C / max(y, p.gamma * C)
         return loss if loss > p.tolerance else 0.0
 
     @staticmethod
-    def source_law(x_rtt: Any, R: Any, p: Any) -> Any:
+    def source_law(x_rtt: float, R: float, p: Params) -> float:
         """JETMAX (9)."""
         return (1.0 - p.tau) * x_rtt + p.tau * R
 
@@ -256,11 +268,11 @@ class JetMax(Protocol):
         return WireHeader(JetMaxHeader.nearest(**values).encode())
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        """The books of a router in the middle of a steady run."""
+        """The state of a router in the middle of a steady run."""
         return LinkState(g=R)
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
-        """The books of a host in the middle of a steady run; its first ACK tells it how far away its router is."""
+        """The state of a host in the middle of a steady run; its first ACK tells it how far away its router is."""
         return FlowState(x=x, proposed=x, g=R, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
@@ -291,15 +303,15 @@ REFUSED = (
 router_law, virtual_loss, source_law = JetMax.router_law, JetMax.virtual_loss, JetMax.source_law
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Announce all of the target until the first full interval has been counted."""
     if link.g == 0.0:
         link.g = router_law(0.0, 1.0, env.capacity, p)
     env.next_interval = p.interval
 
 
-def count(link: Any, header: Any, env: Any) -> None:
-    """Add what a packet proposes to the books of followers or of others (sec. 6.1, 6.2, 6.4)."""
+def count(link: Any, header: Any, env: LinkEnv) -> None:
+    """Add what a packet proposes to the counters of flows bottlenecked here, or of others (sec. 6.1, 6.2, 6.4)."""
     if env.kind != 0 or header.size == 0.0:  # an ACK, or a packet of another protocol
         link.unresponsive += env.packet_size
         return
@@ -313,19 +325,19 @@ def count(link: Any, header: Any, env: Any) -> None:
         link.unresponsive += header.size
 
 
-def answers(header: Any, env: Any) -> bool:
-    """Tell whether this router may give feedback: to data of JetMax, unless they listen to another router only."""
+def answers(header: Any, env: LinkEnv) -> bool:
+    """Return whether this router may give feedback: to data of JetMax, unless another router alone may."""
     return bool(env.kind == 0 and header.size > 0.0 and (header.assigned == NO_LINK or header.assigned == env.link))
 
 
-def suggest(link: Any, header: Any, env: Any) -> None:
+def suggest(link: Any, header: Any, env: LinkEnv) -> None:
     """Suggest this router and its fair rate."""
     header.rate = min(link.g, header.desired)
     header.R_S = header.R_C
     header.link = env.link
 
 
-def on_arrival_loss(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival_loss(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and suggest this router where its virtual loss is the largest so far (sec. 6.2)."""
     count(link, header, env)
     if answers(header, env):
@@ -334,7 +346,7 @@ def on_arrival_loss(link: Any, header: Any, p: Any, env: Any) -> None:
         header.loss = max(header.loss, link.loss)
 
 
-def on_arrival_rate(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_arrival_rate(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and suggest this router where its fair rate is the smallest so far (THESIS ch. VII)."""
     count(link, header, env)
     if answers(header, env):
@@ -343,7 +355,7 @@ def on_arrival_rate(link: Any, header: Any, p: Any, env: Any) -> None:
         header.loss = max(header.loss, link.loss)
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Announce the fair rate and the virtual loss of the interval; the first tick only opens the rate_feedback."""
     if link.ticks > 0:
         duration = env.now - link.opened
@@ -361,13 +373,13 @@ def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     link.ticks += 1
 
 
-def least_rate(p: Any, env: Any) -> float:
+def least_rate(p: Params, env: FlowEnv) -> float:
     """So many packets an interval that a router can count the flow."""
     least: float = p.floor * 8.0 * env.packet_size / p.interval
     return least
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send the least; a flow placed at an equilibrium starts at its rate."""
     if flow.x == 0.0:
         flow.x = max(p.basic_rate, least_rate(p, env))
@@ -375,7 +387,7 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.rate = flow.x
 
 
-def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Fill the header (sec. 6.1, 6.2, 6.4)."""
     header.R_T = flow.R_T
     header.sequence = flow.sequence
@@ -397,7 +409,7 @@ def change(flow: Any, wait: float) -> None:
     flow.wait = int(wait)
 
 
-def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
+def follow(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Switch to the router that suggests itself; one chosen for its fair rate is approached at once if that is less."""
     flow.R_T = header.R_S
     flow.bottleneck = header.link
@@ -409,7 +421,7 @@ def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.rate = flow.x
 
 
-def step(flow: Any, approved: bool, p: Any, env: Any) -> None:
+def step(flow: Any, approved: bool, p: Params, env: FlowEnv) -> None:
     """Take what was approved, and propose the next rate; a lower one needs no approval (sec. 6.4)."""
     if approved:
         flow.x = flow.proposed
@@ -420,7 +432,7 @@ def step(flow: Any, approved: bool, p: Any, env: Any) -> None:
     env.rate = flow.x
 
 
-def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Follow the most congested router, and step once for each change that it has seen for a full interval."""
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return

@@ -6,12 +6,13 @@
     y  arrival rate [bit/s]    C  capacity [bit/s]     kappa  gain
     D_i  RTT, D_il^<- router back to source [steps of `interval`]
 
-A flow hears all links of its route. The papers leave the price open; here p(y) = (y/C)^steepness, for which
-y p'(y) = steepness p(y). It rests at the maximum of sum omega log x_i - sum y_l p_l(y_l)/(1 + steepness), weighted
-proportional fairness with soft capacities, which grow hard with the steepness.
+A flow receives the feedback of all links of its route. The papers leave the price open; here p(y) = (y/C)^steepness,
+for which y p'(y) = steepness p(y). Its equilibrium is at the maximum of sum omega log x_i - sum y_l p_l(y_l)/(1 +
+steepness), weighted proportional fairness with soft capacities, which grow hard with the steepness.
 
 In packets every router adds its price to arriving data, and a host steps on its own clock from the first price on, with
-the last price heard and the rate at which that packet was sent; it starts at what the law makes of rate 0, kappa omega.
+the last price received and the rate at which that packet was sent; it starts at what the law makes of rate 0, kappa
+omega.
 
 Johari and Tan (2001) count delays from the rate before: their D is D_i - 1 here, where x(t) follows x(t - 1).
 """
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, check_number
 from ecc.models.mkc import on_interval, power_price
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.network import Network
@@ -44,14 +45,14 @@ class Header:
 
 @dataclass
 class LinkState(price_feedback.LinkState):
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     price: float = 0.0
 
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the start
     x_rtt: float = 0.0  # rate of the packet whose ACK came last [bit/s]
@@ -68,7 +69,7 @@ class Kelly(Protocol):
     kappa : float, > 0
         Gain of a step.
     omega : float, bit/s, > 0
-        Willingness to pay: rate times price at rest.
+        Willingness to pay: rate times price at equilibrium.
     interval : float, s, > 0
         Length of a step.
     steepness : float, > 0
@@ -102,12 +103,12 @@ class Kelly(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(y: Any, C: Any, p: Any) -> Any:
+    def router_law(y: float, C: float, p: Params) -> float:
         """The price."""
         return power_price(y, C, p.steepness)
 
     @staticmethod
-    def source_law(x: Any, x_rtt: Any, R: Any, p: Any) -> Any:
+    def source_law(x: float, x_rtt: float, R: float, p: Params) -> float:
         """THESIS (2.7)."""
         return x + p.kappa * (p.omega - x_rtt * R)
 
@@ -153,7 +154,7 @@ class Kelly(Protocol):
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """x_i times the prices of its path is omega; Newton on the concave objective in log x."""
         if assignment is not None:
-            raise ValueError("assignment must be None: flows of Kelly listen to all links of their route")
+            raise ValueError("assignment must be None: flows of Kelly receive the feedback of all links of their route")
         crosses = network.incidence.astype(float)
         log_rate = np.log(self.omega / crosses.sum(axis=1))
         for _ in range(500):
@@ -184,7 +185,7 @@ class Kelly(Protocol):
 source_law = Kelly.source_law
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and add the price of the link."""
     link.arrived += env.packet_size
     if env.kind == 0:
@@ -192,19 +193,19 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         header.ticks += link.ticks
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, 0.0, p)
     env.rate = flow.x
 
 
-def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Tell the rate."""
     header.x = flow.x
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Note the price and the rate that it speaks of; the first price starts the clock."""
     if flow.ticks == 0 and header.ticks > 0:
         env.timer = p.interval
@@ -213,7 +214,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.x_rtt = header.x
 
 
-def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """One step."""
     flow.x = max(source_law(flow.x, flow.x_rtt, flow.price, p), rate_feedback.least_rate(p, env))
     env.rate = flow.x

@@ -13,8 +13,8 @@ sends by the largest price on its path alone:
     D  base RTT [s]           mu  target utilization    p4  gain of the proportional part (alpha/M)
     eta  the integral         T  control interval [s]
 
-It rests where all flows of a bottleneck have the rate W/D = p1/(p2 P): the demand function, the same for any RTT, so
-MaxNet is max-min fair at loads mu C. Eliminating eta, a source is a rate law of PI kind,
+Its equilibrium is where all flows of a bottleneck have the rate W/D = p1/(p2 P): the demand function, the same for any
+RTT, so MaxNet is max-min fair at loads mu C. Eliminating eta, a source is a rate law of PI kind,
 
     x <- x exp((p1/W - p2 P/D) T n - p4 (P - P_prev)/D), W = x D, n = W T/D ACKs an interval
 
@@ -52,24 +52,35 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.headers import REVERSE, US, CongestionHeader, WireHeader, constant_field, time_field
 from ecc.laws.elementary import exp, log
-from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import (
+    TRANSPORTS,
+    Bound,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    LinkEnv,
+    Params,
+    Protocol,
+    check_choice,
+    check_number,
+)
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import followers, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_size
 
 
-def integral_law(eta: Any, W: Any, P: Any, D: Any, T: Any, p: Any) -> Any:
+def integral_law(eta: float, W: float, P: float, D: float, T: float, p: Params) -> float:
     """The next integral, MAXNET fig. 2 and THESIS (2.11)."""
     return eta + (p.p1 / W - p.p2 * p.scale * P / D) * T
 
 
-def window_law(eta: Any, P: Any, D: Any, p: Any) -> Any:
+def window_law(eta: float, P: float, D: float, p: Params) -> float:
     """The window aimed at [packets], MAXNET fig. 2 and THESIS (2.12)."""
     return p.p3 * exp(eta - p.p4 * p.scale * P / D)
 
 
-def integral_of(W: Any, P: Any, D: Any, p: Any) -> Any:
+def integral_of(W: float, P: float, D: float, p: Params) -> float:
     """The integral with which the window aimed at is W: the inverse of `window_law`."""
     return log(W / p.p3) + p.p4 * p.scale * P / D
 
@@ -84,17 +95,17 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     price: float = 0.0
     arrived: float = 0.0  # since the last tick [bytes]
     opened: float = 0.0  # when the running interval began [s]
-    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+    ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # rate until the first ACK of a flow placed at an equilibrium [bit/s]; 0 for others
     W: float = 0.0  # window [packets]; 0 before the start
@@ -170,12 +181,12 @@ class MaxNet(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, y: Any, C: Any, T: Any, p: Any) -> Any:
+    def router_law(R: float, y: float, C: float, T: float, p: Params) -> float:
         """The next price: MAXNET (1) and (2), or THESIS (2.10)."""
         return max(R + (p.per_second * T + p.per_tick) * (y - p.mu * C) / C, 0.0)
 
     @staticmethod
-    def source_law(x: Any, R: Any, R_prev: Any, D: Any, T: Any, p: Any) -> Any:
+    def source_law(x: float, R: float, R_prev: float, D: float, T: float, p: Params) -> float:
         """The ACKs of an interval at once, as a rate."""
         W = x * D / p.segment_bits
         eta = integral_law(integral_of(W, R_prev, D, p), W, R, D, T * W * T / D, p)
@@ -258,24 +269,24 @@ class MaxNet(Protocol):
 router_law = MaxNet.router_law
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Set the clock."""
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet."""
     link.arrived += env.packet_size
 
 
-def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Mark a packet with the price if that is the largest so far."""
     if env.kind == 0 and link.price > header.price:
         header.price = link.price
         header.link = env.link
 
 
-def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Integrate over the time that has passed."""
     if link.ticks > 0:
         T = env.now - link.opened
@@ -285,13 +296,13 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     link.ticks += 1
 
 
-def set_window(flow: Any, W: Any, p: Any, env: Any) -> None:
+def set_window(flow: Any, W: float, p: Params, env: FlowEnv) -> None:
     """Keep a window of at least one segment, and of one packet, or nothing would be sent."""
     flow.W = max(W, 1.0)
     env.window = max(flow.W * p.segment_bits / 8.0, env.packet_size)
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open with the window at no price; a flow placed at an equilibrium sends at its rate for an RTT."""
     if flow.x > 0.0:
         env.rate = flow.x
@@ -299,12 +310,12 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
         set_window(flow, window_law(flow.eta, 0.0, 1.0, p), p, env)
 
 
-def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the header: no price yet."""
     header.link = rate_feedback.NO_LINK
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Move the window towards the one aimed at, by the price of this ACK."""
     D = env.min_rtt
     flow.bottleneck = header.link
@@ -318,7 +329,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
     set_window(flow, max(min(aim, flow.W + p.max_increment), flow.W - p.max_decrement), p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Begin again with one packet after a timeout."""
     if env.kind == 1:
         set_window(flow, 1.0, p, env)

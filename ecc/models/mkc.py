@@ -7,7 +7,7 @@ RTT ago:
     eta_i(n) = max over l in i of p_l(n - D_il^<-),  p_l(n) = p(y_l(n))     THESIS (2.14), JETMAX (7)
 
     x  sending rate [bit/s]    p  price of a link            alpha  rate added each RTT [bit/s]
-    y  arrival rate [bit/s]    eta  price heard              beta   gain
+    y  arrival rate [bit/s]    eta  price received           beta   gain
     C  capacity [bit/s]        D_i  RTT, D_il^<- router back to source [control intervals]
 
 The papers leave p(y) open. Here p(y) = (y/C)^steepness, the family that Kelly, Maulloo and Tan (1998) and Johari and
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, check_number
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import followers, shared_rate
 from ecc.network import Network
@@ -74,12 +74,12 @@ class MKC(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(y: Any, C: Any, p: Any) -> Any:
+    def router_law(y: float, C: float, p: Params) -> float:
         """The price, JETMAX (7)."""
         return power_price(y, C, p.steepness)
 
     @staticmethod
-    def source_law(x_rtt: Any, R: Any, p: Any) -> Any:
+    def source_law(x_rtt: float, R: float, p: Params) -> float:
         """THESIS (2.13), JETMAX (6)."""
         return x_rtt + p.alpha - p.beta * R * x_rtt
 
@@ -150,20 +150,20 @@ router_law = MKC.router_law
 source_law = MKC.source_law
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval and announce the price of its arrivals."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval and announce the price of its arrivals."""
     if price_feedback.close_interval(link, env):
         link.price = router_law(link.y, env.capacity, p)
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send at what the law makes of rate 0; a flow placed at an equilibrium starts at its rate."""
     if flow.x == 0.0:
         flow.x = source_law(0.0, 0.0, p)
     env.rate = flow.x
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Step from the rate one RTT ago, once for each new price."""
     if price_feedback.listen(flow, header):
         flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.least_rate(p, env))
@@ -175,7 +175,7 @@ def flow_hooks() -> dict[str, Hook]:
     return {"on_start": flow_on_start, "on_send": price_feedback.flow_on_send, "on_ack": flow_on_ack}
 
 
-def power_price(y: Any, C: Any, steepness: Any) -> Any:
+def power_price(y: float, C: float, steepness: float) -> float:
     """(y/C)^steepness, as a law may write it."""
     return exp(steepness * log(y / C))
 

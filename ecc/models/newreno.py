@@ -24,7 +24,7 @@ from math import sqrt
 from typing import Any
 
 from ecc.arguments import check_arguments, shown
-from ecc.models.base import Hook
+from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
 from ecc.quantity import Quantity, as_number, as_time
 
@@ -49,12 +49,12 @@ class NewReno(windows.EndToEndProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(loss: Any) -> Any:
-        """What a link loses; hosts are told by the gaps alone."""
+    def router_law(loss: float) -> float:
+        """What a link loses; hosts know of it by the gaps alone."""
         return loss
 
     @staticmethod
-    def source_law(w: Any, s: Any) -> Any:
+    def source_law(w: float, s: float) -> float:
         """RFC 5681 (3), for the w/s packets of an RTT."""
         return windows.grown(w, s, w)
 
@@ -111,7 +111,7 @@ class NewReno(windows.EndToEndProtocol):
         return 8.0 * packet_size / (D * sqrt(2.0 * p / 3.0) + expires)
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the window; leave recovery without a burst (RFC 6582 sec. 3.2, step 3, option 1)."""
     s = 1.0 * env.packet_size
     if env.recovered > 0 and p.deflates > 0.0:
@@ -123,7 +123,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             env.window = windows.grown(env.window, s, env.acked)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """RFC 5681 (4)."""
     if env.kind == 0:
         windows.cut(flow, windows.halved(windows.on_the_way(env)), env)

@@ -1,10 +1,10 @@
-"""PEDN, per-flow EDN (Kumar, Kaur; EDN sec. 5.2): each flow hears of its own packets in queues, not of the whole queue.
+"""PEDN, per-flow EDN (Kumar, Kaur; EDN sec. 5.2): the feedback is a flow's own packets in queues, not the whole queue.
 
     D_f <- D_f + k                                    k  packets of the flow in the queue, before this one
     A, B = 2, 3 packets                               all else as in EDN (ecc/models/edn.py)
 
-At rest a flow has A packets in the queues of its path. In a queue that serves its packets in order, a flow's share is
-that of its rate: on one link q* = N A s, and N flows have equal rates whatever their RTTs; in networks rates are
+At equilibrium a flow has A packets in the queues of its path. In a queue that serves its packets in order, a flow's
+share is that of its rate: on one link q* = N A s, and N flows have equal rates for any RTTs; in networks rates are
 proportionally fair, as with Vegas, whose estimate k is counted here.
 
 A router counts in a table of `slots`: the flow and the direction of its packets choose a slot, by multiplication. Flows
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.models import edn
-from ecc.models.base import Equilibrium, Hook, RelayLoop, check_number
+from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 from ecc.quantity import as_count
@@ -40,7 +40,7 @@ WORD = 4294967296
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     counts: tuple[int, ...] = ()  # packets in the queue by slot
 
@@ -84,7 +84,7 @@ class PEDN(windows.WindowProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(q_flow: Any, s: Any, p: Any) -> Any:
+    def router_law(q_flow: float, s: float, p: Params) -> float:
         """Sec. 5.2: what the flow has in the queue, in packets."""
         return edn.counted(q_flow / s, p)
 
@@ -116,15 +116,15 @@ class PEDN(windows.WindowProtocol):
     def equilibrium(self, network: Network, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
         """A packets of each flow in queues: rates x at the maximum of sum log x, and A s = x sum q/C of a path."""
         point = windows.equilibrium_with_own(network, self.A)
-        told = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
-        return replace(point, fair_rate=told)
+        announced = np.where(point.fair_rate > 1e-9 * point.fair_rate.max(), self.A, inf)
+        return replace(point, fair_rate=announced)
 
     @property
     def linear_refusal(self) -> str | None:
         return windows.relay_refusal("PEDN")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
+        """Return the loop from the relays to the packets reported to them, and how much queue [bit] one of these is.
 
         Parameters
         ----------
@@ -134,18 +134,18 @@ class PEDN(windows.WindowProtocol):
         return windows.relay_with_own(self.equilibrium(network), network, self.A)
 
 
-def slot(p: Any, env: Any) -> int:
+def slot(p: Params, env: LinkEnv) -> int:
     """Where the packets of a flow in this direction are counted."""
     return int((2 * env.flow + env.kind) * MULTIPLIER % WORD * int(p.slots) // WORD)
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Tell how many of its flow a packet finds, and count it."""
     k = slot(p, env)
     header.forward = edn.collected(header.forward, 1.0 * link.counts[k], p)
     link.counts[k] += 1
 
 
-def leave(link: Any, header: Any, p: Any, env: Any) -> None:
+def leave(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """A packet less: sent, or dropped after all."""
     link.counts[slot(p, env)] -= 1

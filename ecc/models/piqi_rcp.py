@@ -1,7 +1,7 @@
 """PIQI-RCP, the proportional-integral queue-independent RCP of THESIS sec. IV.D.
 
 The router adds the error of the previous interval, which makes it a PI controller; the source approaches the fair
-rate it hears by an exponentially weighted average with a term in its last change:
+rate it receives by an exponentially weighted average with a term in its last change:
 
     R(t) = R(t - T) [1 + alpha1 T (gamma C - y(t)) / (gamma C d) + alpha2 T (gamma C - y(t - T)) / (gamma C d)]   (4.14)
     x_i(n) = x_i(n - 1) - tau1 (x_i(n - 1) - R(n - D_i^<-)) + tau2 (R(n - D_i^<-) - R(n - 1 - D_i^<-))            (4.19)
@@ -37,7 +37,18 @@ from ecc.headers import (
     number_field,
     time_field,
 )
-from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import (
+    TRANSPORTS,
+    Bound,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    LinkEnv,
+    Params,
+    Protocol,
+    check_choice,
+    check_number,
+)
 from ecc.models.qi_rcp import integral_bounds
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
@@ -74,7 +85,7 @@ class PIQIRCP(Protocol):
     rtt_average : str
         "packet" (that average) or "interval": the means of intervals, averaged over about an RTT.
     capped : bool
-        Whether a host never sends more than the fair rate it heard last.
+        Whether a host never sends more than the fair rate it received last.
     loss : str
         "keep" or "halve": a host's answer to a loss, beside sending again what was lost.
     stamping : str
@@ -126,12 +137,12 @@ class PIQIRCP(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, y: Any, y_prev: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    def router_law(R: float, y: float, y_prev: float, C: float, d: float, T: float, p: Params) -> float:
         """THESIS (4.14)."""
         return R * (1.0 + T * (p.alpha1 * (p.gamma * C - y) + p.alpha2 * (p.gamma * C - y_prev)) / (p.gamma * C * d))
 
     @staticmethod
-    def source_law(x: Any, R: Any, R_prev: Any, p: Any) -> Any:
+    def source_law(x: float, R: float, R_prev: float, p: Params) -> float:
         """THESIS (4.19); with `capped` at most R."""
         moved = x - p.tau1 * (x - R) + p.tau2 * (R - R_prev)
         return min(moved, R) if p.capped > 0.0 else moved
@@ -206,21 +217,21 @@ router_law = PIQIRCP.router_law
 source_law = PIQIRCP.source_law
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval and announce the next fair rate."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):
         R = router_law(link.R, link.y, link.y_prev, env.capacity, link.mean_rtt, T, p)
         rate_feedback.announce(link, R, link.mean_rtt, p, env)
 
 
-def on_interval_mean(link: Any, header: Any, p: Any, env: Any) -> None:
+def on_interval_mean(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """The same, of RTTs averaged by interval."""
     rate_feedback.average_interval(link, env)
     on_interval(link, header, p, env)
 
 
-def approach(flow: Any, header: Any, p: Any, env: Any) -> None:
+def approach(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Move towards the fair rate in the header by one step of the source law; begin at one packet an RTT."""
     least = rate_feedback.least_rate(p, env)
     heard_before = flow.R if flow.x > 0.0 else header.rate
@@ -230,19 +241,19 @@ def approach(flow: Any, header: Any, p: Any, env: Any) -> None:
     env.rate = flow.x
 
 
-def on_ack_interval(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack_interval(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Once for each new feedback: another interval, or another bottleneck."""
     if header.link != rate_feedback.NO_LINK and (header.stamp != flow.stamp or header.link != flow.bottleneck):
         approach(flow, header, p, env)
 
 
-def on_ack_every(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack_every(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """On every ACK (PIQI-RCP-ACK)."""
     if header.link != rate_feedback.NO_LINK:
         approach(flow, header, p, env)
 
 
-def on_ack_rtt(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Once an RTT."""
     if header.link != rate_feedback.NO_LINK and (flow.x == 0.0 or env.now - flow.updated >= env.srtt):
         approach(flow, header, p, env)

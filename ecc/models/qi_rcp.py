@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
 from ecc.models.rcp import RCP
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
@@ -78,12 +78,12 @@ class QIRCP(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, y: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    def router_law(R: float, y: float, C: float, d: float, T: float, p: Params) -> float:
         """THESIS (4.4)."""
         return R * (1.0 + p.alpha * T * (p.gamma * C - y) / (p.gamma * C * d))
 
     @staticmethod
-    def source_law(R: Any) -> Any:
+    def source_law(R: float) -> float:
         """THESIS (4.2)."""
         return R
 
@@ -181,8 +181,8 @@ def integral_bounds(
 router_law = QIRCP.router_law
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval and announce the next fair rate."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):
         R = router_law(link.R, link.y, env.capacity, link.mean_rtt, T, p)

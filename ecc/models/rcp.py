@@ -35,7 +35,7 @@ from ecc.headers import (
     number_field,
     time_field,
 )
-from ecc.models.base import TRANSPORTS, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import TRANSPORTS, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Network
@@ -102,12 +102,12 @@ class RCP(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    def router_law(R: float, y: float, q: float, C: float, d: float, T: float, p: Params) -> float:
         """THESIS (2.16), (3.1); (3.2) with beta = 0; (3.3) with d the maximum RTT."""
         return R * (1.0 + T * (p.alpha * (C - y) - p.beta * q / d) / (d * C))
 
     @staticmethod
-    def source_law(R: Any) -> Any:
+    def source_law(R: float) -> float:
         """THESIS (3.4)."""
         return R
 
@@ -162,8 +162,8 @@ class RCP(Protocol):
 router_law = RCP.router_law
 
 
-def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Close the books of an interval and announce the next fair rate."""
+def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
+    """Close an interval and announce the next fair rate."""
     T = env.now - link.opened
     if rate_feedback.close_interval(link, env):
         d = link.max_rtt if p.use_max > 0.0 else link.mean_rtt

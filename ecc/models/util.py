@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecc.models import vcp
-from ecc.models.base import Hook, check_number
+from ecc.models.base import FlowEnv, Hook, Params, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.quantity import as_delay
@@ -27,7 +27,7 @@ from ecc.quantity import as_delay
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     acked: float = 0.0  # so far [bytes]
     mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
@@ -74,12 +74,12 @@ class UTIL(windows.WindowProtocol):
     announce_law = staticmethod(vcp.announce_law)
 
     @staticmethod
-    def slow_start_law(w: Any, R: Any) -> Any:
+    def slow_start_law(w: float, R: float) -> float:
         """EDN sec. 4.2: up to a high load."""
         return windows.doubled(w) if R < vcp.HIGH else w
 
     @staticmethod
-    def source_law(w: Any, R: Any, s: Any) -> Any:
+    def source_law(w: float, R: float, s: float) -> float:
         """EDN sec. 4.2: the window one RTT later."""
         if R < vcp.HIGH:
             return w + s
@@ -112,7 +112,7 @@ class UTIL(windows.WindowProtocol):
 slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 
 
-def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Slow start up to a high load, then one step an RTT."""
     flow.acked += env.acked
     if windows.opens(flow, env):

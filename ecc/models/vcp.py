@@ -13,14 +13,14 @@ flow increases its window multiplicatively (MI), additively (AI) or decreases it
     C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
 
 MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows alike,
-rates become equal whatever the RTTs. The window swings between AI and MD: there is no point of rest, and loads swing
+rates become equal for any RTTs. The window swings between AI and MD: there is no point of rest, and loads swing
 from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
-VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is heard.)
+VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is reported.)
 
 What the text leaves open is as in its authors' ns-2 code: ACKs move windows one by one, MI by (1 + xi)^(D/t_rho) - 1
-packets each and AI by alpha (D/t_rho)^2 s/W; what follows an overload is skipped where another region is heard; q is a
-moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is the smoothed RTT.
-A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
+packets each and AI by alpha (D/t_rho)^2 s/W; what follows an overload is skipped where another region is reported; q is
+a moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is the smoothed
+RTT. A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 from ecc.arguments import check_arguments
 from ecc.headers import COMMON, CongestionHeader, WireHeader, bits_field
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Hook, check_choice, check_number
+from ecc.models.base import FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
 from ecc.quantity import as_delay
@@ -51,7 +51,7 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     code: int = LOW  # announced region
     arrived: float = 0.0  # since the interval began [bytes]
@@ -63,7 +63,7 @@ class LinkState:
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     decreased: float = -windows.NEVER_LEFT  # when the last MD was [s]
 
@@ -89,7 +89,7 @@ class VCP(windows.WindowProtocol):
     sampling : float, s, > 0
         Between samples of the queue (10 ms).
     opening : str
-        "mi" or "slow_start" (EDN sec. 2): what a flow does until it first hears of more than a low load.
+        "mi" or "slow_start" (EDN sec. 2): what a flow does until more than a low load is first reported to it.
     transport, initial, receiver_window, min_rto
         As of every `WindowProtocol`.
 
@@ -122,27 +122,27 @@ class VCP(windows.WindowProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(R: Any, q_mean: Any) -> Any:
+    def router_law(R: float, q_mean: float) -> float:
         """The steady queue."""
         return R + FORGETS * (q_mean - R)
 
     @staticmethod
-    def announce_law(R: Any, y: Any, C: Any, T: Any, p: Any) -> Any:
+    def announce_law(R: float, y: float, C: float, T: float, p: Params) -> float:
         """The load factor, and the region in which it is."""
         return region((y * T + p.kappa_q * R) / (p.gamma * C * T))
 
     @staticmethod
-    def slow_start_law(w: Any, R: Any, p: Any) -> Any:
+    def slow_start_law(w: float, R: float, p: Params) -> float:
         """EDN sec. 2, up to a high load, if it is to be; else nothing."""
         return windows.doubled(w) if p.doubles > 0.0 and R < HIGH else w
 
     @staticmethod
-    def decrease_law(w: Any, R: Any, D: Any, T: Any, since: Any, s: Any, p: Any) -> Any:
+    def decrease_law(w: float, R: float, D: float, T: float, since: float, s: float, p: Params) -> float:
         """MD: once in t_rho and an RTT."""
         return max(p.beta * w, s) if R >= OVERLOAD and since >= T + D else w
 
     @staticmethod
-    def source_law(w: Any, R: Any, D: Any, T: Any, since: Any, s: Any, p: Any) -> Any:
+    def source_law(w: float, R: float, D: float, T: float, since: float, s: float, p: Params) -> float:
         """The window one RTT later, of MI and AI."""
         if R < HIGH:
             return w * (1.0 + multiplied(D / T, p))
@@ -178,40 +178,40 @@ class VCP(windows.WindowProtocol):
         return WireHeader(service=VCPField.nearest(load=header["load"]).encode()[0])
 
 
-def region(rho: Any) -> Any:
+def region(rho: float) -> float:
     """The code of a load factor."""
     if rho < BEGINS_HIGH:
         return LOW
     return HIGH if rho < BEGINS_OVERLOAD else OVERLOAD
 
 
-def multiplied(intervals: Any, p: Any) -> Any:
+def multiplied(intervals: float, p: Params) -> float:
     """What MI adds in an RTT of so many intervals, as a share of the window."""
     return exp(intervals * log(1.0 + p.xi)) - 1.0
 
 
-def added(intervals: Any, p: Any) -> Any:
+def added(intervals: float, p: Params) -> float:
     """What AI adds in such an RTT, in packets."""
     return p.alpha * intervals * intervals
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     env.next_interval = p.sampling
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count what arrives."""
     link.arrived += env.packet_size
 
 
-def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Tell the region, where it is worse than those before, to packets of the protocol."""
     if env.kind == 0 and 0 < header.load < link.code:
         header.load = link.code
 
 
-def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Sample the queue; once in t_rho, work out the load factor."""
     link.queues += env.queue
     link.samples += 1
@@ -236,12 +236,12 @@ LINK_HOOKS: dict[str, Hook] = {
 }
 
 
-def on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """The least load, for routers to raise."""
     header.load = LOW
 
 
-def on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """One ACK's part of MI or AI, or MD."""
     s = 1.0 * env.packet_size
     if windows.opens(flow, env):

@@ -12,7 +12,7 @@ Once an RTT, from what is sent and what would be with empty queues:
 Slow start doubles the window every other RTT, so that Diff compares equal windows, and ends at B Diff > gamma s, an
 eighth of the window being given back (sec. 3.3). A loss takes a quarter of the window (sec. 3.1).
 
-At rest a flow has between alpha and beta packets queued, whatever its RTT: on one link the queue is alpha to beta
+At equilibrium a flow has between alpha and beta packets queued, for any RTT: on one link the queue is alpha to beta
 packets a flow, and with alpha = beta rates are proportionally fair (Low, Peterson, Wang 2002, Theorem 1). Which of
 these points it is depends on how it got there, and a flow that joins a queue takes it for propagation delay. With
 alpha = beta the law is a relay, W' = s sign(alpha s - W (D - B)/D)/D as fluid, and N flows swing as PEDN's do. Of
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.laws.elementary import sqrt
-from ecc.models.base import Equilibrium, Hook, RelayLoop, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, RelayLoop, check_number
 from ecc.models.shared import windows
 from ecc.network import Network
 
@@ -39,7 +39,7 @@ OPENED = 0.875  # ... at the end of slow start
 
 @dataclass
 class FlowState(windows.FlowState):
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     acked: float = 0.0  # so far [bytes]
     mark: float = 0.0  # once so much is ACKed, an RTT is over [bytes]
@@ -84,22 +84,22 @@ class Vegas(windows.EndToEndProtocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(q: Any, C: Any) -> Any:
+    def router_law(q: float, C: float) -> float:
         """The wait in the queue; those of a path add up."""
         return q / C
 
     @staticmethod
-    def slow_start_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+    def slow_start_law(w: float, R: float, D: float, s: float, p: Params) -> float:
         """Sec. 3.3, on the average of an RTT that doubles the window and one that does not."""
         return opened(w, queued(w, D - R, D), sqrt(2.0) * w, s, p)
 
     @staticmethod
-    def source_law(w: Any, R: Any, D: Any, s: Any, p: Any) -> Any:
+    def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
         """Brakmo and Peterson sec. 3.2, with the RTT of empty queues known."""
         return moved(w, queued(w, D - R, D), s, p)
 
     @staticmethod
-    def loss_response_law(w: Any, s: Any) -> Any:
+    def loss_response_law(w: float, s: float) -> float:
         """Sec. 3.1."""
         return max(KEPT * w, 2.0 * s)
 
@@ -116,7 +116,7 @@ class Vegas(windows.EndToEndProtocol):
         return super().linear_refusal if self.alpha < self.beta else windows.relay_refusal("Vegas")
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:
-        """Return the loop from the relays to the packets that they hear of, and how much queue [bit] one of these is.
+        """Return the loop from the relays to the packets reported to them, and how much queue [bit] one of these is.
 
         Parameters
         ----------
@@ -136,24 +136,24 @@ class Vegas(windows.EndToEndProtocol):
         return self.hosts(flow_on_ack, flow_on_loss)
 
 
-def queued(window: Any, base: Any, rtt: Any) -> Any:
+def queued(window: float, base: float, rtt: float) -> float:
     """B Diff: what a flow has in queues."""
     return window * (rtt - base) / rtt
 
 
-def opened(window: Any, excess: Any, following: Any, s: Any, p: Any) -> Any:
+def opened(window: float, excess: float, following: float, s: float, p: Params) -> float:
     """The window after an RTT of slow start, with so much queued."""
     return OPENED * window if excess > p.gamma * s else following
 
 
-def moved(window: Any, excess: Any, s: Any, p: Any) -> Any:
+def moved(window: float, excess: float, s: float, p: Params) -> float:
     """The window after an RTT, with so much queued."""
     if excess > p.beta * s:
         return window - s
     return window + s if excess < p.alpha * s else window
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Average RTTs, and decide once an RTT; what the window gains is added as the ACKs of the next one come."""
     flow.acked += env.acked
     flow.rtts += env.rtt
@@ -168,7 +168,7 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
             env.window += flow.adds * env.acked / env.window
 
 
-def decide(flow: Any, p: Any, env: Any) -> None:
+def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     """Compare Expected with Actual."""
     s = 1.0 * env.packet_size
     excess = queued(env.window, env.min_rtt, flow.rtts / flow.acks)
@@ -188,7 +188,7 @@ def decide(flow: Any, p: Any, env: Any) -> None:
     flow.mark = flow.acked + env.in_flight
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """A quarter less at a loss; slow start to half the window after a timeout."""
     flow.adds = 0.0
     if env.kind == 0:

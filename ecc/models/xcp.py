@@ -12,7 +12,7 @@ the traffic from the large flows to the small ones:
     d  mean RTT [s]            N  flows at the link      gamma  share of the traffic that is shuffled
 
 The last line is per-packet feedback added up over a flow's packets, as in Low, Andrew and Wydrowski (INFOCOM 2005):
-increases are equal and decreases in proportion to the rate, whatever the RTTs. With y < C a flow that is held back
+increases are equal and decreases in proportion to the rate, for any RTTs. With y < C a flow that is held back
 elsewhere wastes its share of the increase, so the others stop at x = (gamma y/N) y/((gamma + alpha) y - alpha C):
 XCP is max-min fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
 
@@ -65,7 +65,18 @@ from ecc.headers import (
     number_field,
     time_field,
 )
-from ecc.models.base import TRANSPORTS, Bound, Equilibrium, Hook, Protocol, check_choice, check_number
+from ecc.models.base import (
+    TRANSPORTS,
+    Bound,
+    Equilibrium,
+    FlowEnv,
+    Hook,
+    LinkEnv,
+    Params,
+    Protocol,
+    check_choice,
+    check_number,
+)
 from ecc.models.shared import rate_feedback
 from ecc.models.shared.equilibria import followers, shared_rate
 from ecc.network import Network
@@ -88,7 +99,7 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     d: float = 0.0  # RTT of the last interval that had samples [s]; before any, the parameter `interval`
     q: float = 0.0  # persistent queue [bit]
@@ -108,7 +119,7 @@ class LinkState:
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # rate of a flow that is under way from the start [bit/s]; 0: it opens with a handshake
     opened: int = 0  # whether an ACK has come
@@ -189,23 +200,23 @@ class XCP(Protocol):
     # ---- laws --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def router_law(x: Any, y: Any, q: Any, N_all: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+    def router_law(x: float, y: float, q: float, N_all: float, C: float, d: float, T: float, p: Params) -> float:
         """EVAL (1) and the fairness controller: what a flow at rate x is to add to it in T."""
         up, down = shared_out(y, q, C, d, T, p)
         return up / N_all - down * x / y
 
     @staticmethod
-    def source_law(x: Any, R: Any) -> Any:
+    def source_law(x: float, R: float) -> float:
         """EVAL (2), for a rate and its change or a window and its change."""
         return x + R
 
     @staticmethod
-    def time_to_measure(d: Any, p: Any) -> Any:
+    def time_to_measure(d: float, p: Params) -> float:
         """The control interval T."""
         return min(max(d, p.least_interval), p.largest_interval)
 
     @staticmethod
-    def time_to_look(d: Any, q: Any, C: Any) -> Any:
+    def time_to_look(d: float, q: float, C: float) -> float:
         """For how long the lowest queue is sought: half an RTT without queues (draft-falk-xcp-spec)."""
         return max((d - q / C) / 2.0, LEAST_QUEUE_INTERVAL)
 
@@ -316,7 +327,7 @@ class XCP(Protocol):
         return [Bound("EVAL sec. 2", "alpha", pi / (4.0 * sqrt(2.0)), "sufficient", "continuous", hypotheses)]
 
 
-def shared_out(y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
+def shared_out(y: float, q: float, C: float, d: float, T: float, p: Params) -> tuple[float, float]:
     """What the rates of all flows together are to gain and to lose in T."""
     D = max(d, p.least_interval)  # nothing is granted again sooner
     phi = p.alpha * D * (C - y) - p.beta * q
@@ -327,14 +338,14 @@ def shared_out(y: Any, q: Any, C: Any, d: Any, T: Any, p: Any) -> Any:
 source_law, time_to_measure, time_to_look = XCP.source_law, XCP.time_to_measure, XCP.time_to_look
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Start the clock."""
     if link.d == 0.0:
         link.d = p.interval
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, its spacing and its RTT."""
     link.arrived += env.packet_size
     if env.kind == 0 and header.rtt > 0.0:
@@ -344,7 +355,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         link.rtt_peak = max(link.rtt_peak, rtt)
 
 
-def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_departure(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Grant a packet its part of the gain and of the loss, or what a router before granted, if that is less."""
     if env.kind == 0 and header.rtt > 0.0:
         up = min(link.up * header.spacing, link.up_left)
@@ -360,7 +371,7 @@ def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
         link.down_left = max(link.down_left - down, 0.0)
 
 
-def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Look at the persistent queue and share out the capacity, each when it is due."""
     link.lowest = min(link.lowest, env.queue_low)
     if env.now >= link.queue_due:
@@ -372,8 +383,8 @@ def link_on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     env.next_interval = min(link.queue_due, link.control_due) - env.now
 
 
-def control(link: Any, p: Any, env: Any) -> None:
-    """Close the books of a control interval and set what the packets of the next one are granted."""
+def control(link: Any, p: Params, env: LinkEnv) -> None:
+    """Close a control interval and set what the packets of the next one are granted."""
     link.up_left = link.down_left = link.up = link.down = 0.0
     if link.spacing > 0.0:
         link.d = link.rtt_peak if p.use_max > 0.0 else link.rtt_spacing / link.spacing
@@ -388,7 +399,7 @@ def control(link: Any, p: Any, env: Any) -> None:
     link.control_due = env.now + T
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send one small packet for the handshake; a flow placed at an equilibrium sends at its rate for an RTT."""
     flow.packet = env.packet_size
     if flow.x > 0.0:
@@ -397,7 +408,7 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.window = env.packet_size
 
 
-def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Ask for all there is."""
     header.link = rate_feedback.NO_LINK
     header.rtt = env.srtt
@@ -407,7 +418,7 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
         header.feedback = ANY
 
 
-def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Change the window by the feedback, after the handshake."""
     if flow.opened == 0:
         flow.opened = 1
@@ -421,13 +432,13 @@ def flow_on_ack(flow: Any, header: Any, p: Any, env: Any) -> None:
         set_window(max(source_law(env.window, header.feedback * env.srtt / 8.0), flow.packet), p, env)
 
 
-def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_timer(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """The handshake is over; where its answer came later than the first timeout, its packet was sent again."""
     flow.packet = env.packet_size
     set_window(p.initial * env.packet_size + env.in_flight, p, env)
 
 
-def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """As TCP: half the window at a gap, once an RTT; one packet after a timeout."""
     if flow.opened > 0 and env.kind == 1:
         set_window(flow.packet, p, env)
@@ -436,7 +447,7 @@ def flow_on_loss(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.recovery = env.delivered + env.lost + env.in_flight
 
 
-def set_window(window: Any, p: Any, env: Any) -> None:
+def set_window(window: float, p: Params, env: FlowEnv) -> None:
     """Send in bursts, or paced."""
     env.window = window
     if p.paced > 0.0:

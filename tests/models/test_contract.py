@@ -3,10 +3,13 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import ecc
 from ecc.laws.affine import is_affine
 from ecc.models import Protocol, all_protocols
-from ecc.models.base import NoRecord
+from ecc.models.base import FlowEnv, LinkEnv, NoRecord
+from ecc.native import FLOW_ENV, LINK_ENV
 
 ROOT = Path(ecc.__file__).parent
 OWN = {cls.__name__: Path(cls.__module__.replace(".", "/")).name for cls in all_protocols(unresponsive=True).values()}
@@ -117,3 +120,9 @@ def test_unresponsive_is_who_has_no_hook_for_feedback_and_no_law():
     assert type("Answers", (Still,), {"flow_hooks": lambda self: {"on_loss": None}})().is_responsive
     assert type("Fluid", (Still,), {"source_law": staticmethod(lambda R: R)})().is_responsive
     assert Protocol().is_responsive and Protocol.Header is NoRecord
+
+
+@pytest.mark.parametrize(("env", "dtype"), [(LinkEnv, LINK_ENV), (FlowEnv, FLOW_ENV)], ids=["link", "flow"])
+def test_what_hooks_see_is_what_the_engine_declares(env, dtype):
+    kinds = {name: {"f": "float", "i": "int"}[dtype[name].kind] for name in dtype.names}
+    assert env.__annotations__ == kinds

@@ -343,7 +343,7 @@ def test_losses_that_windows_have_not_as_fluid():
 
 def test_packets_do_not_begin_at_rest_with_queues():
     scenario = Scenario(Network.dumbbell("10 Mb/s", rtts=[0.1]), FAST(alpha=5.0), 1.0)
-    with pytest.raises(ValueError, match="^start must be 'empty' for packets of FAST: its rest has queues$"):
+    with pytest.raises(ValueError, match="^start must be 'empty' for packets of FAST: its equilibrium has queues$"):
         ecc.packet.simulate(scenario, start="equilibrium")
 
 

@@ -32,7 +32,7 @@ EQUATIONS = Taken(
         **_LIMITED,
     },
     without_memory=("y", "x", *_MEASURED),
-    heeded={
+    acted_on={
         "router_clock": lambda router, source: "R" not in router,  # of averages
         "source_clock": lambda router, source: "x" in source or "x_rtt" in source,  # of steps from a rate
         "windowed": lambda router, source: "x" in source or "x_rtt" in source,

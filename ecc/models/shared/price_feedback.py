@@ -1,4 +1,4 @@
-"""The books of routers that announce a price and of hosts that step from their rate one RTT ago: MKC, EMKC, EMKC-AVQ.
+"""Routers that announce a price, and hosts that step from their rate one RTT ago: MKC, EMKC, EMKC-AVQ.
 
 A router turns the bytes that arrived in an interval into an arrival rate and a price at every tick of its clock, and
 marks arriving data with its price where that is the largest so far. A host writes its rate into every packet, so an ACK
@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook
+from ecc.models.base import FlowEnv, Hook, LinkEnv, Params
 from ecc.models.shared import rate_feedback
 
 __all__ = ["FlowState", "Header", "LinkState"]
@@ -45,45 +45,45 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     price: float = SILENT
     y: float = 0.0  # arrival rate over the last interval [bit/s]
     arrived: float = 0.0  # since the last tick [bytes]
     opened: float = 0.0  # when the running interval began [s]
-    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+    ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the start
-    x_rtt: float = 0.0  # that one RTT ago, to which the price heard last speaks [bit/s]
+    x_rtt: float = 0.0  # that one RTT ago, to which the price received last speaks [bit/s]
     rates: float = 0.0  # of the ACKs since then, added up [bit/s]
     acks: int = 0  # how many they were
-    prices: int = 0  # heard
+    prices: int = 0  # received
     bottleneck: int = rate_feedback.NO_LINK  # link that spoke last
     stamp: int = rate_feedback.NO_LINK  # its interval
-    assigned: int = rate_feedback.NO_LINK  # the only link to listen to; NO_LINK: any
+    assigned: int = rate_feedback.NO_LINK  # the only link to take feedback from; NO_LINK: any
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
-    """The books of a router without memory, whose R is its price, in the middle of a steady run."""
+    """The state of a router without memory, whose R is its price, in the middle of a steady run."""
     return LinkState(price=R, y=y)
 
 
 def flow_at(x: float, R: float, link: int) -> FlowState:
-    """The books of a host in the middle of a steady run."""
+    """The state of a host in the middle of a steady run."""
     return FlowState(x=x, prices=UNANSWERED, bottleneck=link, stamp=0)
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Set the clock."""
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and mark it with the price if that is the largest so far and the link may answer."""
     link.arrived += env.packet_size
     may_answer = header.assigned == rate_feedback.NO_LINK or header.assigned == env.link
@@ -93,7 +93,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         header.stamp = link.ticks
 
 
-def close_interval(link: Any, env: Any) -> bool:
+def close_interval(link: Any, env: LinkEnv) -> bool:
     """Turn the count of the interval into y; False when there is nothing to price: no arrivals, or the first tick."""
     measured: bool = link.ticks > 0 and link.arrived > 0.0
     if measured:
@@ -104,7 +104,7 @@ def close_interval(link: Any, env: Any) -> bool:
     return measured
 
 
-def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the header: no price yet, the rate and the RTT."""
     header.price = SILENT
     header.x = flow.x
@@ -132,5 +132,5 @@ def listen(flow: Any, header: Any) -> bool:
 
 
 def link_hooks(on_interval: Hook) -> dict[str, Hook]:
-    """These books at a link, and what a protocol does with them at the end of an interval."""
+    """This state at a link, and what a protocol does with them at the end of an interval."""
     return {"on_start": link_on_start, "on_arrival": link_on_arrival, "on_interval": on_interval}

@@ -1,4 +1,4 @@
-"""The books that every rate-feedback router and host keep: what RCP, QI-RCP and PIQI-RCP share outside their laws.
+"""State and hooks of routers and hosts with rate feedback: what RCP, QI-RCP and PIQI-RCP share outside their laws.
 
 A router counts the bytes that arrive, averages the RTTs that their headers carry, turns the count into an arrival rate
 at every tick of its clock, and stamps the smallest fair rate of the path into data. The moving average of
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook
+from ecc.models.base import FlowEnv, Hook, LinkEnv, Params
 
 __all__ = ["FlowState", "Header", "LinkState"]
 
@@ -35,7 +35,7 @@ class Header:
 
 @dataclass
 class LinkState:
-    """A router's books at one link."""
+    """A router's state at one link."""
 
     R: float = 0.0  # announced fair rate [bit/s]
     y: float = 0.0  # arrival rate over the last interval [bit/s]
@@ -48,40 +48,40 @@ class LinkState:
     with_rtt: float = 0.0  # size of the packets in that sum [bytes]
     packet_size: float = 0.0  # of the last packet [bytes]
     opened: float = 0.0  # when the running interval began [s]
-    ticks: int = 0  # intervals closed; 0 until the first tick opens the books
+    ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     x: float = 0.0  # sending rate [bit/s]; 0 before the first feedback
-    R: float = 0.0  # fair rate heard last [bit/s]
+    R: float = 0.0  # fair rate received last [bit/s]
     bottleneck: int = NO_LINK  # link that sent it
     stamp: int = NO_LINK  # its interval
     updated: float = 0.0  # when x last moved [s]
-    assigned: int = NO_LINK  # the only link to listen to; NO_LINK: any
+    assigned: int = NO_LINK  # the only link to take feedback from; NO_LINK: any
     halved: float = 0.0  # when a loss halved x last, plus an RTT [s]
 
 
 def link_at(R: float, y: float, mean_rtt: float, max_rtt: float) -> LinkState:
-    """The books of a router in the middle of a steady run."""
+    """The state of a router in the middle of a steady run."""
     return LinkState(R=R, y=y, y_prev=y, mean_rtt=mean_rtt, max_rtt=max_rtt)
 
 
 def flow_at(x: float, R: float, link: int) -> FlowState:
-    """The books of a host in the middle of a steady run."""
+    """The state of a host in the middle of a steady run."""
     return FlowState(x=x, R=R, bottleneck=link, stamp=0)
 
 
-def link_on_start(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_start(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Announce a share of the capacity until the first measurement."""
     if link.R == 0.0:
         link.R = p.initial * env.capacity
     env.next_interval = p.interval
 
 
-def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and average the RTT it carries."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
@@ -92,7 +92,7 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
-def link_on_arrival_sum(link: Any, header: Any, p: Any, env: Any) -> None:
+def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Count a packet, and add up the RTT it carries."""
     link.arrived += env.packet_size
     link.packet_size = env.packet_size
@@ -102,7 +102,7 @@ def link_on_arrival_sum(link: Any, header: Any, p: Any, env: Any) -> None:
         link.rtt_peak = max(link.rtt_peak, header.rtt)
 
 
-def average_interval(link: Any, env: Any) -> None:
+def average_interval(link: Any, env: LinkEnv) -> None:
     """Move the mean RTT d to that of the interval: by T/d of the way up, and the slower down the shorter that is."""
     if link.with_rtt > 0.0:
         seen = link.rtt_bytes / link.with_rtt
@@ -115,7 +115,7 @@ def average_interval(link: Any, env: Any) -> None:
         link.with_rtt = 0.0
 
 
-def stamp(link: Any, header: Any, p: Any, env: Any) -> None:
+def stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
     """Stamp the fair rate where it is the smallest so far; only the assigned link may answer, if there is one."""
     if env.kind == 0 and link.R < header.rate and (header.assigned == NO_LINK or header.assigned == env.link):
         header.rate = link.R
@@ -123,7 +123,7 @@ def stamp(link: Any, header: Any, p: Any, env: Any) -> None:
         header.stamp = link.ticks
 
 
-def close_interval(link: Any, env: Any) -> bool:
+def close_interval(link: Any, env: LinkEnv) -> bool:
     """Turn the counts of the interval into y and the maximum RTT; False when there is nothing to control on yet.
 
     The first tick only opens the rate_feedback.
@@ -143,12 +143,12 @@ def close_interval(link: Any, env: Any) -> bool:
     return not first and link.mean_rtt > 0.0
 
 
-def announce(link: Any, R: float, d: float, p: Any, env: Any) -> None:
+def announce(link: Any, R: float, d: float, p: Params, env: LinkEnv) -> None:
     """Announce R, kept between one packet an RTT and the capacity."""
     link.R = min(max(R, p.floor * 8.0 * link.packet_size / d), env.capacity)
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Probe with small packets until the first feedback; a flow placed at an equilibrium starts at its rate."""
     if flow.x > 0.0:
         env.rate = flow.x
@@ -156,7 +156,7 @@ def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
         env.rate = 8.0 * env.packet_size / PROBE_INTERVAL
 
 
-def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open the header: any rate, no link, the last RTT sample."""
     header.rate = 1e300
     header.rtt = env.rtt
@@ -165,7 +165,7 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.assigned = flow.assigned
 
 
-def listen(flow: Any, header: Any, env: Any) -> None:
+def listen(flow: Any, header: Any, env: FlowEnv) -> None:
     """Note the feedback of an ACK and whose it is."""
     flow.R = header.rate
     flow.bottleneck = header.link
@@ -173,14 +173,14 @@ def listen(flow: Any, header: Any, env: Any) -> None:
     flow.updated = env.now
 
 
-def least_rate(p: Any, env: Any) -> float:
-    """A host sends a packet an RTT whatever it is told, or it would not hear of better times."""
+def least_rate(p: Params, env: FlowEnv) -> float:
+    """A host sends a packet an RTT for any feedback, or it would receive none of better times."""
     least: float = p.floor * 8.0 * env.packet_size / env.rtt
     return least
 
 
-def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
-    """Send at the fair rate heard, as RCP and QI-RCP do (THESIS (4.2))."""
+def follow(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Send at the fair rate received, as RCP and QI-RCP do (THESIS (4.2))."""
     if header.link != NO_LINK:
         listen(flow, header, env)
         flow.x = max(header.rate, least_rate(p, env))
@@ -188,14 +188,14 @@ def follow(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dict[str, Hook]:
-    """These books at a link, and what a protocol does with them at the end of an interval.
+    """This state at a link, and what a protocol does with them at the end of an interval.
 
     stamping "departure": as the authors' ns-2 code does. "arrival": before the queue, as in Linux, where netfilter has
     the packet before the queue of the device (EVAL sec. 3.5): what it says is older by the wait.
     """
     count = link_on_arrival if average == "packet" else link_on_arrival_sum
 
-    def count_and_stamp(link: Any, header: Any, p: Any, env: Any) -> None:
+    def count_and_stamp(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
         count(link, header, p, env)
         stamp(link, header, p, env)
 
@@ -205,7 +205,7 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
     return hooks | {"on_arrival": count, "on_departure": stamp}
 
 
-def halve(flow: Any, header: Any, p: Any, env: Any) -> None:
+def halve(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Halve the rate at a loss, at most once an RTT."""
     if flow.x > 0.0 and env.now >= flow.halved:
         flow.x = max(0.5 * flow.x, least_rate(p, env))
@@ -214,13 +214,13 @@ def halve(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def flow_hooks(on_ack: Hook, loss: str) -> dict[str, Hook]:
-    """These books at a host, and what a protocol does with the feedback of an ACK.
+    """This state at a host, and what a protocol does with the feedback of an ACK.
 
     loss "keep": a loss changes nothing, its bytes are sent again. "halve": it halves the rate for an RTT, in which
     routers are not listened to: what they announced knew nothing of it.
     """
 
-    def on_ack_unless_halved(flow: Any, header: Any, p: Any, env: Any) -> None:
+    def on_ack_unless_halved(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if env.now >= flow.halved:
             on_ack(flow, header, p, env)
 

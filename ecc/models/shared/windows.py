@@ -16,7 +16,7 @@ import numpy as np
 
 from ecc.allocation import proportional
 from ecc.errors import LinearizationError
-from ecc.models.base import Equilibrium, Hook, Protocol, RelayLoop, check_choice, check_number
+from ecc.models.base import Equilibrium, FlowEnv, Hook, Params, Protocol, RelayLoop, check_choice, check_number
 from ecc.network import Network
 from ecc.quantity import QuantityField, as_count, as_delay, default
 
@@ -25,19 +25,19 @@ NEVER_LEFT = 1e300  # bytes, a slow-start threshold "arbitrarily high" (RFC 5681
 
 @dataclass
 class FlowState:
-    """A host's books for one flow."""
+    """A host's state for one flow."""
 
     ssthresh: float = NEVER_LEFT  # slow-start threshold [bytes]
     answered: float = 0.0  # until when losses are of the window that a mark has cut [s]
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
 
 
-def doubled(w: Any) -> Any:
+def doubled(w: float) -> float:
     """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window."""
     return 2.0 * w
 
 
-def after_a_loss(w: Any, s: Any) -> Any:
+def after_a_loss(w: float, s: float) -> float:
     """RFC 5681 (4), as fluid."""
     return max(halved(w), 2.0 * s)
 
@@ -68,7 +68,7 @@ def equilibrium_with_own(network: Network, packets: float) -> Equilibrium:
 
 
 def relay_with_own(point: Equilibrium, network: Network, packets: float) -> tuple[RelayLoop, float]:
-    """Return the loop from relays, of a packet an RTT, to the own packets they hear of; and the queue [bit] for one.
+    """Return the loop from relays, of a packet an RTT, to own packets reported to them; and the queue [bit] for one.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class WindowProtocol(Protocol):
         return {}
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
-        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its rest has queues")
+        raise ValueError(f"start must be 'empty' for packets of {type(self).__name__}: its equilibrium has queues")
 
     def rate_range(self, capacity: float) -> tuple[float, float]:
         return 0.0, inf
@@ -202,17 +202,17 @@ class EndToEndProtocol(WindowProtocol):
         return hooks | ({"on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked} if self.ecn else {})
 
 
-def grown(window: Any, s: Any, acked: Any) -> Any:
+def grown(window: float, s: float, acked: float) -> float:
     """RFC 5681 (3) by bytes acknowledged (RFC 3465 sec. 2.1), in congestion avoidance: about a packet an RTT."""
     return window + s * acked / window
 
 
-def halved(window: Any) -> Any:
+def halved(window: float) -> float:
     """RFC 5681 (4), of the data on its way."""
     return 0.5 * window
 
 
-def initial_window(s: Any) -> Any:
+def initial_window(s: float) -> float:
     """RFC 5681 (1)."""
     if s > 2190.0:
         return 2.0 * s
@@ -221,25 +221,25 @@ def initial_window(s: Any) -> Any:
     return 4.0 * s
 
 
-def flow_on_start(flow: Any, header: Any, p: Any, env: Any) -> None:
+def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Open with the initial window."""
     s = 1.0 * env.packet_size
     env.window = p.initial * s if p.initial > 0.0 else initial_window(s)
 
 
-def in_slow_start(flow: Any, env: Any) -> bool:
+def in_slow_start(flow: Any, env: FlowEnv) -> bool:
     """Whether an ACK of something new finds the window below the threshold."""
     below: bool = env.window < flow.ssthresh
     return below
 
 
-def slow_start(flow: Any, env: Any) -> None:
+def slow_start(flow: Any, env: FlowEnv) -> None:
     """RFC 5681 (2) by bytes acknowledged: two packets an ACK at most, one after a timeout (RFC 3465 sec. 2.3)."""
     most = 2 if flow.ssthresh >= NEVER_LEFT else 1  # only a timeout comes back to slow start
     env.window += min(env.acked, most * env.packet_size)
 
 
-def opens(flow: Any, env: Any) -> bool:
+def opens(flow: Any, env: FlowEnv) -> bool:
     """Whether an ACK says that something new has arrived, and no loss is being recovered; its timer is then reset."""
     if env.acked > 0:
         flow.backed_off = 0
@@ -247,7 +247,7 @@ def opens(flow: Any, env: Any) -> bool:
     return may
 
 
-def on_the_way(env: Any) -> Any:
+def on_the_way(env: FlowEnv) -> float:
     """FlightSize, that before an ACK which is being handled, but no more than a window.
 
     Behind a gap that stays open long, SACK lets more be outstanding.
@@ -255,13 +255,13 @@ def on_the_way(env: Any) -> Any:
     return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
-def cut(flow: Any, window: Any, env: Any) -> None:
+def cut(flow: Any, window: float, env: FlowEnv) -> None:
     """Go on from a window, of two packets at least, without slow start."""
     flow.ssthresh = max(window, 2.0 * env.packet_size)
     env.window = flow.ssthresh
 
 
-def time_out(flow: Any, window: Any, env: Any) -> None:
+def time_out(flow: Any, window: float, env: FlowEnv) -> None:
     """One packet, and slow start up to a window; the threshold stays if the timer expires again (RFC 5681 sec. 3.1)."""
     if flow.backed_off == 0:
         flow.ssthresh = max(window, 2.0 * env.packet_size)

@@ -403,7 +403,8 @@ def _feedback(protocol: Protocol, network: Network, start: NDArray[np.float64], 
     for n in range(steps):
         y = x @ crosses
         if isinstance(protocol, JetMax):
-            feedback = protocol.router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
+            router_law: Any = protocol.router_law  # of all assignments at once
+            feedback = router_law(np.einsum("ai,ail->al", x, away), np.maximum(count, 1), C, p)
             prices[:, n] = 1.0 - protocol.gamma * C / y  # not clipped: below capacity too it has to be monotone
         else:
             feedback = prices[:, n] = protocol.router_law(y, C)
