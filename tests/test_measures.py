@@ -132,7 +132,7 @@ def test_bad_responses():
         response(run, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("module", ["measures", "fluid.ensembles", "fluid.periodic"])
+@pytest.mark.parametrize("module", ["measures", "fluid.ensembles", "fluid.dde.periodic"])
 def test_the_examples_are_true(module):
     found = doctest.testmod(import_module(f"ecc.{module}"), extraglobs={"ecc": ecc, "np": np})
     assert found.attempted > 0 and found.failed == 0

@@ -108,7 +108,7 @@ class BIC(windows.EndToEndProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self.hosts(flow_on_ack, flow_on_loss)
+        return self._hosts(flow_on_ack, flow_on_loss)
 
 
 def gained(window: float, top: float, s: float, p: Params) -> float:

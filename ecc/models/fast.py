@@ -89,7 +89,7 @@ class FAST(windows.EndToEndProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self.hosts(flow_on_ack, flow_on_loss)
+        return self._hosts(flow_on_ack, flow_on_loss)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class NewReno(windows.EndToEndProtocol):
     # ---- hooks -------------------------------------------------------------------------------------------
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self.hosts(flow_on_ack, flow_on_loss)
+        return self._hosts(flow_on_ack, flow_on_loss)
 
     # ---- published results -------------------------------------------------------------------------------
 

@@ -133,7 +133,7 @@ class Vegas(windows.EndToEndProtocol):
     FlowState = FlowState
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return self.hosts(flow_on_ack, flow_on_loss)
+        return self._hosts(flow_on_ack, flow_on_loss)
 
 
 def queued(window: float, base: float, rtt: float) -> float:

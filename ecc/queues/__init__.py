@@ -3,7 +3,7 @@
 from ecc.arguments import check_arguments
 from ecc.models.base import Protocol
 from ecc.queues.avq import AVQ
-from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.discipline import QueueDiscipline
 from ecc.queues.drop_tail import DropTail
 from ecc.queues.pi import PI
 from ecc.queues.pi2 import PI2
@@ -14,7 +14,6 @@ from ecc.queues.step_marking import StepMarking
 
 __all__ = [
     "AVQ", "PI", "PI2", "PIE", "RED", "REM", "DropTail", "QueueDiscipline", "StepMarking", "all_disciplines",
-    "congested",
 ]  # fmt: skip
 
 

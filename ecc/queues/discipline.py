@@ -49,7 +49,7 @@ class QueueDiscipline(Protocol):
 
 
 def congested(p: Any, env: Any) -> None:
-    """Tell the flow of a packet of congestion: by a mark if that is wanted and possible, else by dropping it."""
+    """Signal congestion to the flow of a packet, in a hook: by a mark where it is wanted and possible, or a drop."""
     if p.mark > 0.0 and env.ecn != 0:
         env.mark = 1
     else:

@@ -145,6 +145,7 @@ def test_every_output_has_a_file_of_its_own(tmp_path):
     run = Run(scenario, flows_to=path).advance(0.1)
     with pytest.raises(ValueError, match="path must be another file than that of flows_to, got '.*x.parquet'"):
         run.save(path)
+    run.close()
 
 
 def test_captures_end_with_the_run(tmp_path, monkeypatch):

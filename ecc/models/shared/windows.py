@@ -185,7 +185,7 @@ class EndToEndProtocol(WindowProtocol):
     def answers(self) -> frozenset[str]:
         return frozenset({"loss", "ecn"} if self.ecn else {"loss"})
 
-    def hosts(self, on_ack: Hook, on_loss: Hook) -> dict[str, Hook]:
+    def _hosts(self, on_ack: Hook, on_loss: Hook) -> dict[str, Hook]:
         """Return the hooks of a flow: what it does at ACKs and at losses, and, with `ecn`, at marks."""
 
         def on_ack_and_mark(flow: Any, header: Any, p: Any, env: Any) -> None:
