@@ -1,4 +1,4 @@
-"""A protocol in one file: a router moves one rate R for all its flows until their arrivals y are gamma C."""
+"""A protocol in one file: a router moves one rate R until arrivals y are gamma C."""
 
 from dataclasses import dataclass, make_dataclass
 
@@ -18,7 +18,8 @@ class FairShare(Protocol):
     main_parameter = "alpha"  # what `ecc stability` asks about
     router_law = staticmethod(router_law)
     source_law = staticmethod(lambda R: R)  # a flow sends at the least R of its path
-    Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])  # R; the sender's last RTT
+    # in a header: the least R so far [bit/s], and the sender's last RTT [s]
+    Header = make_dataclass("Header", [("rate", float, 0.0), ("rtt", float, 0.0)])
     LinkState = make_dataclass("LinkState", [("R", float, 0.0), ("arrived", int, 0), ("rtt", float, 0.1)])
 
     def rate_range(self, capacity):

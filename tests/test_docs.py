@@ -1,5 +1,6 @@
 """What the documentation shows runs as it stands."""
 
+import ast
 import importlib
 import json
 import re
@@ -30,6 +31,22 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
     monkeypatch.setitem(sys.modules, "shown", type(sys)("shown"))
     for block in blocks:
         exec(compile(block, page.name, "exec"), scope)
+
+
+def test_files_that_pages_show_are_those_of_the_checkout():
+    """A page shows a file whole, under a comment with its path; only lines are broken at another column."""
+    shown = set()
+    for page in PAGES:
+        found = re.findall(r"^<!-- (\S+) -->\n```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+        for path, block in found:
+            texts = block, (ROOT / path).read_text(encoding="utf-8")
+            (code, kept), (notes, kept_notes) = (
+                [ast.dump(ast.parse(text)) for text in texts],
+                [re.findall("#.*", text) for text in texts],
+            )
+            assert code == kept and notes == kept_notes, (page.name, path)
+            shown.add(path)
+    assert shown == {"examples/fair_share.py", "examples/random_drop.py"}
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
@@ -76,7 +93,7 @@ def test_formulas_are_typeset(page):
     assert re.findall(r"\w\^\w|\b(?:sqrt|exp|sin|cos)\(", rest) == []
 
 
-@pytest.mark.parametrize("name", ["fair_share", "marked_window"])
+@pytest.mark.parametrize("name", ["fair_share", "marked_window", "random_drop"])
 def test_a_protocol_fits_in_sixty_lines(name):
     assert len((EXAMPLE.parent / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
 
