@@ -80,7 +80,7 @@ class _Counting:
     """A protocol of which only hooks are used, those of its links replaced."""
 
     def __init__(self, protocol: Protocol, replaced: Callable[[Mapping[str, Hook]], dict[str, Hook]]) -> None:
-        self.flow_hooks, self.has_hosts = protocol.flow_hooks, type(protocol).has_hosts
+        self.flow_hooks = protocol.flow_hooks
         self.link_hooks = partial(replaced, protocol.link_hooks())
 
 

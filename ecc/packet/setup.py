@@ -59,7 +59,7 @@ class Part:
     def sides(self) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.void], NDArray[np.void], Mapping[str, Hook]]]:
         """Yield "links" and "flows" with the numbers, the states, the parameters and the hooks of either."""
         yield "links", self.routers, self.link_states, self.link_params, self.protocol.link_hooks()
-        hosts = self.protocol.flow_hooks() if self.protocol.has_hosts() else {}
+        hosts = self.protocol.flow_hooks() if len(self.flows) else {}  # a queue discipline has none
         yield "flows", self.flows, self.flow_states, self.flow_params, hosts
 
 
