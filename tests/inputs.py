@@ -162,7 +162,7 @@ def good() -> dict[str, Any]:
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,
         "periodic_orbit.delays": [1.0], "periodic_orbit.guess": cycle, "Theorem.judge.protocol": ecc.models.QIRCP(),
-        "Theorem.judge.network": alike, "relay_loop.network": alike, "empty_queue_cycle.alpha": 1.0,
+        "Theorem.judge.network": alike, "relay_loop.network": alike, "poles.k": 2, "empty_queue_cycle.alpha": 1.0,
         "relay_oscillation.frequencies": np.linspace(0.5, 3.0, 20), "read_vectors.source":
         ecc.tmix.write_vectors(vectors),
     }  # fmt: skip

@@ -54,9 +54,10 @@ class StabilityLimit(Displayed):
     frequency : float
         rad/s or rad/step of the root that crosses; nan if value is 0 or inf.
     certified : tuple of two float or None
-        (lo, hi) around value, proven unstable at hi and stable at lo and at every gain below it; None if not asked, if
-        that is not proven (then a note says from where on), or if value is 0 or inf. Of a family that is not affine the
-        gains below are those from the lowest one looked at on, and proven under the hypothesis that a note names.
+        (lo, hi) around value, proven stable at lo and unstable at hi in ball arithmetic. That all gains below lo are
+        stable, too, is shown in floating point: for affine families by the search along the axis, with estimated
+        errors; for others by covers with error bounds, from the lowest gain looked at on, under the hypothesis that a
+        note names. None if not asked, if that is not shown (then a note says from where on), or if value is 0 or inf.
     crossings : tuple of Crossing
         Every crossing with a gain up to complete_to, by growing gain.
     start : int
@@ -387,9 +388,9 @@ def stability_limit(
     those below the first one taken are passed over. Guaranteed: at every gain looked at the member is the affine form
     that was solved (to 1e-13 of its entries), or was counted; members just beside the ends of stable ranges (1e-6,
     nearer where crossings crowd) and at three gains inside each have the counts that the result says, in floating point
-    with its own error bounds or in balls. certify proves both sides of the value in balls, and that no root reaches the
-    boundary at any gain below: for affine families that is what the search along the axis shows; others are covered by
-    intervals of gains from the lowest gain looked at, in floating point with its own error bounds
+    with its own error bounds or in balls. certify proves both sides of the value in balls. That no root reaches the
+    boundary at any gain below is shown in floating point: for affine families by the search along the axis, whose
+    errors are estimated; others are covered by intervals of gains from the lowest gain looked at, with error bounds
     (`ecc.linear.gain_intervals`), without certify up to the last gain on the mesh that is stable. A cover knows of a
     family what five gains of each interval show: in between, no coefficient and no delay is taken to stray from their
     polygon by more than half of its second differences. What is contradicted is counted over the whole range instead.
