@@ -234,23 +234,23 @@ def open_jitter(claim: Claim) -> Finding:
         tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth in a step", log_x=False,
         title="The worst sequence of RTTs found",
     )  # fmt: skip
-    borne = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
+    stable = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
     kept = [name for name, cost in costs.items() if cost == 0]
     lost = [name for name, cost in costs.items() if cost > 0]
     return Finding(
         claim,
         Verdict.CONDITIONAL if lost and len(lost) < len(costs) else Verdict.REFUTED if lost else Verdict.CONFIRMED,
-        f"With d = 10 steps, at default gains, RTTs that vary in any way between 1 step and {', '.join(borne)} are "
+        f"With d = 10 steps, at default gains, RTTs that vary in any way between 1 step and {', '.join(stable)} are "
         f"proven harmless. {' and '.join(kept) or 'None'} are thereby stable for all RTTs for which they are when it "
         f"is constant; loops "
-        "of first order (QI-RCP, RCP-1) ask for alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
+        "of first order (QI-RCP, RCP-1) require alpha D/d < 3/2 where RTTs vary and pi/2 where they do not. RCP at its "
         "default beta = 1 is unstable even at its own RTT with an unconstrained queue.",
         measurements,
         [Picture.of(figure, "The worst sequence of RTTs found",
                     "Largest growth found with RTTs between 1 step and the longest, d = 10 steps, default gains.")],
         ["d is fixed at 100 ms, T = 10 ms, any flows on one link; XCP's loop is that of RCP with its gains, in steps "
          "of d/10. The queue of RCP and XCP may be negative.",
-         "In packets routers measure d with the waits of ACKs."],
+         "In packets routers measure d, which stays at 100 to 108 ms where ACKs of an RTT of 100 ms wait."],
     )  # fmt: skip
 
 
