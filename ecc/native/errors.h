@@ -25,27 +25,26 @@
     X(ECN, "ecn of a flow must be 0, 1, 2 or 3")                                                                       \
     X(TRANSPORT,                                                                                                       \
         "transport must be 0, 1 or 2, its receiver window >= 0 bytes, its timeouts and granularity from 0 to 1e18 ps") \
-        X(CHANGES,                                                                                                     \
-            "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")  \
-            X(IMPAIRMENT,                                                                                              \
-                "impairments are numbered from 1, and need probabilities from 0 to 1, spikes every 1 to 2^53 "         \
-                "packets, "                                                                                            \
-                "delays from 0 to 1e18 ps, and no upper end below the lower one")                                      \
-                X(RATE, "rate must be finite and >= 0 bit/s") X(WINDOW, "window must be finite and >= 0 bytes") X(     \
-                    TIMER, "timer must not be NaN s") X(INTERVAL, "next interval must not be NaN s") X(TIMER_STUCK,    \
-                    "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less") \
-                    X(INTERVAL_STUCK,                                                                                  \
-                        "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")          \
-                        X(HOOK_FAILED, "a hook failed") X(RECORD_SIZE,                                                 \
-                            "the record size of transfers must be a multiple of 8 bytes from 0 to 4096") X(TRANSFER,   \
-                            "transfers must come in the order of their starts, none before the present, of templates " \
-                            "that exist") X(SUBSEQUENT,                                                                \
-                            "a transfer may be subsequent to one of finite size, added in the same call, of a "        \
-                            "template that enables it, "                                                               \
-                            "and has no stop") X(CHECKPOINT,                                                           \
-                            "a checkpoint must be that of an engine of the same make and configuration, whole")        \
-                            X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                               \
-                                X(BROKEN, "an invariant of the engine does not hold")
+    X(CHANGES,                                                                                                         \
+        "changes of capacity must be finite and >= 0 bit/s, at growing times from 0 to below 4e18 ps, and there")      \
+    X(IMPAIRMENT,                                                                                                      \
+        "impairments are numbered from 1, and need probabilities from 0 to 1, spikes every 1 to 2^53 packets, "        \
+        "delays from 0 to 1e18 ps, and no upper end below the lower one")                                              \
+    X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
+    X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
+    X(TIMER, "timer must not be NaN s")                                                                                \
+    X(INTERVAL, "next interval must not be NaN s")                                                                     \
+    X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \
+    X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \
+    X(HOOK_FAILED, "a hook failed")                                                                                    \
+    X(RECORD_SIZE, "the record size of transfers must be a multiple of 8 bytes from 0 to 4096")                        \
+    X(TRANSFER, "transfers must come in the order of their starts, none before the present, of templates that exist")  \
+    X(SUBSEQUENT,                                                                                                      \
+        "a transfer may be subsequent to one of finite size, added in the same call, of a template that enables it, "  \
+        "and has no stop")                                                                                             \
+    X(CHECKPOINT, "a checkpoint must be that of an engine of the same make and configuration, whole")                  \
+    X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
+    X(BROKEN, "an invariant of the engine does not hold")
 
 enum ecc_error_order {
 #define ECC_ERROR_ORDER(name, text) ECC_ORDER_##name,
