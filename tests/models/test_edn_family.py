@@ -32,7 +32,7 @@ def record(protocol, kind, **values):
 def ack(**values):
     given = {
         "packet_size": S, "acked": S, "recovering": 0, "recovered": 0, "now": 1.0, "srtt": 0.1, "in_flight": 10 * S,
-        "window": 10.0 * S, "marked": 0,
+        "window": 10.0 * S,
     }  # fmt: skip
     return SimpleNamespace(**given | values)
 
@@ -106,7 +106,7 @@ def test_edn_leaves_slow_start_beyond_B():
 
 def test_edn_halves_at_a_loss_and_counts_anew():
     protocol = EDN()
-    flow, env = record(protocol, "FlowState", count=5), ack(kind=0, in_flight=8 * S)
+    flow, env = record(protocol, "FlowState", count=5), ack(kind=0, acked=0, in_flight=8 * S)  # as the engine calls on_loss: S-102
     edn.on_loss(flow, None, protocol.namespace(), env)
     assert (env.window, flow.ssthresh, flow.count) == (4.0 * S, 4.0 * S, 0)
 

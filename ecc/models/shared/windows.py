@@ -248,11 +248,11 @@ def opens(flow: Any, env: FlowEnv) -> bool:
 
 
 def on_the_way(env: FlowEnv) -> float:
-    """FlightSize, at a mark that before the ACK which reports it, but no more than a window.
+    """FlightSize, with what the ACK that reports a mark acknowledges (0 in `on_loss`), but no more than a window.
 
     Behind a gap that stays open long, SACK lets more be outstanding.
     """
-    return min(env.window, 1.0 * (env.in_flight + (env.acked if env.marked > 0 else 0)))
+    return min(env.window, 1.0 * (env.in_flight + env.acked))
 
 
 def cut(flow: Any, window: float, env: FlowEnv) -> None:
