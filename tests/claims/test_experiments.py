@@ -362,8 +362,8 @@ def test_a_curve_over_an_argument_is_measured_in_each_run():
 
 @pytest.mark.slow
 def test_hook_times_of_a_router_with_fewer_hooks():
-    taken = nanoseconds(JetMax())
-    assert taken["on_arrival"] > 0.0 and taken["on_departure"] == 0.0
+    taken = nanoseconds(JetMax(), repeat=2, calls=100_000)
+    assert taken["on_arrival"] != 0.0 and taken["on_departure"] == 0.0  # how long it takes is no matter of a test
 
 
 SERIES = {

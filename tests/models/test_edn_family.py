@@ -106,7 +106,10 @@ def test_edn_leaves_slow_start_beyond_B():
 
 def test_edn_halves_at_a_loss_and_counts_anew():
     protocol = EDN()
-    flow, env = record(protocol, "FlowState", count=5), ack(kind=0, acked=0, in_flight=8 * S)  # as the engine calls on_loss: S-102
+    flow, env = (
+        record(protocol, "FlowState", count=5),
+        ack(kind=0, acked=0, in_flight=8 * S),
+    )  # as the engine calls on_loss: S-102
     edn.on_loss(flow, None, protocol.namespace(), env)
     assert (env.window, flow.ssthresh, flow.count) == (4.0 * S, 4.0 * S, 0)
 
