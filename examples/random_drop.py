@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ecc.models.base import check_number
-from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
 @dataclass(frozen=True)
@@ -20,5 +20,4 @@ class RandomDrop(QueueDiscipline):
 
 
 def on_arrival(link, header, p, env):
-    if env.random < p.probability:
-        congested(p, env)
+    congested_at_random(p.probability, p, env)

@@ -1,12 +1,12 @@
 """AVQ, the adaptive virtual queue (Kunniyur, Srikant 2001, sec. 2).
 
-v  <- max(0, v - V (t - s))                          each arrival, at t, the one before at s    fig. 1
-the packet is chosen   v + b > B, else v <- v + b                                              fig. 1
-V  <- min(V + alpha gamma C (t - s), C)                                                        fig. 1, (1)
-V  <- max(V - alpha b, 0)                                                                      fig. 1, (1)
+v  <- max(0, v - V (t - s))                          each arrival, at t, the one before at s
+the packet is chosen   v + b > B, else v <- v + b
+V  <- min(V + alpha gamma C (t - s), C)
+V  <- max(V - alpha b, 0)
 
 v, V  virtual queue [packets] and its capacity [packets/s]   b  packet [packets]   B  virtual buffer [packets]
-alpha [1/s ... per packet]   gamma  utilization wanted   C  capacity [packets/s]
+alpha [1/s]   gamma  utilization wanted   C  capacity [packets/s]
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ecc.queues.discipline import QueueDiscipline, congested
 
 
 def drained(v: Any, V: Any, passed: Any) -> Any:
-    """Kunniyur, Srikant 2001, fig. 1: the virtual queue after a while."""
+    """The virtual queue at the next arrival."""
     return max(0.0, v - V * passed)
 
 
 def raised(V: Any, C: Any, passed: Any, p: Any) -> Any:
-    """Kunniyur, Srikant 2001, fig. 1: the virtual capacity, by what could have come."""
+    """The virtual capacity, increased by what could have arrived."""
     return min(V + p.alpha * p.gamma * C * passed, C)
 
 
 def lowered(V: Any, b: Any, p: Any) -> Any:
-    """Kunniyur, Srikant 2001, fig. 1: the virtual capacity, by what has come."""
+    """The virtual capacity, decreased by what has arrived."""
     return max(V - p.alpha * b, 0.0)
 
 
@@ -44,7 +44,7 @@ class AVQ(QueueDiscipline):
     gamma : float, in (0, 1]
         Utilization that is wanted.
     alpha : float, 1/s, > 0
-        How fast the virtual capacity moves.
+        How fast the virtual capacity adapts.
     buffer : float, packets, > 0
         That of the virtual queue, B.
 
@@ -82,7 +82,7 @@ def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Put the packet into the virtual queue if there is room, and move the virtual capacity."""
+    """Put the packet into the virtual queue if there is room, and update the virtual capacity."""
     passed = env.now - link.last
     b = env.packet_size / p.packet_size
     link.v = drained(link.v, link.V, passed)

@@ -2,7 +2,7 @@
 
 A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in a file of its own: its laws, plain
 scalar functions in packets and seconds, first; then a `LinkState`, the state of one queue, and hooks that keep it and
-call the laws. It stands at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links": {0: RED()}})`. The
+call the laws. It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links": {0: RED()}})`. The
 queue of a link includes the packet in service.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from ecc.models.base import Protocol, check_number
 
-__all__ = ["QueueDiscipline", "congested"]
+__all__ = ["QueueDiscipline", "congested", "congested_at_random"]
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,9 @@ def congested(p: Any, env: Any) -> None:
         env.mark = 1
     else:
         env.drop = 1
+
+
+def congested_at_random(probability: Any, p: Any, env: Any) -> None:
+    """Signal congestion with a probability; the discipline has "random" in its `required_env`."""
+    if env.random < probability:
+        congested(p, env)

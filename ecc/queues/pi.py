@@ -1,6 +1,6 @@
-"""PI, the proportional-integral controller (Hollot, Misra, Towsley, Gong 2001, sec. IV).
+"""PI, the proportional-integral controller (Hollot, Misra, Towsley, Gong 2001).
 
-p <- p + a (q - q_ref) - b (q_prev - q_ref)   every 1/w     their discrete form; 0 <= p <= 1
+p <- p + a (q - q_ref) - b (q_prev - q_ref)   every 1/w; 0 <= p <= 1
 
 p  probability that a packet is chosen   q, q_ref  queue and its reference [packets]   w  frequency [Hz]
 """
@@ -12,11 +12,11 @@ from typing import Any
 
 from ecc.models.base import Hook, check_number
 from ecc.quantity import Quantity, as_delay
-from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def stepped(prob: Any, q: Any, q_prev: Any, p: Any) -> Any:
-    """Hollot et al. 2001, sec. IV; kept a probability."""
+def next_probability(prob: Any, q: Any, q_prev: Any, p: Any) -> Any:
+    """The step of p, kept a probability."""
     return min(max(prob + p.a * (q - p.reference) - p.b * (q_prev - p.reference), 0.0), 1.0)
 
 
@@ -29,7 +29,7 @@ class PI(QueueDiscipline):
     mark, packet_size
         As of every `QueueDiscipline`.
     a, b : float, 1/packet, > 0
-        Gains, of the queue now and at the step before; a > b.
+        Gains, of the queue now and one interval earlier; a > b.
     interval : float, s, > 0
         Between steps, 1/w.
     reference : float, packets, >= 0
@@ -67,13 +67,12 @@ class PI(QueueDiscipline):
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Choose at random."""
-    if env.random < link.prob:
-        congested(p, env)
+    congested_at_random(link.prob, p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Move the probability."""
+    """Update the probability."""
     q = env.queue / p.packet_size
-    link.prob = stepped(link.prob, q, link.q_prev, p)
+    link.prob = next_probability(link.prob, q, link.q_prev, p)
     link.q_prev = q
     env.next_interval = p.interval

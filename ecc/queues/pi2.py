@@ -1,10 +1,13 @@
 """PI2 (De Schepper, Bondarenko, Tsang, Briscoe 2016): PI on a probability whose square drops, over one queue.
 
-p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1    their eq. (4)
-a packet is chosen with p'^2                                                their sec. 4, as RFC 9332's classic one
-... of a scalable flow, ECT(1), with k p'                                   their eq. (14), as in RFC 9332
+p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1
+a packet is chosen with p'^2                        if its flow is classic
+... with k p'                                       if its flow is scalable: ECT(1), as in RFC 9332
 
 d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]   k  coupling
+
+Defaults are those of the authors' Linux code (sch_pi2, 2015), which has alpha = 10/16 and beta = 100/16 for k p'. Not
+here: what that code adds, no choice below two packets queued, and p' <- 0.98 p' while the delay is 0.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from typing import Any
 
 from ecc.models.base import Hook, check_number
 from ecc.quantity import Quantity, as_delay
-from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def stepped(root: Any, d: Any, d_prev: Any, p: Any) -> Any:
+def next_root(root: Any, d: Any, d_prev: Any, p: Any) -> Any:
     """The step of p', kept a probability."""
     return min(max(root + p.alpha * (d - p.target) + p.beta * (d - d_prev), 0.0), 1.0)
 
@@ -34,7 +37,7 @@ def scalable(root: Any, k: Any) -> Any:
 
 @dataclass(frozen=True)
 class PI2(QueueDiscipline):
-    """PI, squared.
+    """PI, squared; defaults as in the authors' code.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ class PI2(QueueDiscipline):
     """
 
     target: Quantity = 0.020
-    interval: Quantity = 0.032
+    interval: Quantity = 0.030
     alpha: float = 0.3125
     beta: float = 3.125
     coupling: float = 2.0
@@ -79,14 +82,12 @@ class PI2(QueueDiscipline):
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Choose at random."""
-    prob = scalable(link.root, p.coupling) if env.ecn == 1 else classic(link.root)
-    if env.random < prob:
-        congested(p, env)
+    congested_at_random(scalable(link.root, p.coupling) if env.ecn == 1 else classic(link.root), p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Move the root of the probability."""
+    """Update the root of the probability."""
     d = 8.0 * env.queue / env.capacity
-    link.root = stepped(link.root, d, link.d_prev, p)
+    link.root = next_root(link.root, d, link.d_prev, p)
     link.d_prev = d
     env.next_interval = p.interval

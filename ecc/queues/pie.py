@@ -36,7 +36,7 @@ def scale(prob: Any) -> Any:
     return 0.5 if prob < 0.1 else 1.0
 
 
-def stepped(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
+def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
     """RFC 8033, sec. 4.2 and 5.5."""
     step = scale(prob) * (p.alpha * (d - p.target) + p.beta * (d - d_prev))
     if prob >= 0.1:
@@ -111,9 +111,9 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Move the probability."""
+    """Update the probability."""
     d = 8.0 * env.queue / env.capacity
-    link.prob = stepped(link.prob, d, link.d_prev, p)
+    link.prob = next_probability(link.prob, d, link.d_prev, p)
     link.allowed = max(0.0, link.allowed - p.interval)
     if link.prob == 0.0 and d < 0.5 * p.target and link.d_prev < 0.5 * p.target:
         link.allowed = p.burst

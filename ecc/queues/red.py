@@ -5,8 +5,8 @@ avg <- (1 - w)^m avg                           ... that ends m packet times of a
 p_b  = p_max (avg - min)/(max - min)           min <= avg < max; 0 below                       1993, sec. 4
 p_b  = p_max + (1 - p_max)(avg - max)/max      max <= avg < 2 max, gentle; else 1              2000
 p_a  = p_b/(1 - n p_b)                         n packets since the last that was chosen        1993, sec. 4
-p_max <- p_max + min(0.01, p_max/4)            avg > min + 0.6 (max - min), p_max <= 0.5       2001, fig. 2
-p_max <- 0.9 p_max                             avg < min + 0.4 (max - min), p_max >= 0.01      2001, fig. 2
+p_max <- p_max + min(0.01, p_max/4)            avg > min + 0.6 (max - min), p_max <= 0.5       2001
+p_max <- 0.9 p_max                             avg < min + 0.4 (max - min), p_max >= 0.01      2001
 
 q  queue [packets]   w  weight   min, max  thresholds [packets]; the last two every `interval`
 """
@@ -48,7 +48,7 @@ def spread(p_b: Any, n: Any) -> Any:
 
 
 def adapted(p_max: Any, avg: Any, p: Any) -> Any:
-    """Floyd, Gummadi, Shenker 2001, fig. 2."""
+    """Floyd, Gummadi, Shenker 2001."""
     width = p.max_threshold - p.min_threshold
     if avg > p.min_threshold + 0.6 * width and p_max <= 0.5:
         return p_max + min(0.01, 0.25 * p_max)

@@ -1,8 +1,8 @@
-"""REM, random exponential marking (Athuraliya, Low, Li, Yin 2001, eqs. (1) and (2)).
+"""REM, random exponential marking (Athuraliya, Low, Li, Yin 2001).
 
-price <- max(0, price + gamma (alpha (q - q_ref) + x - c))   every T    (1)
-prob   = 1 - phi^-price                                                 (2)
-x     <- (1 - w) x + w n                                     every T    as in the authors' ns-2 code
+price <- max(0, price + gamma (alpha (q - q_ref) + x - c))   every T
+prob   = 1 - phi^-price
+x     <- (1 - w) x + w n                                     every T    as in ns-2
 
 q, q_ref  queue and its reference   n  arrivals in T   c = C T   what the link sends in T   [packets all]
 """
@@ -14,16 +14,16 @@ from typing import Any
 
 from ecc.models.base import Hook, check_number
 from ecc.quantity import Quantity, as_delay
-from ecc.queues.discipline import QueueDiscipline, congested
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
 
-def priced(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
-    """Athuraliya et al. 2001, (1)."""
+def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
+    """The next price."""
     return max(0.0, price + p.gamma * (p.alpha * (q - p.reference) + x - c))
 
 
 def probability(price: Any, p: Any) -> Any:
-    """Athuraliya et al. 2001, (2)."""
+    """That a packet is chosen."""
     return 1.0 - p.phi ** (-price)
 
 
@@ -84,15 +84,14 @@ class REM(QueueDiscipline):
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Count, and choose at random."""
     link.arrived += env.packet_size / p.packet_size
-    if env.random < link.prob:
-        congested(p, env)
+    congested_at_random(link.prob, p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
-    """Move the price."""
+    """Update the price."""
     link.x = (1.0 - p.weight) * link.x + p.weight * link.arrived
     link.arrived = 0.0
     c = env.capacity * p.interval / (8.0 * p.packet_size)
-    link.price = priced(link.price, env.queue / p.packet_size, link.x, c, p)
+    link.price = next_price(link.price, env.queue / p.packet_size, link.x, c, p)
     link.prob = probability(link.price, p)
     env.next_interval = p.interval
