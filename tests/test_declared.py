@@ -16,7 +16,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
-from ecc.models.base import Protocol, Stepping
+from ecc.models.base import Protocol, State, Stepping
 from ecc.models.declared import ENTRIES, LAWS, Taken
 
 NETWORK = ecc.Network(
@@ -70,6 +70,18 @@ def queue_interval_law(d: Any) -> Any:
     return 3.0 * d
 
 
+def mark_response_law(w: Any) -> Any:
+    return 0.4 * w
+
+
+def probability_law(q: Any) -> Any:
+    return 0.01 * q
+
+
+def share_law(share: Any) -> Any:
+    return 0.9 * share
+
+
 DECLARATIONS: dict[str, list[Any]] = {
     "combine": ["min", "max", "sum"],
     "router_law": [],  # every engine needs them: their arguments are below
@@ -79,6 +91,9 @@ DECLARATIONS: dict[str, list[Any]] = {
     "decrease_law": [staticmethod(decrease_law)],
     "loss_response_law": [staticmethod(loss_response_law)],
     "memory_law": [staticmethod(memory_law)],
+    "mark_response_law": [staticmethod(mark_response_law)],
+    "probability_law": [staticmethod(probability_law)],
+    "states": [{"share": State(share_law, "rtt")}],
     "priority_law": [staticmethod(priority_law)],
     "refusal_law": [staticmethod(refusal_law)],
     "interval_law": [staticmethod(interval_law)],

@@ -70,6 +70,9 @@ class Jet:
     def __rtruediv__(self, other: float) -> Jet:
         return Jet.lift(other) / self
 
+    def __rpow__(self, base: float) -> Jet:
+        return _exp(self * math.log(base))
+
     __radd__ = __add__
     __rmul__ = __mul__
 

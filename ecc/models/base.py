@@ -45,6 +45,33 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
    there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
+
+   Whatever else hosts or routers keep (an averaged share of marks, an integrator, a price) is in `states`: name ->
+   `State`, and each law may ask for it by that name. So do laws of signals: a queue discipline has a
+   `probability_law`, the probability that a packet is chosen, to be marked or dropped; hosts have `loss_response_law`,
+   the window right after a loss, and after a mark too unless there is a `mark_response_law`. Of a discipline, laws have
+   sizes in packets of its parameter `packet_size`, and all arguments are of its own queue:
+
+   ==========  ============================================================================  ================  =========
+   q           queue, the packet in service included                                         all               packets
+   q_prev      the queue `interval` before                                                   all               packets
+   y           arrival rate; in a state with the clock "interval", averaged over the last    all               packets/s
+   C           capacity                                                                      all               packets/s
+   T           `interval`                                                                    all               s
+   scalable    1.0 for packets of a host whose `ecn_echo` is "scalable" (ECT(1)), else 0.0   probability_law   --
+   p           the parameters                                                                all               --
+   ==========  ============================================================================  ================  =========
+
+   Laws of hosts that have states may ask, beside the table above, for
+
+   ==========  ============================================================================  ================  =========
+   marked      share marked of what was acknowledged in the last RTT                         source, states    --
+   ==========  ============================================================================  ================  =========
+
+   As mean fluid, packets of a flow that sends at x are chosen x P/s times a second, P the probability where and when
+   they came to the queue, of several links 1 - prod(1 - P); the flow knows when their ACKs come, and then its window
+   and its states move by jump(state) - state at that rate: w' = [source_law(w) - w]/D + x P/s (jump(w) - w). Hosts
+   answer at most one signal an RTT, which is the same where there are few.
 2. `Header`, `LinkState`, `FlowState`: dataclasses of float and int fields, and the hooks that keep in them the state of
    a real router and host and call the laws (`ecc.models.shared` has what several protocols share). A hook must return:
    nothing can end a loop in it from outside, so loops have a bound.
@@ -66,7 +93,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from math import inf
 from numbers import Real
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -83,17 +110,27 @@ from ecc.quantity import as_delay, as_number, as_size
 __all__ = [
     "ECN_ECHOES",
     "SOURCE_CLOCKS",
+    "STATE_CLOCKS",
     "TRANSPORTS",
     "Bound",
     "Equilibrium",
     "Protocol",
+    "State",
     "check_number",
     "interval_of",
+    "states_of",
 ]
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
+STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous")
+JUMPS = ("loss", "mark")
+
+_ARGUMENTS = frozenset(
+    "R R_prev x x_rtt y y_prev u N N_all q q_prev q_mean q_flow C d D T w m since s loss marked scalable p".split()
+)
+"""Names of arguments that no state can have."""
 
 _NUMBERS = (float, int, "float", "int")  # types of fields, as they are or as text
 
@@ -160,6 +197,40 @@ class Stepping(NamedTuple):
     waits: tuple[int, int]
     needs_approval: bool
     near: float
+
+
+class State(NamedTuple):
+    """A state of a host or a queue discipline beside window, rate and R, in `Protocol.states`.
+
+    Attributes
+    ----------
+    law : callable
+        The value after a period of the clock: a plain scalar function, whose argument names say what it needs (see the
+        module's text), this and all other states by their names. Those that `states` names before it are new already.
+        With the clock "continuous" it returns the derivative [1/s].
+    clock : str
+        "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that comes to the
+        queue), or "continuous".
+    initial : float or callable
+        With which it begins; of a queue discipline a law of C, T and p, too.
+    jumps : mapping
+        Of a host, "loss" or "mark" -> law with its value right after one, by the values of all states right before.
+    unit : str
+    lowest, highest : float
+        Between which it stays.
+
+    Notes
+    -----
+    As fluid, a state of period t moves by (law - state)/t: t is T, D, or 1/y.
+    """
+
+    law: Callable[..., float]
+    clock: str
+    initial: float | Callable[..., float] = 0.0
+    jumps: Mapping[str, Callable[..., float]] = MappingProxyType({})
+    unit: str = ""
+    lowest: float = -inf
+    highest: float = inf
 
 
 @dataclass
@@ -261,7 +332,18 @@ class Protocol:
     slow_start_law: ClassVar[Callable[..., float] | None] = None
     decrease_law: ClassVar[Callable[..., float] | None] = None
     loss_response_law: ClassVar[Callable[..., float] | None] = None
+    mark_response_law: ClassVar[Callable[..., float] | None] = None
     memory_law: ClassVar[Callable[..., float] | None] = None
+
+    @property
+    def probability_law(self) -> Callable[..., float] | None:
+        """Of a queue discipline, the probability that a packet is chosen, to be marked or dropped; None: not known."""
+        return None
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """What a host or a queue discipline keeps beside w, x, m and R: name -> `State`; none by default."""
+        return MappingProxyType({})
 
     @property
     def priority_law(self) -> Callable[..., float] | None:
@@ -590,6 +672,37 @@ def interval_of(protocol: Protocol) -> float:
             f"{', '.join(params) or 'none'}"
         )
     return as_delay(params["interval"], "interval", positive=True)
+
+
+def states_of(protocol: Protocol) -> Mapping[str, State]:
+    """Return the states of a protocol, checked.
+
+    Parameters
+    ----------
+    protocol : Protocol
+
+    Raises
+    ------
+    ValueError
+        A name that laws have for something else, a clock or a signal that is not known, or limits that are crossed.
+    """
+    kind = type(protocol).__name__
+    for name, state in protocol.states.items():
+        if not name.isidentifier() or name in _ARGUMENTS:
+            raise ValueError(f"states of {kind} must have names that laws have for nothing else, got {shown(name)}")
+        if not isinstance(state, State):
+            raise TypeError(f"states of {kind} must be State, got {shown(state)} for {name}")
+        if state.clock not in STATE_CLOCKS:
+            listed = ", ".join(map(repr, STATE_CLOCKS))
+            raise ValueError(f"clock of state {name} of {kind} must be one of {listed}, got {shown(state.clock)}")
+        if unknown := [signal for signal in state.jumps if signal not in JUMPS]:
+            raise ValueError(f"jumps of state {name} of {kind} must be at 'loss' or 'mark', got {shown(unknown[0])}")
+        if not (callable(state.initial) or state.lowest <= state.initial <= state.highest):
+            raise ValueError(
+                f"initial of state {name} of {kind} must be from {state.lowest:g} to {state.highest:g}, got "
+                f"{state.initial:g}"
+            )
+    return protocol.states
 
 
 def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:

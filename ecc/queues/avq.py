@@ -11,10 +11,11 @@ alpha [1/s]   gamma  utilization wanted   C  capacity [packets/s]
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.queues.discipline import QueueDiscipline, congested
 
 
@@ -31,6 +32,21 @@ def raised(V: Any, C: Any, passed: Any, p: Any) -> Any:
 def lowered(V: Any, b: Any, p: Any) -> Any:
     """The virtual capacity, decreased by what has arrived."""
     return max(V - p.alpha * b, 0.0)
+
+
+def V_law(V: Any, C: Any, y: Any, p: Any) -> Any:
+    """The virtual capacity after an arrival, of a rate."""
+    return lowered(raised(V, C, 1.0 / y, p), 1.0, p)
+
+
+def V_at_start(C: Any) -> Any:
+    """The virtual capacity begins at the capacity."""
+    return C
+
+
+def probability_law(V: Any, y: Any) -> Any:
+    """What does not go through a full virtual queue."""
+    return max(1.0 - V / y, 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,12 @@ class AVQ(QueueDiscipline):
         if self.gamma > 1.0:
             raise ValueError(f"gamma must be <= 1, got {self.gamma:g}")
 
+    probability_law = staticmethod(probability_law)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"V": State(V_law, "arrival", V_at_start, unit="packets/s", lowest=0.0)}
+
     @dataclass
     class LinkState:
         """The state of a queue."""
@@ -78,7 +100,7 @@ class AVQ(QueueDiscipline):
 
 def on_start(link: Any, header: Any, p: Any, env: Any) -> None:
     """The virtual capacity begins at the capacity."""
-    link.V = env.capacity / (8.0 * p.packet_size)
+    link.V = V_at_start(env.capacity / (8.0 * p.packet_size))
 
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:

@@ -7,10 +7,11 @@ p  probability that a packet is chosen   q, q_ref  queue and its reference [pack
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
@@ -51,6 +52,15 @@ class PI(QueueDiscipline):
         check_number(self, a=None, b=None, interval=as_delay, reference=0.0)
         if self.a <= self.b:
             raise ValueError(f"a must be > b ({self.b:g}), or the probability forgets the queue, got {self.a:g}")
+
+    @staticmethod
+    def probability_law(prob: float) -> float:
+        """The state itself."""
+        return prob
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"prob": State(next_probability, "interval", lowest=0.0, highest=1.0)}
 
     @dataclass
     class LinkState:

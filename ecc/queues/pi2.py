@@ -12,10 +12,11 @@ here: what that code adds, no choice below two packets queued, and p' <- 0.98 p'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 
@@ -30,9 +31,19 @@ def classic(root: Any) -> Any:
     return root * root
 
 
-def scalable(root: Any, k: Any) -> Any:
+def coupled(root: Any, k: Any) -> Any:
     """The probability for flows whose window goes as 1/p."""
     return min(k * root, 1.0)
+
+
+def probability(root: Any, scalable: Any, p: Any) -> Any:
+    """The probability for a packet: of a scalable flow, or of a classic one."""
+    return coupled(root, p.coupling) if scalable > 0.0 else classic(root)
+
+
+def root_law(root: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+    """The next p', from a queue in packets."""
+    return next_root(root, q / C, q_prev / C, p)
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,12 @@ class PI2(QueueDiscipline):
         super().__post_init__()
         check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, coupling=None)
 
+    probability_law = staticmethod(probability)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"root": State(root_law, "interval", lowest=0.0, highest=1.0)}
+
     @dataclass
     class LinkState:
         """The state of a queue."""
@@ -82,7 +99,7 @@ class PI2(QueueDiscipline):
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Choose at random."""
-    congested_at_random(scalable(link.root, p.coupling) if env.ecn == 1 else classic(link.root), p, env)
+    congested_at_random(probability(link.root, 1.0 if env.ecn == 1 else 0.0, p), p, env)
 
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:

@@ -8,15 +8,17 @@
     d  delay of the queue [s], its length over the capacity   alpha, beta [1/s]
 
 A step is 0.02 at most where p >= 0.1 (sec. 5.5). Packets are marked while p <= `mark_limit`, beyond that dropped (sec.
-5.1). Not here: the optional spacing of sec. 5.4.
+5.1). Not here: the optional spacing of sec. 5.4. As fluid there are no bursts that are allowed, and what is dropped
+beyond `mark_limit` is marked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay, as_time
 from ecc.queues.discipline import QueueDiscipline, congested
 
@@ -43,6 +45,21 @@ def next_probability(prob: Any, d: Any, d_prev: Any, p: Any) -> Any:
         step = min(step, 0.02)
     fading = 0.98 if d == 0.0 and d_prev == 0.0 else 1.0
     return min(max((prob + step) * fading, 0.0), 1.0)
+
+
+def probability(prob: Any, q: Any, d_prev: Any, p: Any) -> Any:
+    """RFC 8033, sec. 4.1: none while the queue is short, q in packets."""
+    return 0.0 if q <= 2.0 or (d_prev < 0.5 * p.target and prob < 0.2) else prob
+
+
+def prob_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+    """The next p, from a queue in packets."""
+    return next_probability(prob, q / C, q_prev / C, p)
+
+
+def probability_law(prob: Any, q: Any, q_prev: Any, C: Any, p: Any) -> Any:
+    """The probability for a packet, of a queue in packets, once no burst is allowed."""
+    return probability(prob, q, q_prev / C, p)
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,12 @@ class PIE(QueueDiscipline):
         if self.mark_limit > 1.0:
             raise ValueError(f"mark_limit must be <= 1, got {self.mark_limit:g}")
 
+    probability_law = staticmethod(probability_law)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {"prob": State(prob_law, "interval", lowest=0.0, highest=1.0)}
+
     def link_record(self) -> Any:
         return self.LinkState(allowed=float(self.burst))
 
@@ -102,8 +125,8 @@ class PIE(QueueDiscipline):
 
 def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
     """Choose at random, unless the queue is short or a burst is allowed."""
-    short = env.queue <= 2.0 * p.packet_size or (link.d_prev < 0.5 * p.target and link.prob < 0.2)
-    if link.allowed <= 0.0 and not short and env.random < link.prob:
+    prob = probability(link.prob, env.queue / p.packet_size, link.d_prev, p)
+    if link.allowed <= 0.0 and env.random < prob:
         if link.prob <= p.mark_limit:
             congested(p, env)
         else:

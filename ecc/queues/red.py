@@ -13,10 +13,11 @@ q  queue [packets]   w  weight   min, max  thresholds [packets]; the last two ev
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested
 
@@ -42,6 +43,11 @@ def probability(avg: Any, p_max: Any, p: Any) -> Any:
     return 1.0
 
 
+def share_chosen(p_b: Any) -> Any:
+    """What `spread` comes to: from 1 to 1/p_b packets lie between two that are chosen, all numbers equally likely."""
+    return 2.0 * p_b / (1.0 + p_b)
+
+
 def spread(p_b: Any, n: Any) -> Any:
     """p_a of Floyd, Jacobson 1993, sec. 4: evenly spaced, not geometrically."""
     return p_b / (1.0 - n * p_b) if n * p_b < 1.0 else 1.0
@@ -55,6 +61,26 @@ def adapted(p_max: Any, avg: Any, p: Any) -> Any:
     if avg < p.min_threshold + 0.4 * width and p_max >= 0.01:
         return 0.9 * p_max
     return p_max
+
+
+def average_law(average: Any, q: Any, p: Any) -> Any:
+    """The average, after an arrival."""
+    return averaged(average, q, p.weight)
+
+
+def p_max_law(p_max: Any, average: Any, p: Any) -> Any:
+    """The largest probability, after an interval."""
+    return adapted(p_max, average, p)
+
+
+def probability_law(average: Any, p: Any) -> Any:
+    """The share of packets that is chosen."""
+    return share_chosen(probability(average, p.p_max, p))
+
+
+def adaptive_probability_law(average: Any, p_max: Any, p: Any) -> Any:
+    """The share of packets that is chosen, with the largest probability of the moment."""
+    return share_chosen(probability(average, p_max, p))
 
 
 @dataclass(frozen=True)
@@ -109,6 +135,17 @@ class RED(QueueDiscipline):
 
     def link_record(self) -> Any:
         return self.LinkState(p_max=self.p_max)
+
+    @property
+    def probability_law(self) -> Callable[..., float]:
+        return adaptive_probability_law if self.adaptive else probability_law
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        average = State(average_law, "arrival", unit="packets", lowest=0.0)
+        if not self.adaptive:
+            return {"average": average}
+        return {"average": average, "p_max": State(p_max_law, "interval", self.p_max, lowest=0.0, highest=1.0)}
 
     @dataclass
     class LinkState:

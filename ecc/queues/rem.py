@@ -9,12 +9,18 @@ q, q_ref  queue and its reference   n  arrivals in T   c = C T   what the link s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Hook, check_number
+from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
+
+
+def averaged(arrivals: Any, n: Any, p: Any) -> Any:
+    """The average of what comes in an interval, as in the authors' ns-2 code."""
+    return (1.0 - p.weight) * arrivals + p.weight * n
 
 
 def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
@@ -25,6 +31,16 @@ def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
 def probability(price: Any, p: Any) -> Any:
     """That a packet is chosen."""
     return 1.0 - p.phi ** (-price)
+
+
+def arrivals_law(arrivals: Any, y: Any, T: Any, p: Any) -> Any:
+    """The average, from a rate."""
+    return averaged(arrivals, y * T, p)
+
+
+def price_law(price: Any, q: Any, arrivals: Any, C: Any, T: Any, p: Any) -> Any:
+    """The next price, from a rate."""
+    return next_price(price, q, arrivals, C * T, p)
 
 
 @dataclass(frozen=True)
@@ -66,13 +82,22 @@ class REM(QueueDiscipline):
         if self.weight > 1.0:
             raise ValueError(f"weight must be <= 1, got {self.weight:g}")
 
+    probability_law = staticmethod(probability)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return {
+            "arrivals": State(arrivals_law, "interval", unit="packets", lowest=0.0),
+            "price": State(price_law, "interval", lowest=0.0),
+        }
+
     @dataclass
     class LinkState:
         """The state of a queue."""
 
         prob: float = 0.0
         price: float = 0.0
-        x: float = 0.0  # arrivals in an interval, averaged [packets]
+        arrivals: float = 0.0  # in an interval, averaged [packets]
         arrived: float = 0.0  # in this interval [packets]
 
     required_env = frozenset({"random"})
@@ -89,9 +114,9 @@ def on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
 
 def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
     """Update the price."""
-    link.x = (1.0 - p.weight) * link.x + p.weight * link.arrived
+    link.arrivals = averaged(link.arrivals, link.arrived, p)
     link.arrived = 0.0
     c = env.capacity * p.interval / (8.0 * p.packet_size)
-    link.price = next_price(link.price, env.queue / p.packet_size, link.x, c, p)
+    link.price = next_price(link.price, env.queue / p.packet_size, link.arrivals, c, p)
     link.prob = probability(link.price, p)
     env.next_interval = p.interval

@@ -19,6 +19,11 @@ def is_above(q: Any, K: Any) -> Any:
     return q > K
 
 
+def probability_law(q: Any, p: Any) -> Any:
+    """1 or 0."""
+    return 1.0 if is_above(q, p.threshold) else 0.0
+
+
 @dataclass(frozen=True)
 class StepMarking(QueueDiscipline):
     """Every packet that finds more than so many in the queue is marked.
@@ -38,6 +43,8 @@ class StepMarking(QueueDiscipline):
 
     mark: bool = True
     threshold: float = 20.0
+
+    probability_law = staticmethod(probability_law)
 
     def __post_init__(self) -> None:
         super().__post_init__()

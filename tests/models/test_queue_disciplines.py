@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from ecc.fluid import simulate as simulate_fluid
 from ecc.models import BIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
+from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Network
 from ecc.packet import simulate
@@ -192,3 +194,57 @@ def test_laws_have_the_values_of_their_papers():
     assert pie.next_probability(0.2, 1.0, 0.0, p) == pytest.approx(0.22)
     assert pie.next_probability(0.5, 0.0, 0.0, p) == pytest.approx((0.5 - 0.125 * 0.015) * 0.98)
     assert np.all([issubclass(type(host), EndToEndProtocol) for host in HOSTS])
+
+
+@pytest.mark.parametrize("cls", all_disciplines().values())
+def test_states_of_laws_are_those_of_hooks(cls):
+    discipline = cls()
+    fields = {field.name for field in dataclasses.fields(discipline.LinkState)}
+    for name, state in states_of(discipline).items():
+        assert name in fields and callable(state.law)
+
+
+@pytest.mark.parametrize("p_b", [0.5, 0.1, 0.01])
+def test_red_chooses_twice_as_many_as_its_probability_says(p_b):
+    """The expected number of packets up to the next that is chosen, by the law of the hook."""
+    expected, reached = 0.0, 1.0
+    for n in range(int(1.0 / p_b) + 2):
+        expected += reached
+        reached *= 1.0 - red.spread(p_b, n)
+    assert red.share_chosen(p_b) == pytest.approx(1.0 / expected, rel=1e-9)
+
+
+def test_a_step_of_a_law_is_that_of_the_hook():
+    one, pi2, rem, avq = (cls() for cls in (PIE, PI2, REM, AVQ))
+    p = one.namespace()
+    assert states_of(one)["prob"].law(0.05, 30.0, 20.0, 1000.0, p) == pie.next_probability(0.05, 0.03, 0.02, p)
+    assert one.probability_law(0.05, 30.0, 20.0, 1000.0, p) == 0.05
+    assert one.probability_law(0.05, 2.0, 20.0, 1000.0, p) == 0.0
+    p = pi2.namespace()
+    assert pi2.probability_law(0.1, 0.0, p) == pytest.approx(0.01) and pi2.probability_law(0.1, 1.0, p) == 0.2
+    p = rem.namespace()
+    assert states_of(rem)["arrivals"].law(2.0, 1000.0, 0.002, p) == pytest.approx(2.0)
+    assert states_of(rem)["price"].law(5.0, 20.0, 2.0, 1000.0, 0.002, p) == pytest.approx(5.0)
+    p = avq.namespace()
+    V = states_of(avq)["V"]
+    assert V.law(900.0, 1000.0, 980.0, p) == pytest.approx(900.0) and V.initial(1000.0) == 1000.0
+    assert avq.probability_law(900.0, 1000.0) == pytest.approx(0.1) and avq.probability_law(1000.0, 900.0) == 0.0
+
+
+def held(share):
+    return share
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"w": State(held, "rtt")}, r"states of Keeps must have names that laws have for nothing else, got 'w'"),
+        ({"share": State(held, "ack")}, r"clock of state share of Keeps must be one of 'interval', .*, got 'ack'"),
+        ({"share": State(held, "rtt", jumps={"ecn": held})}, r"jumps of state share of Keeps must be at .*, got 'ecn'"),
+        ({"share": State(held, "rtt", 2.0, highest=1.0)}, r"initial of state share of Keeps must be from .* to 1"),
+        ({"share": held}, r"states of Keeps must be State, got .* for share"),
+    ],
+)  # fmt: skip
+def test_states_are_refused_in_one_line(states, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        states_of(type("Keeps", (NewReno,), {"states": states})())
