@@ -1,15 +1,15 @@
-"""Cumulative curves of a network on a grid of times: what was sent, came to each queue, left it, and was refused.
+"""Cumulative curves of a network on a grid of times: bits sent, arrived at each queue, departed from it, and dropped.
 
-Queues are first in, first out. Between points of the grid curves are straight lines, and positions on it are numbers
-that need not be whole. A crossing c is a group of flows at a link of its path; a group has one after the other. For
-link l with capacity C_l,
+Queues are first in, first out. Curves are linear between points of the grid; a position on the grid is a row number,
+not necessarily whole. A crossing c is a group of flows at a link of its path; the crossings of a group are consecutive.
+For link l with capacity C_l,
 
-    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)     what a full buffer does not take is refused
-    out_l(u) = in_l(e)                                    what leaves at u came at e
+    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)     a full buffer drops what it has no room for
+    out_l(u) = in_l(e)                                    what leaves at u entered at e
 
-What a link refuses is shared among its crossings as what came with it. Each step has the same order: sources look back
-along their paths (`look_back`), fluid arrives at the queues (`arrive`), links serve (`serve`), and what was refused is
-taken off what arrived, the rest going on to receivers (`refuse`).
+The drops of a link are shared among its crossings in proportion to what arrived with them. Each step has the same
+order: sources look back along their paths (`look_back`), fluid arrives at the queues (`arrive`), links serve (`serve`),
+and drops are subtracted from the arrivals, before these travel to receivers (`drop`).
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 
 __all__ = [
-    "OTHER", "Curves", "Paths", "arrive", "at", "at_equilibrium", "clear", "curves_of", "entered", "look_back",
-    "paths_of", "reached", "refuse", "result_of", "serve",
+    "OTHER", "Curves", "Paths", "arrive", "at", "at_equilibrium", "clear", "curves_of", "drop", "entered", "look_back",
+    "paths_of", "reached", "result_of", "serve",
 ]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
 
 _BACK, _ONWARD, _RECEIVED, OTHER = range(4)
-"""Purposes of looking back through a queue, each with its hints; the last is the model's."""
+"""Purposes of looking back through a queue, each with its own hints; the last is free for the model."""
 
 
 class Paths(NamedTuple):
-    """What does not change: crossings, how far apart they are in steps of the grid, and which share is not lost."""
+    """Constants of a run: crossings, delays between them in steps of the grid, and the share that is not lost."""
 
     first: Integers  # (n_groups + 1,): the crossings of group g are those from first[g] to first[g + 1]
     owner: Integers  # (n_crossings,): group
     links: Integers  # (n_crossings,)
-    listens: Integers  # (n_crossings,): whether the group takes feedback from the link
+    responds: Integers  # (n_crossings,): whether the group responds to feedback of the link
     members: Floats  # (n_groups,): flows
-    hop: Floats  # (n_crossings,): delay from the queue before, or from the sender
+    hop: Floats  # (n_crossings,): delay from the upstream queue, or from the sender
     back: Floats  # (n_groups,): delay from the last queue back to the sender
     wire: Floats  # (n_groups,): delay from the last queue to the receiver
     reaches: Floats  # (n_crossings,): share of what was sent that random losses leave for the queue
     kept: Floats  # (n_crossings,): share of what leaves the queue that reaches the next one
     survives: Floats  # (n_groups,): share of what was sent that random losses leave
-    answers: Floats  # (n_groups,): share of the ACKs that they leave
+    acks_kept: Floats  # (n_groups,): share of the ACKs that random losses leave
     packet: Floats  # (n_groups,) [bit]
     steady: Floats  # (n_groups,) [bit/s]: rate of unresponsive flows, 0 of others
     start: Floats  # (n_groups,) [s]
-    stop: Floats  # (n_groups,) [s]; set where a flow has sent all
+    stop: Floats  # (n_groups,) [s]; also set when a flow has sent its size
     size: Floats  # (n_groups,) [bit]: where `sent` ends
-    capacity: FloatRows  # (n_links, n_times) [bit/s], as routers are told it
-    served: FloatRows  # (n_links, n_times) [bit]: what links can have served
+    capacity: FloatRows  # (n_links, n_times) [bit/s], as routers know it
+    served: FloatRows  # (n_links, n_times) [bit]: what links can have served since 0 s
     buffer: Floats  # (n_links,) [bit]
 
 
 class Curves(NamedTuple):
-    """What changes, in bits; columns are times of the grid."""
+    """State of a run, in bits; columns are times of the grid."""
 
-    sent: FloatRows  # (n_groups, n_times): by one flow of the group, as all below but those of links
+    sent: FloatRows  # (n_groups, n_times): per flow of the group, like all below but those of links
     received: FloatRows  # (n_groups, n_times)
-    follows: IntegerRows  # (n_groups, n_times): link that the group is bottlenecked at, -1 for none
+    bottleneck: IntegerRows  # (n_groups, n_times): link that the group is bottlenecked at, -1 for none
     lost: Floats  # (n_groups,)
-    arrived: FloatRows  # (n_crossings, n_times): what found room in the queue
+    arrived: FloatRows  # (n_crossings, n_times): accepted by the queue
     origin: FloatRows  # (n_crossings, n_times): position at which what arrives was sent
-    refused: FloatRows  # (n_crossings, n_times), or (n_crossings, 0) where the model does not ask for it
-    seen: Floats  # (n_crossings,): what has come to the queue, with or without room
+    crossing_drops: FloatRows  # (n_crossings, n_times), or (n_crossings, 0) where the model does not use it
+    offered: Floats  # (n_crossings,): arrived at the queue, accepted or dropped
     into: FloatRows  # (n_links, n_times)
     out: FloatRows  # (n_links, n_times)
-    gone: FloatRows  # (n_links, n_times): refused
-    comes: Floats  # (n_links,): what comes in this step
-    met: Floats  # (n_crossings,): position at which what is acknowledged now came to the queue
-    left: Floats  # (n_crossings,): position at which it left it
-    hints: IntegerRows  # (4, n_crossings): where looking back ended
+    link_drops: FloatRows  # (n_links, n_times)
+    incoming: Floats  # (n_links,): what arrives in this step
+    entered_at: Floats  # (n_crossings,): position at which what is acknowledged now entered the queue
+    left_at: Floats  # (n_crossings,): position at which it left it
+    hints: IntegerRows  # (4, n_crossings): row in which the last search ended
 
 
 def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
@@ -98,7 +98,7 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
         first=first,
         owner=np.repeat(np.arange(fluid.n_groups), np.diff(first)),
         links=np.concatenate(fluid.routes).astype(np.int64),
-        listens=np.concatenate(fluid.listens).astype(np.int64),
+        responds=np.concatenate(fluid.listens).astype(np.int64),
         members=fluid.members,
         hop=hop,
         back=np.array([delays[-1] for delays in fluid.backward]) / h,
@@ -106,7 +106,7 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
         reaches=np.concatenate(fluid.reaches),
         kept=np.concatenate([r[1:] / np.maximum(r[:-1], LEAST) for r in reaches]),
         survives=fluid.survives,
-        answers=fluid.answers,
+        acks_kept=fluid.answers,
         packet=8.0 * fluid.packet_size,
         steady=fluid.steady,
         start=fluid.start.copy(),
@@ -118,7 +118,7 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
     )
 
 
-def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_refused: bool = False) -> Curves:
+def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_drops: bool = False) -> Curves:
     """Return the curves of an empty network.
 
     Parameters
@@ -126,18 +126,18 @@ def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_refused: bool
     paths : Paths
     fluid : FluidNetwork
     grid : Grid
-    keeps_refused : bool, optional
-        Whether what each crossing was refused is a curve; then there is none of `origin`.
+    keeps_drops : bool, optional
+        Whether the drops of each crossing are a curve; then `origin` is none.
     """
     n, zero = grid.rows, grid.zero
     L, G, P = len(paths.buffer), len(paths.members), len(paths.links)
-    origin, refused = np.zeros((P, 0 if keeps_refused else n)), np.zeros((P, n if keeps_refused else 0))
-    if not keeps_refused:
+    origin, drops = np.zeros((P, 0 if keeps_drops else n)), np.zeros((P, n if keeps_drops else 0))
+    if not keeps_drops:
         origin[:, :zero] = np.arange(zero) - np.concatenate(fluid.forward)[:, None] / grid.h
-    (sent, received), (into, out, gone) = np.zeros((2, G, n)), np.zeros((3, L, n))
+    (sent, received), (into, out, link_drops) = np.zeros((2, G, n)), np.zeros((3, L, n))
     return Curves(
-        sent, received, np.full((G, n), -1, dtype=np.int64), np.zeros(G), np.zeros((P, n)), origin, refused,
-        np.zeros(P), into, out, gone, np.zeros(L), np.zeros(P), np.zeros(P), np.zeros((4, P), dtype=np.int64),
+        sent, received, np.full((G, n), -1, dtype=np.int64), np.zeros(G), np.zeros((P, n)), origin, drops,
+        np.zeros(P), into, out, link_drops, np.zeros(L), np.zeros(P), np.zeros(P), np.zeros((4, P), dtype=np.int64),
     )  # fmt: skip
 
 
@@ -149,9 +149,9 @@ def at_equilibrium(
     Parameters
     ----------
     paths, curves : Paths, Curves
-        Of an empty network, which are changed.
+        Of an empty network, changed in place.
     problem : Problem
-        One with a point.
+        With an equilibrium.
     grid : Grid
     x : ndarray, shape (n_groups,), bit/s
     queue : ndarray, shape (n_links,), bit
@@ -164,7 +164,7 @@ def at_equilibrium(
     for g, (route, flow) in enumerate(zip(fluid.routes, problem.first_flow, strict=True)):
         bottleneck = int(point.bottleneck[flow])
         owner[g] += route.index(bottleneck) if bottleneck >= 0 else 0
-        curves.follows[g, :zero] = bottleneck
+        curves.bottleneck[g, :zero] = bottleneck
         curves.sent[g, :zero] = x[g] * h * np.arange(zero)
         late = np.cumsum([0.0, *waits[list(route)]])
         for c in range(paths.first[g], paths.first[g + 1]):
@@ -173,7 +173,7 @@ def at_equilibrium(
             curves.into[paths.links[c], :zero] += fluid.members[g] * curves.arrived[c, :zero]
         curves.received[g, :zero] = curves.arrived[c, :zero] - x[g] * (fluid.wire[g] + h * waits[paths.links[c]])
     curves.out[:, :zero] = curves.into[:, :zero] - queue[:, None]
-    curves.seen[:] = curves.arrived[:, zero - 1]
+    curves.offered[:] = curves.arrived[:, zero - 1]
     paths.size[:] += curves.sent[:, zero - 1]
     return owner
 
@@ -198,11 +198,11 @@ def result_of(grid: Grid, paths: Paths, curves: Curves) -> Result:
         time=grid.samples[: len(ends) - 1],
         rate=sent / width,
         goodput=received / width,
-        bottleneck=grid.at_ends(curves.follows),
+        bottleneck=grid.at_ends(curves.bottleneck),
         queue=grid.at_ends(waiting),
         queue_max=np.array(peaks).reshape(-1, len(waiting)),
-        arrival=grid.sums(curves.into + curves.gone) / width,
-        drops=grid.sums(curves.gone),
+        arrival=grid.sums(curves.into + curves.link_drops) / width,
+        drops=grid.sums(curves.link_drops),
         sent=sent.sum(axis=0),
         delivered=received.sum(axis=0),
         lost=curves.lost,
@@ -235,75 +235,75 @@ def entered(into: Any, out: Any, u: float, hints: Any, k: int) -> Any:
 
 @inlined
 def look_back(paths: Any, curves: Any, g: int, i: int) -> Any:
-    """Follow what is acknowledged at time i back along its path, noting `met` and `left`; return when it was sent."""
+    """Trace what is acknowledged at time i back, into `entered_at` and `left_at`; return when it was sent."""
     u = min(i - paths.back[g], i - 1.0)
     for c in range(paths.first[g + 1] - 1, paths.first[g] - 1, -1):
         link = paths.links[c]
-        curves.left[c] = u
-        curves.met[c] = entered(curves.into[link], curves.out[link], u, curves.hints[_BACK], c)
-        u = curves.met[c] - paths.hop[c]
+        curves.left_at[c] = u
+        curves.entered_at[c] = entered(curves.into[link], curves.out[link], u, curves.hints[_BACK], c)
+        u = curves.entered_at[c] - paths.hop[c]
     return u
 
 
 @inlined
 def reached(paths: Any, curves: Any, c: int, i: int) -> Any:
-    """Return (bits, position): what has come to a crossing at time i, and where on the curve before that is."""
+    """Return (bits, position): what has arrived at a crossing by time i, and its position on the upstream curve."""
     g = paths.owner[c]
     if c == paths.first[g]:
         position = i - paths.hop[c]
         return at(curves.sent[g], position), position
-    before = paths.links[c - 1]
+    upstream = paths.links[c - 1]
     u = min(i - paths.hop[c], i - 1.0)
-    e = entered(curves.into[before], curves.out[before], u, curves.hints[_ONWARD], c - 1)
+    e = entered(curves.into[upstream], curves.out[upstream], u, curves.hints[_ONWARD], c - 1)
     return paths.kept[c - 1] * at(curves.arrived[c - 1], e), e
 
 
 @inlined
 def clear(curves: Any) -> None:
-    """Begin a step: nothing comes yet."""
-    for link in range(len(curves.comes)):
-        curves.comes[link] = 0.0
+    """Begin a step: nothing has arrived yet."""
+    for link in range(len(curves.incoming)):
+        curves.incoming[link] = 0.0
 
 
 @inlined
 def arrive(paths: Any, curves: Any, c: int, i: int) -> Any:
-    """Note what comes to a crossing at time i, as if all found room, and return it."""
+    """Record what arrives at a crossing at time i, as if there were room for all, and return it."""
     g = paths.owner[c]
     amount, e = reached(paths, curves, c, i)
     curves.origin[c, i] = e if c == paths.first[g] else at(curves.origin[c - 1], e)
-    come = max(0.0, amount - curves.seen[c])
-    curves.seen[c] = amount
-    curves.arrived[c, i] = curves.arrived[c, i - 1] + come
-    curves.comes[paths.links[c]] += paths.members[g] * come
-    return come
+    new = max(0.0, amount - curves.offered[c])
+    curves.offered[c] = amount
+    curves.arrived[c, i] = curves.arrived[c, i - 1] + new
+    curves.incoming[paths.links[c]] += paths.members[g] * new
+    return new
 
 
 @inlined
 def serve(paths: Any, curves: Any, link: int, i: int) -> None:
-    """Let a queue take what finds room, and let out what its link can have served, at time i."""
+    """Let a queue accept what it has room for, and serve what its link can have served, at time i."""
     into, out = curves.into[link], curves.out[link]
     most = out[i - 1] + paths.served[link, i] - paths.served[link, i - 1]
-    taken = min(curves.comes[link], max(0.0, paths.buffer[link] + most - into[i - 1]))
-    into[i] = into[i - 1] + taken
+    accepted = min(curves.incoming[link], max(0.0, paths.buffer[link] + most - into[i - 1]))
+    into[i] = into[i - 1] + accepted
     out[i] = min(into[i], most)
-    curves.gone[link, i] = curves.gone[link, i - 1] + curves.comes[link] - taken
+    curves.link_drops[link, i] = curves.link_drops[link, i - 1] + curves.incoming[link] - accepted
 
 
 @inlined
-def refuse(paths: Any, curves: Any, i: int) -> None:
-    """Take off what arrived at time i what queues refused; the rest reaches the receivers."""
-    keeps = curves.refused.shape[1] > 0
+def drop(paths: Any, curves: Any, i: int) -> None:
+    """Subtract drops from what arrived at time i, and let what left the last queues reach the receivers."""
+    keeps = curves.crossing_drops.shape[1] > 0
     for g in range(len(paths.members)):
         for c in range(paths.first[g], paths.first[g + 1]):
             link = paths.links[c]
-            more = curves.gone[link, i] - curves.gone[link, i - 1]
-            refused = 0.0
+            more = curves.link_drops[link, i] - curves.link_drops[link, i - 1]
+            dropped = 0.0
             if more > 0.0:
-                refused = more / curves.comes[link] * (curves.arrived[c, i] - curves.arrived[c, i - 1])
-                curves.arrived[c, i] -= refused
-                curves.lost[g] += refused
+                dropped = more / curves.incoming[link] * (curves.arrived[c, i] - curves.arrived[c, i - 1])
+                curves.arrived[c, i] -= dropped
+                curves.lost[g] += dropped
             if keeps:
-                curves.refused[c, i] = curves.refused[c, i - 1] + refused
+                curves.crossing_drops[c, i] = curves.crossing_drops[c, i - 1] + dropped
         c = paths.first[g + 1] - 1
         link = paths.links[c]
         e = entered(curves.into[link], curves.out[link], i - paths.wire[g], curves.hints[_RECEIVED], c)

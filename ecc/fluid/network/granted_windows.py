@@ -35,10 +35,10 @@ from ecc.fluid.network.curves import (
     at_equilibrium,
     clear,
     curves_of,
+    drop,
     entered,
     look_back,
     paths_of,
-    refuse,
     result_of,
     serve,
 )
@@ -151,7 +151,7 @@ def _grant(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) 
             before, who = grants[c - 1, u], giver[c - 1, u]
     if paths.steady[g] > 0.0 or sources.rtt[g, k] <= 0.0 or amount <= 0.0:
         return
-    if paths.listens[c] == 0:
+    if paths.responds[c] == 0:
         grants[c, i], giver[c, i] = 0.0 if who < 0 else before, who
         return
     bits = paths.members[g] * amount
@@ -181,11 +181,11 @@ def advance(
         for g in range(len(paths.members)):
             last = paths.first[g + 1] - 1
             sigma = look_back(paths, curves, g, i)
-            bits = at(curves.arrived[last], curves.met[last])
+            bits = at(curves.arrived[last], curves.entered_at[last])
             more = max(0.0, bits - acked[g])
             acked[g] = max(acked[g], bits)
             D = (i - sigma) * h
-            curves.follows[g, i], sent[g, i] = curves.follows[g, i - 1], sent[g, i - 1]
+            curves.bottleneck[g, i], sent[g, i] = curves.bottleneck[g, i - 1], sent[g, i - 1]
             if t >= stop[g]:
                 continue
             if steady[g] > 0.0:
@@ -197,16 +197,16 @@ def advance(
                         opened[g], window[g], srtt[g] = 1, sources.initial[g], D
                 if opened[g] > 0:
                     srtt[g] += (D - srtt[g]) * min(1.0, _SMOOTHING * more / paths.packet[g])
-                    k = min(int(np.ceil(curves.left[last])), i - 1)
+                    k = min(int(np.ceil(curves.left_at[last])), i - 1)
                     record[_X] = window[g]
-                    share = more * paths.survives[g] / paths.reaches[last] * paths.answers[g]
+                    share = more * paths.survives[g] / paths.reaches[last] * paths.acks_kept[g]
                     record[_R] = share * routers.grants[last, k] * srtt[g]
                     if record[_R] != 0.0:
                         status, following = _ask(rules.source, rules)
                         if status != 0:
                             return status
                         window[g] = max(following, paths.packet[g])
-                        curves.follows[g, i] = routers.giver[last, k]
+                        curves.bottleneck[g, i] = routers.giver[last, k]
                     allowed = at(sent[g], sigma) + window[g]  # what came after sigma is under way
                     if rules.paced != 0:
                         allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
@@ -221,15 +221,15 @@ def advance(
             g, b = paths.owner[c], routers.state[paths.links[c]]
             come = arrive(paths, curves, c, i)
             k = max(0, min(int(np.ceil(curves.origin[c, i])), i))
-            if paths.listens[c] != 0 and come > 0.0 and sources.rtt[g, k] > 0.0:
+            if paths.responds[c] != 0 and come > 0.0 and sources.rtt[g, k] > 0.0:
                 took = paths.members[g] * come * sources.spacing[g, k]
                 b[_TIME] += took
                 b[_RTT_TIME] += took * sources.rtt[g, k]
                 b[_LARGEST] = max(b[_LARGEST], sources.rtt[g, k])
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
-            routers.state[link, _BITS] += curves.comes[link]
-        refuse(paths, curves, i)
+            routers.state[link, _BITS] += curves.incoming[link]
+        drop(paths, curves, i)
         for c in range(len(paths.links)):
             _grant(paths, curves, routers, sources, c, i)
 
@@ -304,7 +304,7 @@ def run(problem: Problem) -> Result:
         at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
-        giver[:, :zero] = curves.follows[paths.owner, :1]
+        giver[:, :zero] = curves.bottleneck[paths.owner, :1]
         _counted(state, protocol, laws, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])

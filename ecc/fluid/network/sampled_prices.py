@@ -38,9 +38,9 @@ from ecc.fluid.network.curves import (
     at_equilibrium,
     clear,
     curves_of,
+    drop,
     look_back,
     paths_of,
-    refuse,
     result_of,
     serve,
 )
@@ -162,18 +162,18 @@ def advance(
         for g in range(len(paths.members)):
             a, b = paths.first[g], paths.first[g + 1]
             look_back(paths, curves, g, i)
-            sigma = at(curves.origin[b - 1], curves.met[b - 1])
+            sigma = at(curves.origin[b - 1], curves.entered_at[b - 1])
             # the first packet leaves at once
-            packets = 1.0 + np.floor(paths.answers[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
+            packets = 1.0 + np.floor(paths.acks_kept[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
             moves = False
             if packets > sources.heard[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
                 sources.heard[g], sources.rtt[g] = packets, (i - sigma) * h
                 which, best, latest = -1, 0.0, 0.0
                 for c in range(a, b):
-                    link, k = paths.links[c], int(curves.met[c])
+                    link, k = paths.links[c], int(curves.entered_at[c])
                     ticks = (k - zero - routers.tick[link]) // rules.per
                     price = routers.told[link, k]
-                    if paths.listens[c] == 0 or price == -np.inf:
+                    if paths.responds[c] == 0 or price == -np.inf:
                         continue
                     if rules.combine == _SUM:
                         best += price
@@ -214,7 +214,7 @@ def advance(
             sent[g, i] = sent[g, i - 1] + rate * now
             squares[g, i] = squares[g, i - 1] + rate * rate * now
             owner = sources.owner[g]
-            curves.follows[g, i] = paths.links[owner] if owner >= 0 and rules.combine != _SUM else -1
+            curves.bottleneck[g, i] = paths.links[owner] if owner >= 0 and rules.combine != _SUM else -1
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
 
@@ -229,7 +229,7 @@ def advance(
                 counters[link, _RTT] += paths.members[g] * come * sources.rtt[g]
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
-            counters[link, _BITS] += curves.comes[link]
+            counters[link, _BITS] += curves.incoming[link]
             routers.told[link, i] = routers.told[link, i - 1]
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % rules.per == 0:
@@ -237,7 +237,7 @@ def advance(
                 status = _close(link, i, rules, paths.capacity, queue, routers)
                 if status != 0:
                     return status
-        refuse(paths, curves, i)
+        drop(paths, curves, i)
     return 0
 
 

@@ -37,9 +37,9 @@ from ecc.fluid.network.curves import (
     at_equilibrium,
     clear,
     curves_of,
+    drop,
     look_back,
     paths_of,
-    refuse,
     result_of,
     serve,
 )
@@ -148,7 +148,7 @@ def advance(
     sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
-    sent, asked, origin, met = curves.sent, sources.asked, curves.origin, curves.met
+    sent, asked, origin, met = curves.sent, sources.asked, curves.origin, curves.entered_at
     x, wants, owner, counters = sources.x, sources.wants, sources.owner, routers.counters
     start, stop, steady = paths.start, paths.stop, paths.steady
     for i in range(begin, end):
@@ -169,7 +169,7 @@ def advance(
                     link, k = paths.links[c], int(met[c])
                     worst = max(worst, routers.refusal[link, k])
                     urgent, offer = routers.urgency[link, k], min(routers.told[link, k], sources.desired[g])
-                    if paths.listens[c] != 0 and (urgent > rank or (urgent == rank and offer < best)):
+                    if paths.responds[c] != 0 and (urgent > rank or (urgent == rank and offer < best)):
                         which, best, rank = c, offer, urgent
                 moves, switches = False, False
                 if which >= 0 and owner[g] < 0:
@@ -204,7 +204,7 @@ def advance(
             now = min(now, (paths.size[g] - sent[g, i - 1]) / rate)
             sent[g, i] = sent[g, i - 1] + rate * now
             asked[g, i] = asked[g, i - 1] + (rate if steady[g] > 0.0 else wants[g]) * now
-            curves.follows[g, i] = paths.links[owner[g]] if owner[g] >= 0 and steady[g] <= 0.0 else -1
+            curves.bottleneck[g, i] = paths.links[owner[g]] if owner[g] >= 0 and steady[g] <= 0.0 else -1
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
 
@@ -217,7 +217,7 @@ def advance(
             many = paths.members[g] * paths.reaches[c]
             asking = many * max(0.0, at(asked[g], late) - at(asked[g], early))
             counters[link, _ASKED] += asking
-            if curves.follows[g, max(0, int(late))] == link and sources.desired[g] >= routers.told[link, i - 1]:
+            if curves.bottleneck[g, max(0, int(late))] == link and sources.desired[g] >= routers.told[link, i - 1]:
                 opens, ends = zero + start[g] / h, zero + stop[g] / h
                 counters[link, _TOOK] += many * h * max(0.0, min(late, ends) - max(early, opens))
             else:
@@ -233,7 +233,7 @@ def advance(
                     if status != 0:
                         return status
                 counters[link, _ASKED] = counters[link, _OTHERS] = counters[link, _TOOK] = 0.0
-        refuse(paths, curves, i)
+        drop(paths, curves, i)
     return 0
 
 

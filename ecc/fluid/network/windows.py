@@ -1,36 +1,36 @@
-"""Fluid under windows: what a flow may send is what has been acknowledged and a window more, so that ACKs clock it.
+"""Window flows as fluid, clocked by ACKs: what a flow has sent is what has been acknowledged, plus its window.
 
 For a flow with window w, and a link l of capacity C_l, as cumulative curves of time:
 
-    sent(t) = acknowledged(t) + lost(t) + w(t)                       never less than before, lost as far as known
-    dw      = [law(w, m, R, D, ...) - w] da/w                        da: what is acknowledged
-    w, m   <- loss_response_law(w, m, ...), memory_law(w, m, ...)    at a loss; w stays for the RTT that follows
+    sent(t) = acknowledged(t) + lost(t) + w(t)                       never decreasing; lost: what is detected by then
+    dw      = [law(w, m, R, D, ...) - w] da/w                        da: newly acknowledged
+    w, m   <- loss_response_law(w, m, ...), memory_law(w, m, ...)    at a loss; w is then constant for one RTT
     w      <- decrease_law(w, R, since, ...)                         where that is less than w; since = 0
-    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                what a full buffer does not take is lost
-    out_l(u) = in_l(e)                                               first in, first out: what leaves at u came at e
+    out_l(t + h) = min(in_l(t + h), out_l(t) + C_l h)                a full buffer drops what it has no room for
+    out_l(u) = in_l(e)                                               first in, first out: what leaves at u entered at e
 
-or, where links are taken for integrators of rates (`clocking` "rate"): sent' = w/D and da = w dt/D. The law is
-`slow_start_law`, if there is one, until it returns no more than w, which w then becomes, or a loss is met; from then on
-`source_law`. A window is sent at once when a flow starts: ACKs come back in trains, at the rate of the bottleneck, and
-slow start sends at twice that rate, so that half a window is queued before windows fill the path, as in packets.
+or, where links integrate rates (`clocking` "rate"): sent' = w/D and da = w dt/D. The law is `slow_start_law`, if there
+is one, until it returns no more than w, which is then the window, or until a loss; afterwards it is `source_law`. A
+flow sends its first window at once when it starts. ACKs come back in trains at the rate of the bottleneck and slow
+start sends at twice that rate: half a window is queued before windows fill the path, as in packets.
 
-Following what is acknowledged now back along its path, from queue to queue, gives the RTT D with all its queues, what
-was lost beside it, and the feedback R: that of each link's `router_law`, with the queue as it was met, the flow's own
-part of it and the share lost of what came with it. Routers whose laws ask for what is counted over intervals (y,
-q_mean, a state R) work them out at their ticks, and say the same until the next. R is the sum of what links say, the
-least or the most. Between trains nothing is acknowledged, and no law is called.
+Tracing what is acknowledged now back along its path, queue by queue, gives the RTT D with all queueing delays, what was
+lost beside it, and the feedback R. R is the sum of the feedback of the links, its minimum or its maximum. The feedback
+of a link is its `router_law`, with the queue as it was found on arrival, the flow's own part of it and the share lost
+of what arrived at the same time. Routers whose laws need averages over intervals (y, q_mean, a state R) compute it at
+their ticks and advertise it until the next one. Between trains nothing is acknowledged, and no law is called.
 
-Random losses take their share of what a link has sent. A flow with a `loss_response_law` meets a loss whenever it finds
-that queues refused half a packet: ACKs clock in as much as has left, so that what a full queue refuses is what windows
-have grown by, each its own part. Of what was lost at random it meets a Poisson process, of one in a packet's worth,
-drawn from the scenario's seed. Then its window jumps and, for an RTT, the recovery, stays, while what else was lost of
-the old window is found out and not heeded: as SACK repairs it, in one RTT however much it was. There are no timeouts
-and no lost retransmissions; where these would have mattered, the run has a note. `m`, which a flow remembers of losses,
-is 0 before the first.
+Random losses take their share of what a link has sent. A flow with a `loss_response_law` detects a loss once queues
+have dropped half a packet: ACKs admit as much as has left, therefore a full queue drops what windows have grown by, of
+each flow its own growth. Random losses are detected as a Poisson process, one in a packet's worth of what was lost,
+drawn from the scenario's seed. Then the window jumps and, for an RTT, the recovery, is constant: what else was lost of
+the old window is detected without a response, as SACK repairs it, in one RTT for any number of losses. There are no
+timeouts and no lost retransmissions; where these would have mattered, the run has a note. `m`, the memory of losses, is
+0 before the first.
 
-Curves are kept on a grid, a 200th of the shortest RTT apart, with straight lines between: laws may jump, and what a
-jump sends comes back with the ACKs, RTT after RTT, as it should. What is sent within a step of the grid is spread over
-it: trains shorter than that meet no queue of their own.
+Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
+that a jump sends returns with the ACKs, RTT after RTT. What is sent within a step of the grid is spread over it: trains
+shorter than that build no queue of their own.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from ecc.fluid.network.curves import (
     at,
     clear,
     curves_of,
+    drop,
     entered,
     look_back,
     paths_of,
     reached,
-    refuse,
     result_of,
     serve,
 )
@@ -70,14 +70,14 @@ __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 WINDOW_ARGUMENTS = ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "since", "result")
-"""What laws of window protocols find in their record, and where they leave their result."""
+"""Fields of the record that laws of window protocols read, and the one they write."""
 
 _R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _RESULT = range(len(WINDOW_ARGUMENTS))
-_COUNTED, _MET = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # by routers over intervals; by what passes
+_AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # over intervals; as a flow arrives
 _STEPS = 200  # in the shortest RTT
-_HEARD = 0.01  # of a window an RTT: what is acknowledged more slowly is what the grid smears between trains
-_LOST = 0.5  # of a packet: what queues refuse is whole packets, and trains get a little more or less than their part
-_REPAIRED, _RELAPSES = 10.0, 2  # packets lost of a window, and losses behind losses, that need no note
+_SMEARED = 0.01  # windows an RTT: ACKs slower than this are trains smeared by the grid
+_LOSS_SIZE = 0.5  # packets: queues drop whole packets, and trains get a little more or less than their share
+_REPAIRED, _REPEATED = 10.0, 2  # packets lost of a window, and losses right after recoveries, that need no note
 _MINIMUM, _MAXIMUM = range(2)
 _pointers = unpacker("ff")
 
@@ -96,35 +96,35 @@ class Rules(NamedTuple):
     record: Floats
     interval: float  # s
     combine: int
-    by_flow: int  # whether the router law asks for what a flow has in the queue
+    by_flow: int  # whether the router law has the argument q_flow
     ack_clocked: int
-    limit: float  # of what is sent ahead of what is acknowledged [bit]
+    limit: float  # of what is in flight [bit]
 
 
 class Routers(NamedTuple):
-    """Routers that count over intervals; those whose law what passes meets have no rows."""
+    """Routers that average over intervals; those whose law is evaluated on arrival have no rows."""
 
-    told: FloatRows  # (n_links, n_times)
+    advertised: FloatRows  # (n_links, n_times)
     state: Floats  # (n_links,)
-    due: Floats  # (n_links,) [s]; none where routers do not count
-    ticked: Integers  # (n_links,): time of the grid
-    waited: Floats  # (n_links,): sum of queues since then
+    due: Floats  # (n_links,) [s], next tick; empty where routers do not average
+    ticked: Integers  # (n_links,): last tick, row of the grid
+    queue_sum: Floats  # (n_links,): over the rows since then
 
 
 class Sources(NamedTuple):
     """State of a source of each group."""
 
     window: Floats
-    opening: Integers  # whether it is in slow start
+    slow_start: Integers  # whether it is in slow start
     decreased: Floats  # s
     acked: Floats
     memory: Floats
-    until: Floats  # s, when the recovery ends
-    known: Floats  # refused bits at the loss
-    burst: Floats  # packets lost of one window, at most
-    relapses: Integers  # losses within an RTT after a recovery
-    heeded: Floats  # bits refused by queues that it has found out
-    strayed: Floats  # bits lost at random that it has found out
+    recovery_end: Floats  # s
+    drops_before: Floats  # drops_seen when the recovery began
+    burst: Floats  # most packets lost of one window
+    repeated: Integers  # losses within an RTT after a recovery
+    drops_seen: Floats  # bits dropped by full queues, as far as detected
+    random_seen: Floats  # bits lost at random, as far as detected
     draws: FloatRows  # (n_groups, n_losses): packets between random losses
     losses: Integers  # so far
 
@@ -136,9 +136,10 @@ def advance(
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(rules.addresses)
-    record, into, out, arrived, lost = rules.record, curves.into, curves.out, curves.arrived, curves.refused
+    record, into, out, arrived, drops = rules.record, curves.into, curves.out, curves.arrived, curves.crossing_drops
     sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
-    heeded, strayed, opening, told, due = sources.heeded, sources.strayed, sources.opening, routers.told, routers.due
+    drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
+    advertised, due = routers.advertised, routers.due
     for i in range(begin, end):
         t = (i - zero) * h
         for g in range(len(paths.members)):
@@ -146,20 +147,20 @@ def advance(
             a, b = paths.first[g], paths.first[g + 1]
             u = look_back(paths, curves, g, i)
             D = (i - u) * h
-            R, overflowed, chanced, acknowledged = 0.0, 0.0, 0.0, 0.0
+            R, dropped, random_lost, acknowledged = 0.0, 0.0, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
-                link, e, left = paths.links[c], curves.met[c], int(curves.left[c])
+                link, e, left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
                 came = at(arrived[c], e)
                 if c == b - 1:
                     acknowledged = kept[c] * came
-                overflowed += at(lost[c], e)
-                chanced += (1.0 - kept[c]) * came
+                dropped += at(drops[c], e)
+                random_lost += (1.0 - kept[c]) * came
                 if len(due) > 0:
-                    said = told[link, left]
+                    signal = advertised[link, left]
                 else:
-                    refused = at(lost[c], e) - at(lost[c], e - 1.0)
-                    taken = came - at(arrived[c], e - 1.0)
-                    record[_LOSS] = 1.0 - kept[c] * (taken / (refused + taken) if refused > 0.0 else 1.0)
+                    lost = at(drops[c], e) - at(drops[c], e - 1.0)
+                    accepted = came - at(arrived[c], e - 1.0)
+                    record[_LOSS] = 1.0 - kept[c] * (accepted / (lost + accepted) if lost > 0.0 else 1.0)
                     record[_Q] = at(into[link], e) - at(out[link], e)
                     if rules.by_flow != 0:
                         record[_Q_FLOW] = at(arrived[c], e) - at(
@@ -169,50 +170,51 @@ def advance(
                     status = call(rules.router, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                    said = record[_RESULT]
+                    signal = record[_RESULT]
                 if c == b - 1:
-                    R = said
+                    R = signal
                 elif rules.combine == _MINIMUM:
-                    R = min(R, said)
+                    R = min(R, signal)
                 elif rules.combine == _MAXIMUM:
-                    R = max(R, said)
+                    R = max(R, signal)
                 else:
-                    R += said
+                    R += signal
             if t >= paths.stop[g]:
                 sent[g, i] = sent[g, i - 1]
                 continue
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
-                more, strays = overflowed - heeded[g], chanced - strayed[g]
+                new_drops, new_random = dropped - drops_seen[g], random_lost - random_seen[g]
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
-                if rules.loss != 0 and t < sources.until[g]:
-                    heeded[g], strayed[g] = overflowed, chanced
-                    sources.burst[g] = max(sources.burst[g], (overflowed - sources.known[g]) / packet[g])
+                if rules.loss != 0 and t < sources.recovery_end[g]:
+                    drops_seen[g], random_seen[g] = dropped, random_lost
+                    sources.burst[g] = max(sources.burst[g], (dropped - sources.drops_before[g]) / packet[g])
                 elif rules.loss != 0 and (
-                    more >= _LOST * packet[g] or strays >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
+                    new_drops >= _LOSS_SIZE * packet[g]
+                    or new_random >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
                 ):
                     status = call(rules.loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                    sources.relapses[g] += int(more >= _LOST * packet[g] and t < sources.until[g] + D)
-                    window[g], sources.until[g], sources.known[g] = record[_RESULT], t + D, heeded[g]
-                    opening[g], heeded[g], strayed[g] = 0, overflowed, chanced
+                    sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
+                    window[g], sources.recovery_end[g], sources.drops_before[g] = record[_RESULT], t + D, drops_seen[g]
+                    slow_start[g], drops_seen[g], random_seen[g] = 0, dropped, random_lost
                     sources.losses[g] += 1
                     if rules.memory != 0:
                         status = call(rules.memory, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         sources.memory[g] = record[_RESULT]
-                elif share >= _HEARD * h / D:
-                    if opening[g] != 0:
+                elif share >= _SMEARED * h / D:
+                    if slow_start[g] != 0:
                         status = call(rules.slow_start, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         if record[_RESULT] <= window[g]:
-                            window[g], opening[g] = record[_RESULT], 0
+                            window[g], slow_start[g] = record[_RESULT], 0
                     else:
                         record[_RESULT] = window[g]
                         if rules.decrease != 0:
@@ -229,7 +231,7 @@ def advance(
             sources.acked[g] = acknowledged
             allowed = min(window[g], rules.limit) if t > paths.start[g] + 1e-6 * h else 0.0
             if rules.ack_clocked != 0:
-                allowed += acknowledged + overflowed + chanced
+                allowed += acknowledged + dropped + random_lost
             else:
                 allowed = sent[g, i - 1] + h * allowed / D
             sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
@@ -238,19 +240,19 @@ def advance(
         clear(curves)
         for c in range(len(paths.links)):
             amount, _ = reached(paths, curves, c, i)
-            arrived[c, i] = max(amount - lost[c, i - 1], arrived[c, i - 1])  # as if all found room
-            curves.comes[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
+            arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
+            curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
         for link in range(len(due)):
-            told[link, i] = told[link, i - 1]
-            routers.waited[link] += into[link, i] - out[link, i]
+            advertised[link, i] = advertised[link, i - 1]
+            routers.queue_sum[link] += into[link, i] - out[link, i]
             if t >= due[link] - 1e-9 * h:
-                ticked, gone = routers.ticked[link], curves.gone[link]
+                ticked, lost_by = routers.ticked[link], curves.link_drops[link]
                 steps = i - ticked
-                came = into[link, i] + gone[i] - into[link, ticked] - gone[ticked]
+                came = into[link, i] + lost_by[i] - into[link, ticked] - lost_by[ticked]
                 record[_R], record[_Y], record[_Q_MEAN] = (
-                    routers.state[link], came / (steps * h), routers.waited[link] / steps,
+                    routers.state[link], came / (steps * h), routers.queue_sum[link] / steps,
                 )  # fmt: skip
                 record[_Q], record[_C], record[_T] = (
                     into[link, i] - out[link, i], paths.capacity[link, i], rules.interval,
@@ -263,13 +265,13 @@ def advance(
                     status = call(rules.announce, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
-                told[link, i] = record[_RESULT]
-                routers.waited[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
-        refuse(paths, curves, i)
+                advertised[link, i] = record[_RESULT]
+                routers.queue_sum[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
+        drop(paths, curves, i)
     return 0
 
 
-def _recoveries(protocol: Protocol, burst: float, relapses: int) -> tuple[str, ...]:
+def _recoveries(protocol: Protocol, burst: float, repeated: int) -> tuple[str, ...]:
     """Notes on what transports of packets take longer for."""
     notes = []
     if protocol.transport == "newreno" and burst > _REPAIRED:
@@ -277,30 +279,30 @@ def _recoveries(protocol: Protocol, burst: float, relapses: int) -> tuple[str, .
             f"a flow lost up to {burst:.0f} packets of a window, which this fluid repairs in one RTT, as SACK does; "
             "NewReno (RFC 6582) takes an RTT for each, or a timeout"
         )
-    if protocol.transport is not None and relapses > _RELAPSES:
+    if protocol.transport is not None and repeated > _REPEATED:
         notes.append(
-            f"a flow met losses again within an RTT after a recovery, {relapses} times; packets whose retransmissions "
+            f"a flow met losses again within an RTT after a recovery, {repeated} times; packets whose retransmissions "
             "are lost wait for timeouts, which this fluid does not have"
         )
     return tuple(notes)
 
 
-def _counts(protocol: Protocol, laws: CompiledLaws) -> bool:
-    """Whether routers count over intervals; if not, what passes meets their law."""
+def _averages(protocol: Protocol, laws: CompiledLaws) -> bool:
+    """Whether routers average over intervals; if not, their law is evaluated for each flow as it arrives."""
     wanted = [*laws.wants["router"], *laws.wants.get("announce", ())]
-    counted, met = ([name for name in names if name in wanted] for names in (_COUNTED, _MET))
-    if counted and met:
+    averaged, on_arrival = ([name for name in names if name in wanted] for names in (_AVERAGED, _ON_ARRIVAL))
+    if averaged and on_arrival:
         raise ValueError(
-            f"{type(protocol).__name__} has no fluid model: its routers count {', '.join(counted)} over intervals, "
-            f"where {', '.join(met)} is not known"
+            f"{type(protocol).__name__} has no fluid model: its routers average {', '.join(averaged)} over intervals, "
+            f"where {', '.join(on_arrival)} is not known"
         )
-    return bool(counted) or laws.announce != 0
+    return bool(averaged) or laws.announce != 0
 
 
 def _announced(
     protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, link: int, interval: float, point: Equilibrium | None
 ) -> tuple[float, float]:
-    """State of a router and what it has said until it first ticks: of an idle link, or at a point of rest."""
+    """State of a router and what it advertises before its first tick: of an idle link, or at the equilibrium."""
     supply: dict[str, Any] = {"C": float(fluid.capacity[link]), "T": interval, "p": protocol.namespace()}
     supply |= {"R": protocol.rate_range(supply["C"])[0], "y": 0.0, "q": 0.0, "q_mean": 0.0}
     if point is not None:
@@ -323,7 +325,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol whose source law asks for `w`. Its samples end whole steps of the grid.
+        Of a protocol whose source law has the argument `w`. Its samples end on the grid.
 
     Returns
     -------
@@ -341,22 +343,22 @@ def run(problem: Problem) -> Result:
     zero = ceil(float(delay.max()) / h) + 2
     grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
     paths = paths_of(fluid, grid)
-    curves = curves_of(paths, fluid, grid, keeps_refused=True)
+    curves = curves_of(paths, fluid, grid, keeps_drops=True)
     acked = np.zeros(G)
     if point is None:
-        opening = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
-        window = opening * paths.packet * np.ones(G)
+        initial = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
+        window = initial * paths.packet * np.ones(G)
     else:
         x = point.rates[problem.first_flow]
         window = problem.factor * x * delay
         acked -= paths.kept[paths.first[1:] - 1] * x * delay
         _sent_before(paths, curves, fluid, grid, x, waits)
-    counts = _counts(protocol, laws)
+    averages = _averages(protocol, laws)
     interval = float(protocol.params().get("interval", h))
-    state, told = np.zeros(L), np.zeros((L, grid.rows if counts else 0))
-    due = interval * problem.ticks if counts else np.zeros(0)
+    state, advertised = np.zeros(L), np.zeros((L, grid.rows if averages else 0))
+    due = interval * problem.ticks if averages else np.zeros(0)
     for link in range(len(due)):
-        state[link], told[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
+        state[link], advertised[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
     record = np.zeros(len(WINDOW_ARGUMENTS))
     rules = Rules(
         laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory,
@@ -364,13 +366,13 @@ def run(problem: Problem) -> Result:
         ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"]),
         int(problem.ack_clocked), 8.0 * protocol.receiver_window or np.inf,
     )  # fmt: skip
-    routers = Routers(told, state, due, np.full(L, zero - 1), np.zeros(L))
-    heeds = int(grid.rows * h / float(fluid.rtt.min())) + 2  # losses heeded, one an RTT
-    memory, until, known, burst, heeded, strayed = np.zeros((6, G))
+    routers = Routers(advertised, state, due, np.full(L, zero - 1), np.zeros(L))
+    most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
+    memory, recovery_end, drops_before, burst, drops_seen, random_seen = np.zeros((6, G))
     sources = Sources(
         window, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
-        memory, until, known, burst, np.zeros(G, np.int64), heeded, strayed,
-        np.random.default_rng(problem.seed).exponential(size=(G, heeds)), np.zeros(G, np.int64),
+        memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
+        np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
     )  # fmt: skip
     states = {"env.window": window, "flow.m": sources.memory, "link.R": state} if problem.records else None
     grid.run(
@@ -381,10 +383,10 @@ def run(problem: Problem) -> Result:
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])
-    taken = curves.refused[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
-    curves.lost[:] = [taken[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
+    lost = curves.crossing_drops[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
+    curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
     found = result_of(grid, paths, curves)
-    found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.relapses.max()))
+    found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.repeated.max()))
     if problem.records:
         found.recorded["env.window"] /= 8.0
     return found
