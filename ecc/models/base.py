@@ -294,6 +294,7 @@ class FlowEnv:
     recovering: int
     recovered: int
     marked: int
+    ece: int
 
 
 @dataclass(frozen=True)

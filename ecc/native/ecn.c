@@ -77,24 +77,25 @@ ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
         = (ecc_ecn_t) { ECC_NOT_ECT, is_classic(self, packet->flow) ? receiver->has_marks : receiver->marked };
 }
 
-/* S-108, S-110. */
-int64_t
+/* S-108 to S-111. */
+void
 ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     int64_t word = ecn_of(self, packet)->word;
     int64_t front = flow->reliable ? flow->expected - flow->lost : flow->expected;
-    int64_t marked = 0;
 
     if (!is_classic(self, packet->flow)) {
-        marked = word > receiver->sender_marked ? word - receiver->sender_marked : 0;
-        receiver->sender_marked += marked;
-    } else if (word != 0 && acked > 0 && !receiver->owes_answer && front > receiver->answered) {
-        receiver->owes_answer = true;
-        marked = acked;
+        self->marked = word > receiver->sender_marked ? word - receiver->sender_marked : 0;
+        receiver->sender_marked += self->marked;
+        return;
     }
-    return marked;
+    self->ece = word;
+    if (word != 0 && acked > 0 && !receiver->owes_answer && front > receiver->answered) {
+        receiver->owes_answer = true;
+        self->marked = acked;
+    }
 }
 
 int

@@ -19,8 +19,8 @@ ECC_MUST_CHECK int ecc_ecn_receive(ecc_engine_t *self, const ecc_packet_t *packe
 /* A packet becomes an ACK. */
 void ecc_ecn_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);
 
-/* An ACK reaches the sender, and acknowledges so many bytes: those that it reports as marked and none did before. */
-int64_t ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked);
+/* An ACK reaches the sender, and acknowledges so many bytes: writes what on_ack sees of marks. */
+void ecc_ecn_read_ack(ecc_engine_t *self, const ecc_packet_t *packet, int64_t acked);
 
 /* What a packet of a checkpoint says of marks is possible. */
 ECC_MUST_CHECK int ecc_ecn_verify(const ecc_engine_t *self, uint32_t flow, const ecc_ecn_t *ecn, bool is_ack);

@@ -124,6 +124,7 @@ typedef struct {
     int64_t recovering;   /* 1: a transport is in fast recovery */
     int64_t recovered;    /* 1: this ACK has ended it; on_ack only */
     int64_t marked;       /* bytes that this ACK reports as marked and none did before; on_ack only, else 0 */
+    int64_t ece;          /* 1: this ACK carries ECE (S-109); on_ack only, else 0 */
 } ecc_flow_env_t;
 
 /* Returns 0, or any other code, which stops the run. */

@@ -53,6 +53,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->recovering = 0;
     env->recovered = 0;
     env->marked = self->marked;
+    env->ece = self->ece;
     if (flow->reliable) {
         fill_transport(self, index, hook_number, kind);
     }

@@ -407,10 +407,13 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
     if (ret == 0 && flow->active) {
         self->acked = acked;
-        self->marked = flow->can_be_marked ? ecc_ecn_read_ack(self, packet, acked) : 0;
+        if (flow->can_be_marked) {
+            ecc_ecn_read_ack(self, packet, acked);
+        }
         ret = ecc_flow_hooks_with_packet(self, ECC_FLOW_ON_ACK, flow->on_ack, packet, 0);
         self->acked = 0;
         self->marked = 0;
+        self->ece = 0;
     }
     ecc_flow_discard(self, id);
     if (ret != 0) {

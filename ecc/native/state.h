@@ -310,6 +310,7 @@ struct ecc_engine {
     size_t n_transports;
     int64_t acked;  /* by the ACK of the on_ack that is called */
     int64_t marked; /* as this ACK reports */
+    int64_t ece;    /* whether it carries ECE */
     bool wants_receivers;
     bool wants_transports;
     bool wants_stops;       /* there are nodes for STOPs ... */

@@ -91,7 +91,7 @@ def test_bic_of_linux_counts_acks():
 
 def env(**fields):
     defaults = {
-        "window": 20_000.0, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0,
+        "window": 20_000.0, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "ece": 0,
         "in_flight": 20_000, "kind": 0, "rtt": 0.1, "min_rtt": 0.1,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
@@ -118,6 +118,19 @@ def test_newreno_halves_once_and_leaves_recovery_without_a_burst():
     at = env(window=10_500.0)
     hooks["on_ack"](flow, None, p, at)
     assert at.window == pytest.approx(10_500.0 + 1e6 / 10_500.0)  # congestion avoidance
+
+
+@pytest.mark.parametrize("protocol", [NewReno(ecn=True), BIC(ecn=True), Vegas(ecn=True), FAST(ecn=True)], ids=str)
+def test_windows_do_not_grow_at_acks_with_ece(protocol):
+    """RFC 3168 sec. 6.1.2: normal increase at ACKs without it; a timer that had expired is reset all the same."""
+    p, on_ack = protocol.namespace(), protocol.flow_hooks()["on_ack"]
+    for ssthresh in (windows.NEVER_LEFT, 1000.0):
+        flow = protocol.FlowState()
+        flow.ssthresh, flow.backed_off = ssthresh, 1
+        at = env(marked=0, ece=1, now=1.0, srtt=0.1)
+        for _ in range(100):
+            on_ack(flow, None, p, at)
+        assert at.window == 20_000.0 and flow.backed_off == 0
 
 
 def test_the_threshold_stays_when_the_timer_expires_again():

@@ -57,7 +57,7 @@ def test_environments_are_read_from_the_header():
     )  # fmt: skip
     assert FLOW_ENV.names == (
         "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
-        "kind", "flow", "random", "size", "header_bytes", "acked", "recovering", "recovered", "marked",
+        "kind", "flow", "random", "size", "header_bytes", "acked", "recovering", "recovered", "marked", "ece",
     )  # fmt: skip
     assert LINK_HOOKS == ("on_start", "on_arrival", "on_departure", "on_drop", "on_interval")
     assert FLOW_HOOKS == ("on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop")

@@ -140,7 +140,7 @@ def seen_by_flow(flow: Any, env: Any) -> float:
         + 0.01 * env.in_flight + 1e-4 * env.delivered + 1e-3 * env.lost + env.flow + env.random + env.timer
         + 1e-7 * env.rate + 1e-4 * env.window + 1e-5 * env.size + 0.03 * env.header_bytes
         + 1e-3 * env.acked + 5.0 * env.recovering + 7.0 * env.recovered
-        + 1e-2 * env.marked
+        + 1e-2 * env.marked + 11.0 * env.ece
     )  # fmt: skip
 
 

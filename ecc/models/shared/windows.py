@@ -240,10 +240,13 @@ def slow_start(flow: Any, env: FlowEnv) -> None:
 
 
 def opens(flow: Any, env: FlowEnv) -> bool:
-    """Whether an ACK says that something new has arrived, and no loss is being recovered; its timer is then reset."""
+    """Whether an ACK says that something new has arrived, no loss is being recovered, and no mark is being answered.
+
+    Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2). What is new resets the timer.
+    """
     if env.acked > 0:
         flow.backed_off = 0
-    may: bool = env.acked > 0 and env.recovering == 0 and env.recovered == 0
+    may: bool = env.acked > 0 and env.recovering == 0 and env.recovered == 0 and env.ece == 0
     return may
 
 

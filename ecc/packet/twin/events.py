@@ -607,7 +607,7 @@ class Twin:
         if flow.active:
             if flow.given.ecn:
                 front = flow.delivered if flow.outgoing else flow.expected
-                flow.newly_marked = flow.echo.newly_marked(packet, flow.acked, front)
+                flow.newly_marked, flow.ece = flow.echo.read(packet, flow.acked, front)
             self.call_flow(flow, "on_ack", packet)
             if 0 <= flow.given.size <= flow.delivered:
                 flow.completed = True
@@ -748,6 +748,7 @@ class Twin:
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
             "recovered": int(stream is not None and name == "on_ack" and stream.recovered),
             "marked": flow.newly_marked if name == "on_ack" else 0,
+            "ece": flow.ece if name == "on_ack" else 0,
         })  # fmt: skip
 
     def invoke(self, entity: TwinRouter | TwinFlow, name: str, packet: Packet | None, env: Record) -> None:

@@ -314,16 +314,19 @@ class Echo:
         self.has_marks = self.was_marked or (self.has_marks and packet.ecn == 0)
         self.marked += packet.size if self.was_marked else 0
 
-    def newly_marked(self, ack: Packet, acked: int, front: int) -> int:
-        """What an ACK reports as marked and none did before [bytes]: it acknowledges so many, and all below `front`."""
+    def read(self, ack: Packet, acked: int, front: int) -> tuple[int, int]:
+        """What an ACK reports as marked and none did before [bytes], and whether it carries ECE (S-108 to S-111).
+
+        It acknowledges so many bytes, and all below `front`.
+        """
         if ack.flow.given.ecn != CLASSIC:
             marked = max(0, ack.ecn - self.known)
             self.known += marked
-            return marked
+            return marked, 0
         if not (ack.ecn and acked > 0 and not self.owes_answer and front > self.answered):
-            return 0
+            return 0, ack.ecn
         self.owes_answer = True
-        return acked
+        return acked, ack.ecn
 
 
 @dataclass(eq=False)
@@ -355,6 +358,7 @@ class TwinFlow:
     sender_base: int = 0  # sent, at the last timeout
     acked: int = 0  # bytes, by the last ACK
     newly_marked: int = 0  # bytes, as the last ACK reports
+    ece: int = 0  # whether it carries ECE
     sender_missing: int = 0  # bytes missing since then, as the last ACK reported
     received: int = 0  # bytes
     last_time: int = 0  # ps, of the last packet sent ...
