@@ -76,10 +76,10 @@ PROTOCOLS: dict[str, Protocol] = {
 """Every class and variant of README's table; capacities are small, so that Kelly pays and FAST queues less."""
 
 
-def compared(name: str, pushed: bool = False) -> Comparison:
+def compared(name: str, perturbed: bool = False) -> Comparison:
     """Return the comparison of a protocol: with flows that come and go, or of all flows from near the equilibrium."""
     scenario = SCENARIO.with_(protocol=PROTOCOLS[name])
-    if not pushed:
+    if not perturbed:
         return ecc.compare(scenario, SAMPLE, WINDOW)
     flows = [ecc.Flow(flow.route, access_delay=flow.access_delay) for flow in scenario.network.flows]
     static = scenario.with_(network=scenario.network.with_flows(flows), duration=120.0)
@@ -119,12 +119,12 @@ def main(names: list[str]) -> None:
         print(f"{name}", flush=True)
         show(compared(name))
         try:
-            pushed = compared(name, pushed=True)
+            perturbed = compared(name, perturbed=True)
         except (ecc.errors.EccError, ValueError) as error:
             print(f"  no start at the equilibrium: {error}")
             continue
         print(f"  from {PUSH:.0%} beside the equilibrium:")
-        show(pushed)
+        show(perturbed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,20 @@ from ecc.lazy import lazy
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ecc import allocation, fluid, headers, linear, measures, models, native, packet, plot, queues, stability, tmix
+    from ecc import (
+        allocation,
+        fluid,
+        headers,
+        linear,
+        models,
+        native,
+        packet,
+        plot,
+        queues,
+        stability,
+        tmix,
+        transients,
+    )
     from ecc.closed_loop import linearize
     from ecc.comparison import Comparison, compare
     from ecc.errors import ConvergenceError, EccError, LinearizationError, NativeError, UndecidedError
@@ -46,15 +59,15 @@ _HOME: dict[str, str | None] = {
     "sweep": "sweeps",
 }
 _PACKAGES = (
-    "allocation", "fluid", "headers", "impairments", "linear", "measures", "models", "native", "packet", "plot",
-    "queues", "stability", "tmix",
+    "allocation", "fluid", "headers", "impairments", "linear", "models", "native", "packet", "plot",
+    "queues", "stability", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
     "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError", "Workload",
-    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "measures", "models", "native",
-    "packet", "plot", "queues", "stability", "sweep", "tmix",
+    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "models", "native",
+    "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
 ]  # fmt: skip
 
 

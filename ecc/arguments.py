@@ -67,6 +67,17 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}...{text[-17:]}"
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None, by name: those that a function passes on to another.
+
+    Parameters
+    ----------
+    **options : object
+        None: left to the default of the other function.
+    """
+    return {name: value for name, value in options.items() if value is not None}
+
+
 @overload
 def check_arguments(call: C) -> C: ...
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ from ecc.agreement import Phase, disagreements, linear_models, notes_of, phases
 from ecc.arguments import check_arguments
 from ecc.display import first_notes
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.measures import settle_time
 from ecc.quantity import Quantity, as_number, as_time
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
+from ecc.transients import settling_time
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ class Comparison:
         first time at which they differ by more than `tolerance` of the scale (the larger of the two peaks, for a queue
         at least ten packets), NaN if never; `discrepancy` the share of the time for which they do; `fluid_end` and
         `packet_end` means over the last sixth of the run; `fluid_settled` and `packet_settled` the time from which on
-        averages stay within `tolerance` of the scale of that (`ecc.measures.settle_time`), inf where they do not.
+        averages stay within `tolerance` of the scale of that (`ecc.transients.settling_time`), inf where they do not.
     discrepancy : dict
         For "rate" and "queue" the samples, shape (n_times, n), at which fluid and packets differ by more.
     scenario, options : Scenario, mapping
@@ -184,7 +184,10 @@ def compare(
     window: Quantity | None = None,
     tolerance: float = 0.05,
     progress: Callable[[float], None] | None = None,
-    **options: Any,
+    *,
+    start: str = "empty",
+    perturbation: float = 0.0,
+    cancel: Callable[[], bool] | None = None,
 ) -> Comparison:
     """Return what fluid and packets make of one scenario, and where they and the models disagree.
 
@@ -201,8 +204,8 @@ def compare(
         Difference beyond which they diverge, of the scale of each series (see `Comparison`).
     progress : callable, optional
         Called with the share that is done.
-    **options : object
-        Start and perturbation, for both engines.
+    start, perturbation, cancel
+        As in `ecc.packet.simulate`, for both engines.
 
     Returns
     -------
@@ -228,9 +231,16 @@ def compare(
     if width < period:
         raise ValueError(f"window must be >= the sample ({period:g} s), got {width:g} s")
     bar = as_number(tolerance, "tolerance", positive=True)
-    share = progress or (lambda done: None)
-    as_fluid = fluid.simulate(scenario, sample=period, progress=lambda done: share(0.5 * done), **options)
-    as_packets = packet.simulate(scenario, sample=period, progress=lambda done: share(0.5 + 0.5 * done), **options)
+    report = progress or (lambda done: None)
+
+    def progressed(before: float, done: float) -> None:
+        report(before + 0.5 * done)
+
+    options: dict[str, Any] = {"start": start, "perturbation": perturbation}
+    as_fluid, as_packets = (
+        engine.simulate(scenario, sample=period, progress=partial(progressed, before), cancel=cancel, **options)
+        for engine, before in ((fluid, 0.0), (packet, 0.5))
+    )
     time, (of_fluid, of_packets) = _common(as_fluid, as_packets)
     if len(time) < 2:
         for run in (as_fluid, as_packets):
@@ -249,7 +259,7 @@ def compare(
             beyond = discrepancy[name][:, index] = np.abs(gap) > bar * scale
             ends = [float(values[-(len(values) // 6 + 1) :].mean()) for values in (a, b)]
             settled = [
-                float(time[0]) + settle_time(time, values, end, bar, scale or 1.0)  # of a flow that sends nothing
+                float(time[0]) + settling_time(time, values, end, bar, scale or 1.0)  # of a flow that sends nothing
                 for values, end in zip(smooth, ends, strict=True)
             ]
             at = int(np.argmax(np.abs(gap)))
@@ -259,7 +269,7 @@ def compare(
                 "first_discrepancy": time[np.argmax(beyond)] if beyond.any() else np.nan, "discrepancy": beyond.mean(),
                 "fluid_end": ends[0], "packet_end": ends[1], "fluid_settled": settled[0], "packet_settled": settled[1],
             })  # fmt: skip
-    share(1.0)
+    report(1.0)
     return Comparison(as_fluid, as_packets, width, bar, pd.DataFrame(rows), discrepancy, scenario, options)
 
 

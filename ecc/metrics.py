@@ -1,4 +1,4 @@
-"""What is measured on runs, by name: small functions that the entries of the ledger share.
+"""Metrics of runs by name: what `ecc sweep` writes and the entries of the ledger compare.
 
 A metric takes a run, its scenario and its own arguments, and returns one number in bit/s, bytes, seconds, or none.
 `between` is (begin, end) in seconds, the whole run if it is not given; a sample belongs to where it ends.
@@ -172,7 +172,7 @@ def highest_rate(run: Trajectory, scenario: Scenario, flow: int, between: Span =
 
 
 @metric("flows that a JetMax router counts")
-def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
+def counted_flows(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None) -> float:
     """How many flows a JetMax router must have counted to give those on its link what they send: gamma C over it."""
     on = [k for k, flow in enumerate(scenario.network.flows) if link in flow.route]
     x = _in(run, between, run.rate.to_numpy()[:, on]).mean(axis=0)
@@ -180,28 +180,28 @@ def counted(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = 
 
 
 @metric("coefficient of variation of the rate")
-def swing(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+def rate_variation(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
     """Standard deviation of a flow's rate, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float(x.std() / x.mean())
 
 
 @metric("largest fall of the rate below its running maximum")
-def setback(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
-    """How far a flow's rate falls back from what it had, as a share of its highest: 0 where it only grows."""
+def drawdown(run: Trajectory, scenario: Scenario, flow: int, between: Span = None, over: int = 1) -> float:
+    """Largest fall of a flow's rate below its running maximum, as a share of its highest: 0 where it only grows."""
     x = _smooth(_in(run, between, run.rate.to_numpy()[:, flow]), over)
     return float((np.maximum.accumulate(x) - x).max() / x.max())
 
 
 @metric("time until the rate first passes a share of its maximum", "s")
-def flat_start(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
+def startup_delay(run: Trajectory, scenario: Scenario, flow: int, share: float = 0.05) -> float:
     """Time from a flow's start until its rate first passes a share of its highest."""
     above = np.flatnonzero(run.rate.to_numpy()[:, flow] > share * run.rate.to_numpy()[:, flow].max())
     return float(run.data["time"].to_numpy()[above[0]]) - float(scenario.network.flows[flow].start)
 
 
 @metric("time until the rates stay equal", "s")
-def evening(
+def convergence_time(
     run: Trajectory, scenario: Scenario, after: float, close: float = 0.1, over: int = 1, until: float | None = None
 ) -> float:
     """Time from `after` until the rates of all flows, averaged over `over` samples, stay within `close` of each other.
@@ -219,7 +219,7 @@ def evening(
 
 @metric("rate over the fair share of those active")
 def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 0, between: Span = None) -> float:
-    """Mean rate of a flow over the mean of capacity / flows under way, transfers too: all are taken to use the link."""
+    """Mean rate of a flow over the mean of capacity / active flows, transfers too: each is assumed to use the link."""
     return rate(run, scenario, flow, between) / float(_fair_share(run, scenario, link, between).mean())
 
 
@@ -227,18 +227,18 @@ def share_of_active(run: Trajectory, scenario: Scenario, flow: int, link: int = 
 def highest_fair_share(
     run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1
 ) -> float:
-    """Largest capacity / flows under way, transfers too, averaged over `over` samples: what is fair, whoever asks."""
+    """Largest capacity / active flows, transfers too, averaged over `over` samples: a fair share."""
     return float(_smooth(_fair_share(run, scenario, link, between), over).max())
 
 
 @metric("share of the time that the flow is bottlenecked at the link")
-def follows(run: Trajectory, scenario: Scenario, flow: int, link: int, between: Span = None) -> float:
+def bottlenecked_share(run: Trajectory, scenario: Scenario, flow: int, link: int, between: Span = None) -> float:
     """Share of the samples in which a flow's feedback is that of a link."""
     return float((_in(run, between, run.bottleneck.to_numpy()[:, flow]) == link).mean())
 
 
 @metric("settling time", "s")
-def settling(
+def settling_time(
     run: Trajectory, scenario: Scenario, flow: int, after: float, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
 ) -> float:  # fmt: skip
@@ -250,11 +250,13 @@ def settling(
 
 
 @metric("mean settling time of joining flows", "s")
-def joining(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
-    """Mean of `settling` over the flows of the network but the first, each from its start to that of the next."""
+def mean_settling_time(run: Trajectory, scenario: Scenario, until: float, close: float = 0.1) -> float:
+    """Mean of `settling_time` over the flows of the network but the first, each from its start to that of the next."""
     starts = sorted((flow.start, k) for k, flow in enumerate(scenario.network.flows))[1:]
     ends = [start for start, _ in starts[1:]] + [until]
-    times = [settling(run, scenario, k, start, None, close, end) for (start, k), end in zip(starts, ends, strict=True)]
+    times = [
+        settling_time(run, scenario, k, start, None, close, end) for (start, k), end in zip(starts, ends, strict=True)
+    ]
     return float(np.mean(times))
 
 
@@ -317,16 +319,16 @@ def load_variance(run: Trajectory, scenario: Scenario, link: int = 0, between: S
 
 
 @metric("settling time of the arrival rate", "s")
-def link_settling(
+def arrival_settling_time(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, target: float | None = None, close: float = 0.1,
     until: float | None = None, over: int = 1,
 ) -> float:  # fmt: skip
-    """As `settling`, of what arrives at a link."""
+    """As `settling_time`, of what arrives at a link."""
     return _settling(run, run.arrival.to_numpy()[:, link], after, target, close, until, over)
 
 
 @metric("coefficient of variation of the arrival rate")
-def arrival_swing(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
+def arrival_variation(run: Trajectory, scenario: Scenario, link: int = 0, between: Span = None, over: int = 1) -> float:
     """Standard deviation of what arrives at a link, averaged over `over` samples, over its mean."""
     x = _smooth(_in(run, between, run.arrival.to_numpy()[:, link]), over)
     return float(x.std() / x.mean())
@@ -360,7 +362,7 @@ def peak_round_trip(run: Trajectory, scenario: Scenario, flow: int = 0, link: in
 
 
 @metric("time until the queue stays short", "s")
-def queue_gone(
+def queue_drain_time(
     run: Trajectory, scenario: Scenario, after: float, link: int = 0, below: float = 0.0, until: float | None = None
 ) -> float:
     """Time from `after` until the queue of a link stays at or below `below` [bytes]."""
@@ -412,7 +414,7 @@ def dropped_anywhere(run: Trajectory, scenario: Scenario) -> float:
 
 
 @metric("mean completion time", "s")
-def completion(
+def mean_completion_time(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
     """Mean completion time of the transfers of the workload that ended: of some sizes [bytes], of some starts."""
@@ -470,7 +472,7 @@ def base_rtt_above(run: Trajectory, scenario: Scenario, ratio: float, after: flo
 
 @metric("quantile of the size", "bytes")
 def size_quantile(run: Trajectory, scenario: Scenario, quantile: float) -> float:
-    """A quantile of the sizes of connections, both ways together."""
+    """A quantile of the sizes of connections, both directions together."""
     return float(response_times(run.flows)["size"].quantile(quantile))
 
 
@@ -528,7 +530,7 @@ def _settling(
 
 
 def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
-    """Capacity of a link over the flows under way, transfers too, at each sample: all are taken to use it."""
+    """Capacity of a link over the flows under way, transfers too, at each sample: each is assumed to use it."""
     starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
     active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
     return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))

@@ -48,8 +48,8 @@ ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
 Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
 IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PerturbedRun
-RelayCycle RttMargin RttRatio ModelAnalysis RunVerdict Search StabilityLimit StableInterval Stats Switched SwitchedLoop
-Theorem UndecidedError WorstRttDistribution""".split()
+RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit StableInterval Stats Switched
+SwitchedLoop Theorem UndecidedError WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -161,8 +161,8 @@ def good() -> dict[str, Any]:
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,
-        "periodic_orbit.delays": [1.0], "periodic_orbit.guess": cycle, "Theorem.judge.protocol": ecc.models.QIRCP(),
-        "Theorem.judge.network": alike, "relay_loop.network": alike, "poles.k": 2, "empty_queue_cycle.alpha": 1.0,
+        "periodic_orbit.delays": [1.0], "periodic_orbit.guess": cycle, "Theorem.evaluate.protocol": ecc.models.QIRCP(),
+        "Theorem.evaluate.network": alike, "relay_loop.network": alike, "poles.k": 2, "empty_queue_cycle.alpha": 1.0,
         "relay_oscillation.frequencies": np.linspace(0.5, 3.0, 20), "read_vectors.source":
         ecc.tmix.write_vectors(vectors),
     }  # fmt: skip

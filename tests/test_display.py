@@ -11,7 +11,7 @@ from ecc.agreement import Phase
 from ecc.comparison import Comparison
 from ecc.display import Displayed, first_notes
 from ecc.models.base import label
-from ecc.stability import bottleneck_assignment, hopf, judge, relay_cycle
+from ecc.stability import bottleneck_assignment, classify_stability, hopf, relay_cycle
 
 NET = ecc.Network(
     [ecc.Link("10 Mb/s", "10 ms", buffer="25 kB"), ecc.Link("1 Gb/s", 0.0, buffer_packets=100)],
@@ -86,7 +86,7 @@ def test_results_on_stability_have_units():
     assert lines[0] == "Limit cycle of a queue, by describing function"
     assert [line.split()[-1] for line in lines[1:]] == ["kB", "bytes", "ms"]
     t = np.arange(0.01, 20.0, 0.01)
-    lines = text_and_html(judge(t, np.exp(-0.3 * t) * np.cos(9.0 * t), period=0.7))
+    lines = text_and_html(classify_stability(t, np.exp(-0.3 * t) * np.cos(9.0 * t), period=0.7))
     assert (
         lines[0] == "Stability of a run: stable"
         and lines[2].startswith("  growth rate  -0.30")
@@ -94,7 +94,7 @@ def test_results_on_stability_have_units():
     )
     ring = text_and_html(bottleneck_assignment(ecc.Network.parking_lot(["10 Mb/s", "8 Mb/s"]), [1, 0, 1]))
     assert ring[0] == "Bottleneck assignment" and ring[2] == "  link of each flow  1, 0, 1"
-    cycle = ecc.measures.LimitCycle(0.4, 1.0, 0.0, 5, 0.01, float("nan"))
+    cycle = ecc.transients.LimitCycle(0.4, 1.0, 0.0, 5, 0.01, float("nan"))
     assert text_and_html(cycle)[1] == "  period      400 ms"
 
 

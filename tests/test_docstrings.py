@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 MODULES = (
-    "ecc", "ecc.models", "ecc.stability", "ecc.linear", "ecc.fluid", "ecc.packet", "ecc.measures", "ecc.allocation",
+    "ecc", "ecc.models", "ecc.stability", "ecc.linear", "ecc.fluid", "ecc.packet", "ecc.transients", "ecc.allocation",
     "ecc.impairments", "ecc.tmix", "ecc.headers", "ecc.plot",
 )  # fmt: skip
 ORDER = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "Examples")
@@ -70,3 +70,25 @@ def test_parameters_are_those_of_the_signature(module: str) -> None:
             assert named(found.get("Parameters", [])) == takes, name
             looked_at += 1
     assert looked_at > 0
+
+
+def _passed_on() -> list[Any]:
+    from ecc import closed_loop, comparison, fluid, packet, stability
+
+    return [
+        *((call, closed_loop.linearize, ()) for call in (
+            stability.critical_gain, stability.stability_map, stability.stable_interval, stability.analyze,
+            stability.rtt_margin)),
+        (comparison.compare, fluid.simulate, ("progress",)), (comparison.compare, packet.simulate, ("progress",)),
+        (fluid.ensemble, fluid.simulate, ("progress",)), (fluid.solve_ensemble, fluid.solve_dde, ("args", "t_eval")),
+    ]  # fmt: skip
+
+
+def test_keywords_that_are_passed_on_have_the_defaults_of_the_function_that_takes_them() -> None:
+    for call, inner, own in _passed_on():
+        outer, there = inspect.signature(call).parameters, inspect.signature(inner).parameters
+        assert not any(p.kind is p.VAR_KEYWORD for p in outer.values()), call.__name__
+        shared = [
+            name for name in outer if name in there and name not in own and outer[name].default is not outer[name].empty
+        ]
+        assert shared and all(outer[name].default == there[name].default for name in shared), (call.__name__, shared)

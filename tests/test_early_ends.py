@@ -11,10 +11,10 @@ import pytest
 import ecc
 from ecc.cli import main
 from ecc.errors import EccError
-from ecc.measures import response
 from ecc.models import QIRCP
 from ecc.stability import measured_boundary, perturbed_run
 from ecc.sweeps import ScenarioRuns, SweepError, SweepInterrupted, sweep
+from ecc.transients import response
 
 NETWORK = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
 HOOK = r"a hook failed: ZeroDivisionError: division by zero \(link 0, on_interval, t = 0\.00"

@@ -84,9 +84,9 @@ def test_disagreements_on_three_bottlenecks_are_reported(name):
 
 
 @every_protocol
-def test_disagreements_about_a_push_are_reported(name):
+def test_disagreements_about_a_perturbation_are_reported(name):
     try:
-        found = suite.compared(name, pushed=True)
+        found = suite.compared(name, perturbed=True)
     except (ecc.errors.EccError, ValueError) as error:
         assert any(
             reason in str(error) for reason in ("no equilibrium", "equilibrium is known", "its equilibrium has queues")

@@ -129,7 +129,10 @@ def test_values_are_shown_in_one_line_of_moderate_length():
         (lambda: ecc.linear.certify(None), "^system must be a LinearSystem, got None$"),
         (lambda: ecc.packet.simulate(None), "^scenario must be a Scenario, got None$"),
         (lambda: ecc.models.RCP().equilibrium(None), "^network must be a Network, got None$"),
-        (lambda: ecc.stability.judge([0.0, 1.0], [0.0, float("nan")], 1.0), "^deviation must be an array of finite"),
+        (
+            lambda: ecc.stability.classify_stability([0.0, 1.0], [0.0, float("nan")], 1.0),
+            "^deviation must be an array of finite",
+        ),
         (lambda: ecc.DelaySystem(None, [1.0]), "^matrices of a DelaySystem must be a sequence, got None$"),
         (lambda: ecc.stability.critical_gain(ecc.models.RCP(), inputs.good()["network"], "alpha", maximum=np.nan),
          "^maximum must be a number, got nan$"),

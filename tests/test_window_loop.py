@@ -8,11 +8,11 @@ import ecc
 from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
 from ecc.impairments import CapacitySchedule
-from ecc.measures import decay
 from ecc.models import BIC, FAST, QIRCP, NewReno, Vegas
 from ecc.models.base import Equilibrium
 from ecc.network import Network
 from ecc.scenario import Scenario
+from ecc.transients import decay
 
 ONE = Network.dumbbell("100 Mb/s", rtts=[0.1], packet_size=1000)
 LOT = Network.parking_lot(["20 Mb/s", "20 Mb/s"], delay="10 ms")

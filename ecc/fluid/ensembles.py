@@ -21,6 +21,7 @@ from ecc.arguments import Positive, check_arguments, shown
 from ecc.fluid.dde.solver import DdeResult, solve_dde
 from ecc.fluid.network.simulation import simulate
 from ecc.models.base import Protocol
+from ecc.quantity import Quantity
 from ecc.scenario import Scenario
 from ecc.trajectory import SERIES, Trajectory
 
@@ -125,7 +126,15 @@ def ensemble(
     *,
     workers: Positive | None = None,
     progress: Callable[[float], None] | None = None,
-    **options: Any,
+    sample: Quantity | None = None,
+    start: str | ArrayLike = "empty",
+    perturbation: float = 0.0,
+    record: Sequence[str] = (),
+    cancel: Callable[[], bool] | None = None,
+    time: str = "continuous",
+    rtol: float = 1e-6,
+    delays: tuple[ArrayLike, ArrayLike] | None = None,
+    clocking: str = "ack",
 ) -> xr.Dataset:
     """Return the fluid runs of a scenario with other parameters, starts or fields, as one labelled Dataset.
 
@@ -141,8 +150,8 @@ def ensemble(
         Threads; None: as many as there are cores for this process.
     progress : callable, optional
         Called with the share of the members that are done.
-    **options : object
-        For `simulate`, the same for all.
+    sample, start, perturbation, record, cancel, time, rtol, delays, clocking
+        As in `simulate`, the same for all that do not vary them.
 
     Returns
     -------
@@ -177,6 +186,10 @@ def ensemble(
         if name not in (*parameters, *parts, *_OPTIONS):
             raise ValueError(f"over must name one of {', '.join((*parameters, *parts, *_OPTIONS))}, got {shown(name)}")
     members = _Members.of(over)
+    options: dict[str, Any] = {
+        "sample": sample, "start": start, "perturbation": perturbation, "record": record, "cancel": cancel,
+        "time": time, "rtol": rtol, "delays": delays, "clocking": clocking,
+    }  # fmt: skip
 
     def one(k: int) -> Trajectory:
         varied = members.values[k]
@@ -227,7 +240,17 @@ def solve_ensemble(
     t_eval: ArrayLike,
     workers: Positive | None = None,
     progress: Callable[[float], None] | None = None,
-    **options: Any,
+    events: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
+    rtol: float = 1e-3,
+    atol: ArrayLike = 1e-6,
+    max_step: float = np.inf,
+    first_step: float | None = None,
+    y0: ArrayLike | None = None,
+    breaks: ArrayLike = (),
+    jit: bool = True,
+    method: str = "RK45",
+    neutral: bool = False,
+    history_slope: Callable[..., Any] | None = None,
 ) -> xr.Dataset:
     """Return the solutions of a delay differential equation for many values of its arguments, as one Dataset.
 
@@ -246,8 +269,8 @@ def solve_ensemble(
         Threads; None: as many as there are cores for this process.
     progress : callable, optional
         Called with the share of the members that are done.
-    **options : object
-        For `solve_dde`, the same for all.
+    events, rtol, atol, max_step, first_step, y0, breaks, jit, method, neutral, history_slope
+        As in `solve_dde`, the same for all.
 
     Returns
     -------
@@ -294,7 +317,11 @@ def solve_ensemble(
         past = rows["history"][varied[" history"]] if "history" in rows else history
         lags = rows["delays"][varied[" delays"]] if "delays" in rows else delays
         numbers = tuple(float(varied[name]) for name in args)
-        return solve_dde(f, t_span, past, lags, t_eval=t_eval, args=numbers, **options)
+        return solve_dde(
+            f, t_span, past, lags, t_eval=t_eval, args=numbers, events=events, rtol=rtol, atol=atol, max_step=max_step,
+            first_step=first_step, y0=y0, breaks=breaks, jit=jit, method=method, neutral=neutral,
+            history_slope=history_slope,
+        )  # fmt: skip
 
     found, why = _collected(members, _outcomes(len(members.values), one, workers, progress), DdeResult)
     times = np.asarray(t_eval, dtype=float)

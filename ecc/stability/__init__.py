@@ -20,7 +20,8 @@ By question:
         of each link alone.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
-    Runs: `perturbed_run`, `measured_boundary`, `judge`: does a perturbation grow or die out, and from which gain on.
+    Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: does a perturbation grow or decay, and from which
+        gain on.
 """
 
 from ecc.linear.empty_queue import empty_queue_bound, empty_queue_boundary, empty_queue_growth
@@ -41,7 +42,7 @@ from ecc.stability.rtt_distributions import (
 )
 from ecc.stability.rtt_estimates import RttMargin, rtt_margin
 from ecc.stability.rtt_ratio import RttRatio, critical_rtt_ratio, is_stable_up_to_ratio
-from ecc.stability.run_classification import RunVerdict, judge
+from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.stability.runs import MeasuredBoundary, PerturbedRun, measured_boundary, perturbed_run
 from ecc.stability.theorem_registry import THEOREMS, Theorem, search
 from ecc.stability.varying_delays import (
@@ -72,7 +73,7 @@ __all__ = [
     "RelayCycle",
     "RttMargin",
     "RttRatio",
-    "RunVerdict",
+    "StabilityClassification",
     "StableInterval",
     "Theorem",
     "WorstRttDistribution",
@@ -95,7 +96,7 @@ __all__ = [
     "held_delays",
     "hopf",
     "is_stable_up_to_ratio",
-    "judge",
+    "classify_stability",
     "least_decay",
     "isolated_links",
     "local_margin",

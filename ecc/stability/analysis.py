@@ -8,8 +8,9 @@ from math import inf, nan
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments
+from ecc.arguments import Vector, check_arguments, given
 from ecc.closed_loop import linearize
 from ecc.display import Displayed, Rows, frequency_text, grid_html, html_table, quantity_text
 from ecc.errors import ConvergenceError, EccError, LinearizationError, UndecidedError
@@ -132,7 +133,13 @@ def stable_interval(
     parameter: str = "",
     time: str = "continuous",
     certify: bool = True,
-    **options: Any,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    mean_rtt: Vector | str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str = "ack",
 ) -> StableInterval:
     """Return the interval of stable values of a parameter around the one that the protocol has.
 
@@ -146,8 +153,8 @@ def stable_interval(
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
         Prove both sides of its ends by ball arithmetic.
-    **options : object
-        For linearize (assignment, approximation, mean_rtt, phases).
+    assignment, approximation, mean_rtt, phases, intervals, clocking
+        As in linearize.
 
     Returns
     -------
@@ -171,6 +178,14 @@ def stable_interval(
     (0.0, 1.570796, True)
     """
     name = _named(protocol, parameter)
+    options = given(
+        assignment=assignment,
+        approximation=approximation,
+        mean_rtt=mean_rtt,
+        phases=phases,
+        intervals=intervals,
+        clocking=clocking,
+    )
     found, present = _interval(protocol, network, name, time, certify, options)
     switched = present.switched
     if switched is None or switched.caveat:
@@ -489,7 +504,10 @@ def analyze(
     times: Sequence[str] | None = None,
     certify: bool = True,
     progress: Callable[[str], None] | None = None,
-    **options: Any,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    mean_rtt: Vector | str | None = None,
+    clocking: str = "ack",
 ) -> Analysis:
     """Return what the linear models say of a protocol on a network: verdicts, stable intervals, margins.
 
@@ -505,8 +523,8 @@ def analyze(
         Prove both sides of the ends of intervals by ball arithmetic.
     progress : callable, optional
         Called with what is done next.
-    **options : object
-        For linearize (assignment, mean_rtt).
+    assignment, mean_rtt, clocking
+        As in linearize.
 
     Returns
     -------
@@ -528,12 +546,13 @@ def analyze(
     True
     """
     name = _named(protocol, parameter) if parameter or protocol.main_parameter else ""
-    tell = progress or (lambda text: None)
+    options = given(assignment=assignment, mean_rtt=mean_rtt, clocking=clocking)
+    report = progress or (lambda text: None)
     if protocol.linear_refusal is not None or not protocol.times:
         return _without_model(protocol, network)
     models, refused = [], {}
     for time in protocol.times if times is None else times:
-        tell(f"{time} model")
+        report(f"{time} model")
         try:
             system = linearize(protocol, network, time, **options)
         except (ValueError, LinearizationError) as error:
@@ -546,7 +565,7 @@ def analyze(
     switched = next((model.system.switched for model in models if model.system.switched is not None), None)
     scope = None
     if switched is not None and name and not switched.caveat:
-        tell("the loop at the empty queue")
+        report("the loop at the empty queue")
         scope = _switched_range(protocol, network, name, models[0].time, switched, options)
         models = [_with_switched(model, switched.is_stable, scope) for model in models]
     bounds = tuple(protocol.published_bounds(network))
@@ -560,7 +579,7 @@ def analyze(
         scope,
         bounds,
         None,
-        _scaling_rtt(protocol, network, options.get("mean_rtt")),
+        _scaling_rtt(protocol, network, mean_rtt),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from math import inf
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Vector, check_arguments, given, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.models.base import Protocol
@@ -37,7 +38,13 @@ def critical_gain(
     time: str = "continuous",
     certify: bool = False,
     maximum: float = inf,
-    **options: Any,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    mean_rtt: Vector | str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str = "ack",
 ) -> StabilityLimit:
     """Return the first loss of stability as a parameter grows from 0, all others fixed.
 
@@ -55,8 +62,8 @@ def critical_gain(
         `stability_limit`.
     maximum : float, optional
         Look no further than this.
-    **options : object
-        For linearize (assignment, approximation, mean_rtt, phases).
+    assignment, approximation, mean_rtt, phases, intervals, clocking
+        As in linearize.
 
     Returns
     -------
@@ -92,6 +99,14 @@ def critical_gain(
     if parameter not in names:
         raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(parameter)}")
 
+    options = given(
+        assignment=assignment,
+        approximation=approximation,
+        mean_rtt=mean_rtt,
+        phases=phases,
+        intervals=intervals,
+        clocking=clocking,
+    )
     notes: dict[float, tuple[str, ...]] = {}
 
     def family(gain: float) -> DelaySystem | SampledSystem:

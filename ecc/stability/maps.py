@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr, solve_triangular
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Vector, check_arguments, given, shown
 from ecc.closed_loop import linearize
 from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
@@ -39,7 +39,13 @@ def stability_map(
     grid: Mapping[str, Any],
     time: str = "continuous",
     workers: int | None = None,
-    **options: Any,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    mean_rtt: Vector | str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str = "ack",
 ) -> xr.DataArray:
     """Return the spectral radius or abscissa of a protocol's linear model over one or two of its parameters.
 
@@ -53,8 +59,8 @@ def stability_map(
         "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
     workers : int, optional
         Int >= 1, threads; default: as many as there are cores.
-    **options : object
-        For linearize (assignment, approximation, mean_rtt, phases).
+    assignment, approximation, mean_rtt, phases, intervals, clocking
+        As in linearize.
 
     Returns
     -------
@@ -102,6 +108,14 @@ def stability_map(
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, got {shown(workers)}")
     first, second = axes[0], axes[1] if len(axes) > 1 else np.zeros(1)
+    options = given(
+        assignment=assignment,
+        approximation=approximation,
+        mean_rtt=mean_rtt,
+        phases=phases,
+        intervals=intervals,
+        clocking=clocking,
+    )
     made: dict[tuple[int, int], System] = {}
 
     def system(i: int, j: int) -> System:
@@ -123,7 +137,7 @@ def stability_map(
             "parameters": {name: value for name, value in settings(protocol).items() if name not in names},
             "time": time,
             "network": network.to_dict(),
-            "options": dict(options),
+            "options": options,
             "notes": tuple(dict.fromkeys(note for one in made.values() for note in one.notes)),
             "units": "1" if sampled else "1/s",
         },

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ecc.arguments import check_arguments
+from ecc.arguments import check_arguments, given
 from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
@@ -41,7 +42,16 @@ class RttMargin(Displayed):
 
 @check_arguments
 def rtt_margin(
-    protocol: Protocol, network: Network, time: str = "continuous", certify: bool = False, **options: Any
+    protocol: Protocol,
+    network: Network,
+    time: str = "continuous",
+    certify: bool = False,
+    *,
+    assignment: Sequence[int] | NDArray[np.int64] | None = None,
+    approximation: str | None = None,
+    phases: ArrayLike | None = None,
+    intervals: ArrayLike | None = None,
+    clocking: str = "ack",
 ) -> RttMargin:
     """Return by which factor routers may underestimate RTTs: the critical ratio of their d to the true one.
 
@@ -57,8 +67,8 @@ def rtt_margin(
         As in linearize.
     certify : bool, optional
         Also prove both sides, by ball arithmetic.
-    **options : object
-        For linearize (assignment, phases, ...).
+    assignment, approximation, phases, intervals, clocking
+        As in linearize.
 
     Returns
     -------
@@ -82,6 +92,14 @@ def rtt_margin(
     taken = np.max if protocol.scaling_rtt == "max" else np.mean
     counted = np.minimum(rtts, protocol.scaling_rtt_limit)
     own = np.array([taken(counted[through]) if through.any() else 1.0 for through in crosses.T])
+
+    options = given(
+        assignment=assignment,
+        approximation=approximation,
+        phases=phases,
+        intervals=intervals,
+        clocking=clocking,
+    )
 
     def family(gain: float) -> DelaySystem | SampledSystem:
         return linearize(protocol, network, time, mean_rtt=own / gain, **options)

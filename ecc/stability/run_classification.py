@@ -14,11 +14,11 @@ from ecc.display import Displayed
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["RunVerdict", "judge"]
+__all__ = ["StabilityClassification", "classify_stability"]
 
 
 @dataclass(frozen=True, repr=False)
-class RunVerdict(Displayed):
+class StabilityClassification(Displayed):
     """The stability classification of a run: `status` is "stable", "unstable" or "undecided".
 
     `growth_rate` [1/s] of the envelope with its standard error `error`, fitted over the windows that end at `time` [s]
@@ -46,23 +46,23 @@ class RunVerdict(Displayed):
 
 
 @check_arguments
-def judge(
+def classify_stability(
     time: ArrayLike,
     deviation: ArrayLike,
     period: float,
     skip: float = 0.0,
     floor: float = 0.0,
     ceiling: float = np.inf,
-    push: tuple[float, float] | None = None,
+    perturbation: tuple[float, float] | None = None,
     confidence: float = 3.0,
-) -> RunVerdict:
+) -> StabilityClassification:
     """Return whether a deviation grows or decays, from a straight line through the logarithm of its envelope.
 
     The envelope is the amplitude of an oscillation of the given period, fitted by least squares in successive windows
     of two periods beside a mean and a trend (a slow drift of the operating point is no oscillation). Only windows from
     the first to the one that reaches `floor` (lost in the noise) or `ceiling` (no longer small) count. Where that
-    leaves fewer than three, the way from the push to the window that is outside decides: the rate is then a bound, its
-    sign is right.
+    leaves fewer than three, the growth from the perturbation to the window that is outside decides: the rate is then a
+    bound, its sign is right.
 
     Parameters
     ----------
@@ -76,34 +76,35 @@ def judge(
         To leave out at the beginning.
     floor, ceiling : float, optional
         Amplitudes between which the fit is made.
-    push : tuple of two float, optional
-        (time [s], amplitude) at which the deviation was let go, for runs that leave the fitted range at once.
+    perturbation : tuple of two float, optional
+        (time [s], amplitude) of the deviation at the start, for runs that leave the fitted range at once.
     confidence : float, optional
-        How many standard errors the growth rate must be away from zero for a verdict.
+        How many standard errors the growth rate must be away from zero to decide.
 
     Returns
     -------
-    RunVerdict
-        "undecided" also when there are fewer than three windows and no push to judge from.
+    StabilityClassification
+        "undecided" also when there are fewer than three windows and no perturbation to compare with.
 
     Raises
     ------
     ValueError
-        Arrays of different length, time that does not increase, a period shorter than four samples, or a push of
-        nothing.
+        Arrays of different length, time that does not increase, a period shorter than four samples, or a perturbation
+        that is 0.
 
     Examples
     --------
     >>> t = np.arange(0.01, 20, 0.01)
-    >>> judge(t, np.exp(-0.3 * t) * np.cos(9 * t), period=0.7).status
+    >>> classify_stability(t, np.exp(-0.3 * t) * np.cos(9 * t), period=0.7).status
     'stable'
     """
     t, z = np.asarray(time, dtype=float), np.asarray(deviation, dtype=float)
     if t.ndim != 1 or t.shape != z.shape:
         raise ValueError(f"time and deviation must have one shape (n,), got {t.shape} and {z.shape}")
-    if push is not None and not (push[1] > 0.0 and floor < ceiling):
+    if perturbation is not None and not (perturbation[1] > 0.0 and floor < ceiling):
         raise ValueError(
-            f"push must have an amplitude > 0, and floor be < ceiling, got {push[1]:g}, {floor:g}, {ceiling:g}"
+            f"perturbation must have an amplitude > 0, and floor be < ceiling, got {perturbation[1]:g}, {floor:g}, "
+            f"{ceiling:g}"
         )
     if not np.all(np.diff(t) > 0.0):
         raise ValueError("time must increase")
@@ -117,14 +118,14 @@ def judge(
     ends = t[: count * per_window].reshape(count, -1)[:, -1] if count else np.empty(0)
     amplitude = _amplitudes(z[: count * per_window].reshape(count, -1), period / step) if count else np.empty(0)
     usable = _usable(amplitude, floor, ceiling)
-    if usable < 3 and usable < count and push is not None:
-        released, level = push
+    if usable < 3 and usable < count and perturbation is not None:
+        released, level = perturbation
         rate = float(np.log(max(amplitude[usable], 1e-300) / level) / (ends[usable] - released))
         status = "unstable" if amplitude[usable] >= ceiling else "stable"
-        return RunVerdict(status, rate, np.nan, ends[: usable + 1], amplitude[: usable + 1])
+        return StabilityClassification(status, rate, np.nan, ends[: usable + 1], amplitude[: usable + 1])
     ends, amplitude = ends[:usable], amplitude[:usable]
     if usable < 3:
-        return RunVerdict("undecided", np.nan, np.nan, ends, amplitude)
+        return StabilityClassification("undecided", np.nan, np.nan, ends, amplitude)
     x, logs = ends - ends.mean(), np.log(amplitude)
     slope = float(x @ logs / (x @ x))
     residual = logs - logs.mean() - slope * x
@@ -135,7 +136,7 @@ def judge(
         status = "stable"
     else:
         status = "undecided"
-    return RunVerdict(status, slope, error, ends, amplitude)
+    return StabilityClassification(status, slope, error, ends, amplitude)
 
 
 def _amplitudes(windows: NDArray[np.float64], samples: float) -> NDArray[np.float64]:

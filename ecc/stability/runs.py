@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc import fluid, packet
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
 from ecc.network import Network
 from ecc.scenario import Scenario
 from ecc.stability.gains import gain_names
-from ecc.stability.run_classification import RunVerdict, judge
+from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _ENGINES = {"packet": packet, "fluid": fluid}
 
 @dataclass(frozen=True, repr=False)
 class PerturbedRun(Displayed):
-    """A run from a disturbed equilibrium: its `verdict`, and the `deviation` of arrivals at `link` over `time` [s]."""
+    """A run from a perturbed equilibrium: its `stability`; the `deviation` of arrivals at `link` over `time` [s]."""
 
-    verdict: RunVerdict
+    stability: StabilityClassification
     time: NDArray[np.float64]
     deviation: NDArray[np.float64]
     link: int
@@ -44,8 +44,8 @@ class PerturbedRun(Displayed):
 
         return boundary_figure(
             self.time, {"deviation": self.deviation}, log_x=False, x_title="time [s]",
-            points={"amplitude of the windows that end here": (self.verdict.time, self.verdict.amplitude, None)},
-            y_title="deviation of arrivals, share of the equilibrium", title=f"Perturbed run: {self.verdict.status}",
+            points={"amplitude of the windows that end here": (self.stability.time, self.stability.amplitude, None)},
+            y_title="deviation of arrivals, share of the equilibrium", title=f"Perturbed run: {self.stability.status}",
         )  # fmt: skip
 
 
@@ -56,14 +56,18 @@ def perturbed_run(
     period: float,
     periods: float = 100.0,
     engine: str = "packet",
-    push: float = 0.02,
+    perturbation: float = 0.02,
     seed: int = 1,
     floor: float = 2e-3,
     ceiling: float = 0.06,
     assignment: Any = None,
-    **options: Any,
+    *,
+    record: Sequence[str] = (),
+    time: str | None = None,
+    rtol: float | None = None,
+    clocking: str | None = None,
 ) -> PerturbedRun:
-    """Run from the equilibrium with all rates off by `push` and fit the growth of the deviation.
+    """Run from the equilibrium with all rates off by `perturbation` and fit the growth of the deviation.
 
     Parameters
     ----------
@@ -75,15 +79,17 @@ def perturbed_run(
         Length of the run.
     engine : str, optional
         "packet" or "fluid".
-    push : float, optional
+    perturbation : float, optional
         Not 0. Relative disturbance of all rates.
     seed : int, optional
     floor, ceiling : float, optional
         Amplitudes between which the envelope is fitted (noise of packets; no longer small).
     assignment : object, optional
         Fixed bottleneck assignment, as in Scenario.
-    **options : object
-        For the engine's simulate.
+    record : sequence of str, optional
+        As in the engine's `simulate`.
+    time, rtol, clocking : optional
+        Of fluid runs, as in `ecc.fluid.simulate`; None: its defaults.
 
     Returns
     -------
@@ -92,7 +98,7 @@ def perturbed_run(
     Raises
     ------
     ValueError
-        An unknown engine.
+        An unknown engine, or an option of fluid runs for packets.
     EccError
         The run ended before its second sample.
     KeyboardInterrupt
@@ -100,19 +106,26 @@ def perturbed_run(
     """
     if engine not in _ENGINES:
         raise ValueError(f"engine must be one of {', '.join(_ENGINES)}, got {shown(engine)}")
+    options = given(time=time, rtol=rtol, clocking=clocking)
+    if options and engine != "fluid":
+        raise ValueError(f"{' and '.join(options)} must be given to fluid runs only, got engine {engine!r}")
     scenario = Scenario(network, protocol, periods * period, seed=seed, assignment=assignment)
-    run = _ENGINES[engine].simulate(scenario, sample=period / 24.0, start="equilibrium", perturbation=push, **options)
+    run = _ENGINES[engine].simulate(
+        scenario, sample=period / 24.0, start="equilibrium", perturbation=perturbation, record=record, **options
+    )
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
     run.raise_if_incomplete(samples=2)
     point = protocol.equilibrium(network, scenario.assigned)
     link = int(np.bincount(point.bottleneck).argmax())
     level = float(point.rates[network.incidence[:, link]].sum())
-    time = run.data["time"].to_numpy()
+    times = run.data["time"].to_numpy()
     deviation = run.arrival.to_numpy()[:, link] / level - 1.0
     held = float(run.stats.get("warmup_end", 0.0))
-    verdict = judge(time, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(push)))
-    return PerturbedRun(verdict, time, deviation, link, run)
+    stability = classify_stability(
+        times, deviation, period, held + 2.0 * period, floor, ceiling, (held, abs(perturbation))
+    )
+    return PerturbedRun(stability, times, deviation, link, run)
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,8 +164,7 @@ def measured_boundary(
     period: float,
     tolerance: float = 0.01,
     max_runs: int = 12,
-    run: Callable[..., PerturbedRun] = perturbed_run,
-    **options: Any,
+    run: Callable[[Protocol, Network, float], PerturbedRun] = perturbed_run,
 ) -> MeasuredBoundary:
     """Return where stability is lost in runs, by bisection on the fitted growth rate and a line through its ends.
 
@@ -172,10 +184,8 @@ def measured_boundary(
     max_runs : int, optional
         Runs at most.
     run : callable, optional
-        What makes a run, `perturbed_run` or a form of it that keeps its results: called as
-        run(protocol, network, period, **options).
-    **options : object
-        For perturbed_run.
+        What makes a run, called as run(protocol, network, period): `functools.partial(perturbed_run, engine="fluid")`,
+        or a form of it that keeps its results.
 
     Returns
     -------
@@ -193,13 +203,13 @@ def measured_boundary(
         raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(parameter)}")
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):
         raise ValueError(f"low must be > 0 and < high, tolerance > 0 and < 1, got {low:g}, {high:g}, {tolerance:g}")
-    found: dict[float, RunVerdict] = {}
+    found: dict[float, StabilityClassification] = {}
 
     def rate(gain: float) -> float:
         if len(found) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
             raise ConvergenceError(f"no loss of stability found for {parameter} in {tried}", tried)
-        found[gain] = run(replace(protocol, **{parameter: gain}), network, period, **options).verdict
+        found[gain] = run(replace(protocol, **{parameter: gain}), network, period).stability
         return found[gain].growth_rate
 
     stable, unstable = float(low), float(high)

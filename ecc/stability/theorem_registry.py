@@ -102,7 +102,7 @@ class Theorem:
             return critical_gain(protocol, network, self.parameter, self.time, certify)
         return stability_limit(lambda gain: linearize(self.at(protocol, gain), network, self.time), certify=certify)
 
-    def judge(self, protocol: Protocol, network: Network, certify: bool = False) -> Case:
+    def evaluate(self, protocol: Protocol, network: Network, certify: bool = False) -> Case:
         """Return what the exact boundary of a loop says of the theorem.
 
         Parameters
@@ -194,7 +194,7 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     def ratio(at: Unit, sign: float) -> float:
         key = np.asarray(at).tobytes()
         if key not in seen:
-            seen[key] = theorem.judge(*theorem.draw(at)).ratio, np.array(at)
+            seen[key] = theorem.evaluate(*theorem.draw(at)).ratio, np.array(at)
         return sign * min(seen[key][0], 1e6)
 
     size = max(5, loops // 5)
@@ -207,7 +207,7 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
             init=first, polish=False, tol=0.0,
         )  # fmt: skip
     found = sorted(seen.values(), key=lambda pair: pair[0])
-    least, largest = (theorem.judge(*theorem.draw(at), certify=True) for _, at in (found[0], found[-1]))
+    least, largest = (theorem.evaluate(*theorem.draw(at), certify=True) for _, at in (found[0], found[-1]))
     return Search(theorem, least, largest, len(found))
 
 

@@ -276,7 +276,7 @@ def test_joining_is_the_mean_time_of_those_who_join():
     rates[(time > 2.0) & (time <= 3.5), 1] = 1.0
     rates[(time > 6.0) & (time <= 6.5), 2] = 1.0
     run = made_run(time, rate=rates)
-    assert metrics.get("joining").function(run, scenario, until=10.0) == pytest.approx(1.0)
+    assert metrics.get("mean_settling_time").function(run, scenario, until=10.0) == pytest.approx(1.0)
 
 
 def test_the_highest_fair_share_is_that_of_the_fewest_flows():

@@ -15,14 +15,14 @@ from ecc.stability import THEOREMS
 def test_every_contradicted_theorem_on_piqi_rcp_is_replayed():
     assert {name for name, *_ in LOOPS} == {"piqi-9", "piqi-10", "piqi-12", "piqi-13"}
     for name, protocol, rtts in LOOPS:
-        assert THEOREMS[name].judge(protocol, Network.dumbbell(CAPACITY, list(rtts))).ratio < 0.84
+        assert THEOREMS[name].evaluate(protocol, Network.dumbbell(CAPACITY, list(rtts))).ratio < 0.84
 
 
 @pytest.mark.parametrize(("alpha", "status"), [(0.55, "stable"), pytest.param(0.7, "unstable", marks=pytest.mark.slow)])
 def test_runs_grow_as_their_linear_models_say(alpha, status):
     runs = replay(PIQIRCP(alpha=alpha), (1.0, 1.1), "continuous", 2 * pi / 0.8889)
     for engine, one in runs.items():
-        assert one.run.verdict.status == status
+        assert one.run.stability.status == status
         assert one.agrees(engine)
 
 

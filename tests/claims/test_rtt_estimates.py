@@ -45,4 +45,4 @@ def test_hosts_that_misjudge():
     period = 2.0 * pi / edge.frequency * 0.01
     for factor, expected in ((0.9, "unstable"), (1.1, "stable")):
         protocol = MisjudgingQIRCP(scale=edge.ratio * factor, gamma=0.8)
-        assert perturbed_run(protocol, net(0.12), period, 40.0, **SMALL).verdict.status == expected
+        assert perturbed_run(protocol, net(0.12), period, 40.0, **SMALL).stability.status == expected

@@ -287,7 +287,7 @@ def test_newreno_as_fluid_fills_the_buffer_and_halves():
     queue = run.queue[3000:, 0].to_numpy()
     assert queue.max() == pytest.approx(125_000.0, rel=1e-6)
     assert queue.min() < 8000.0  # half of eight packets at most, which are sent until the loss is known
-    cycle = ecc.measures.limit_cycle(0.01 * np.arange(len(queue)), queue)
+    cycle = ecc.transients.limit_cycle(0.01 * np.arange(len(queue)), queue)
     packets = ecc.packet.simulate(Scenario(network, NewReno(transport="sack"), 60.0), sample=0.01)
     losses = np.flatnonzero(packets.drops[3000:, 0].to_numpy())
     periods = 0.01 * np.diff(losses[np.concatenate([[True], np.diff(losses) > 100])])  # one in five is a packet short

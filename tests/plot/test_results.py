@@ -5,7 +5,7 @@ import pytest
 
 import ecc
 from ecc.linear import DelaySystem, SampledSystem, characteristic_loci, stability_limit
-from ecc.stability import MeasuredBoundary, PerturbedRun, RunVerdict, hopf
+from ecc.stability import MeasuredBoundary, PerturbedRun, StabilityClassification, hopf
 
 LOOP = DelaySystem([-1.0], [1.0], opened=DelaySystem([0.0], [0.0]))
 
@@ -54,7 +54,7 @@ def test_hopf_bifurcations(protocol):
 
 def test_runs():
     time = np.linspace(0.0, 1.0, 50)
-    verdict = RunVerdict("stable", -1.0, 0.1, time[::10], np.exp(-time[::10]))
+    verdict = StabilityClassification("stable", -1.0, 0.1, time[::10], np.exp(-time[::10]))
     assert np.allclose(np.asarray(named(verdict.plot(), "amplitude").y, float), np.exp(-time[::10]))
     run = PerturbedRun(verdict, time, np.cos(9.0 * time), 0, None)
     assert len(named(run.plot(), "deviation").x) == 50

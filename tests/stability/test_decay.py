@@ -9,10 +9,10 @@ import pytest
 
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
-from ecc.measures import decay
 from ecc.models import EMKC, EMKCAVQ, MKC, PIQIRCP, QIRCP, RCP, JetMax, Kelly, MaxNet, all_protocols
 from ecc.network import Link, Network
 from ecc.scenario import Scenario
+from ecc.transients import decay
 
 
 def dumbbell(*rtts):

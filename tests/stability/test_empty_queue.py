@@ -85,7 +85,9 @@ def test_neither_region_holds_the_other():
     assert not linearize(RCP(alpha=1.0, beta=0.7), net).is_stable and empty_queue_bound(1.0) > 0.7
     assert linearize(RCP(alpha=1.5, beta=0.15), net).certify().stable is True
     assert empty_queue_growth(1.5, 0.15)[0] == pytest.approx(0.00175, abs=1e-5)
-    calm = perturbed_run(RCP(alpha=1.0, beta=0.7), net, 5.0, 60.0, "fluid", push=3e-4, floor=1e-6, rtol=1e-8).verdict
+    calm = perturbed_run(
+        RCP(alpha=1.0, beta=0.7), net, 5.0, 60.0, "fluid", perturbation=3e-4, floor=1e-6, rtol=1e-8
+    ).stability
     assert calm.growth_rate == pytest.approx(empty_queue_growth(1.0, 0.7)[0], rel=0.02)
 
 
@@ -93,7 +95,9 @@ def test_neither_region_holds_the_other():
 def test_runs_grow_where_only_the_switched_loop_does():
     net = Network.dumbbell("20 Mb/s", [1.0] * 4, packet_size=1000)
     loud, calm = (
-        perturbed_run(RCP(alpha=1.5, beta=b), net, 4.2, 100.0, "fluid", push=1e-4, floor=1e-6, rtol=1e-8).verdict
+        perturbed_run(
+            RCP(alpha=1.5, beta=b), net, 4.2, 100.0, "fluid", perturbation=1e-4, floor=1e-6, rtol=1e-8
+        ).stability
         for b in (0.15, 0.135)
     )
     assert loud.status == "unstable" and calm.status == "stable"

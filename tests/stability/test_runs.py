@@ -1,6 +1,7 @@
 """The engines against each other: boundaries and growth rates of runs equal those of the linear models."""
 
 from dataclasses import replace
+from functools import partial
 from math import log, pi
 from types import SimpleNamespace
 
@@ -28,11 +29,11 @@ def test_packets_lose_stability_where_the_hybrid_model_does():
 def test_runs_may_be_made_elsewhere_and_a_bracket_moves_apart_to_hold_the_boundary(edge):
     made = []
 
-    def run(protocol, network, period, engine):
+    def run(protocol, network, period):
         made.append(protocol.alpha)
-        return SimpleNamespace(verdict=SimpleNamespace(growth_rate=3.0 * (protocol.alpha - edge), error=1e-3))
+        return SimpleNamespace(stability=SimpleNamespace(growth_rate=3.0 * (protocol.alpha - edge), error=1e-3))
 
-    found = measured_boundary(QIRCP(), FAST, "alpha", 0.98, 1.02, 0.2, run=run, engine="packet")
+    found = measured_boundary(QIRCP(), FAST, "alpha", 0.98, 1.02, 0.2, run=run)
     assert found.value == pytest.approx(edge, rel=1e-9) and found.gains.tolist() == sorted(made)
     assert len(made) == len(set(made)) <= (4 if edge == 1.001 else 12) and made[0] == 0.98
 
@@ -52,8 +53,8 @@ def test_packets_grow_and_decay_as_fast_as_the_hybrid_model(protocol, rtts, fact
     moved = replace(protocol, alpha=factor * hybrid.value)
     run = perturbed_run(moved, network, 2 * pi / hybrid.frequency * protocol.interval, periods=60.0)
     expected = log(linearize(moved, network, "hybrid").spectral_radius) / protocol.interval
-    assert run.verdict.status == ("stable" if factor < 1 else "unstable")
-    assert run.verdict.growth_rate == pytest.approx(expected, rel=0.15)
+    assert run.stability.status == ("stable" if factor < 1 else "unstable")
+    assert run.stability.growth_rate == pytest.approx(expected, rel=0.15)
 
 
 @pytest.mark.parametrize("factor", [0.97, 1.03])
@@ -61,14 +62,18 @@ def test_fluid_grows_and_decays_as_fast_as_the_continuous_model(factor):
     protocol, network = QIRCP(alpha=factor * pi / 2, gamma=0.8), Network.dumbbell("1 Gb/s", rtts=[0.12, 0.12])
     run = perturbed_run(protocol, network, 0.48, engine="fluid", floor=2e-4)
     expected = linearize(protocol, network).spectral_abscissa
-    assert run.verdict.growth_rate == pytest.approx(expected, rel=0.05)
+    assert run.stability.growth_rate == pytest.approx(expected, rel=0.05)
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match="engine must be one of packet, fluid, got 'ns-2'"):
         perturbed_run(ROOMY, FAST, 0.2, engine="ns-2")
+    with pytest.raises(ValueError, match="rtol must be given to fluid runs only, got engine 'packet'"):
+        perturbed_run(ROOMY, FAST, 0.2, rtol=1e-8)
     with pytest.raises(ConvergenceError, match="no loss of stability found for gamma"):
-        measured_boundary(QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, periods=20.0)
+        measured_boundary(
+            QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, run=partial(perturbed_run, periods=20.0)
+        )
     with pytest.raises(
         ValueError, match="parameter must be one of alpha, interval, gamma, initial, floor, rtt_gain, got"
     ):

@@ -49,7 +49,7 @@ def test_theorems_on_any_rtts_cover_equal_ones():
 def test_no_corner_contradicts_what_stands(name):
     theorem = THEOREMS[name]
     for at in corners(theorem, 4):
-        case = theorem.judge(*theorem.draw(at))
+        case = theorem.evaluate(*theorem.draw(at))
         assert not case.contradicts
         assert theorem.kind == "sufficient" or case.ratio <= 1.0 + 1e-7
 
@@ -59,7 +59,7 @@ def test_no_corner_contradicts_what_stands(name):
 @given(st.data())
 def test_no_loop_contradicts_what_stands(data):
     theorem = THEOREMS[data.draw(st.sampled_from(sorted(set(THEOREMS) - CONTRADICTED)))]
-    case = theorem.judge(*theorem.draw(data.draw(arrays(float, theorem.dimensions, elements=st.floats(0, 1)))))
+    case = theorem.evaluate(*theorem.draw(data.draw(arrays(float, theorem.dimensions, elements=st.floats(0, 1)))))
     target(-min(case.ratio, 1e3), label=theorem.id)
     assert not case.contradicts
     assert theorem.kind == "sufficient" or case.ratio <= 1.0 + 1e-7
@@ -67,9 +67,9 @@ def test_no_loop_contradicts_what_stands(data):
 
 def test_contradiction_is_proven():
     """Theorem 10 of THESIS, with T a hundredth of the RTTs."""
-    case = THEOREMS["piqi-10"].judge(PIQIRCP(), Network.dumbbell("1 Gb/s", [1.0, 1.1]), certify=True)
+    case = THEOREMS["piqi-10"].evaluate(PIQIRCP(), Network.dumbbell("1 Gb/s", [1.0, 1.1]), certify=True)
     assert case.contradicts and case.found.value < case.proof[0] < case.bound and case.proof[1] is False
-    sound = THEOREMS["qi-4"].judge(QIRCP(), Network.dumbbell("1 Gb/s", [1.0, 1.1]), certify=True)
+    sound = THEOREMS["qi-4"].evaluate(QIRCP(), Network.dumbbell("1 Gb/s", [1.0, 1.1]), certify=True)
     assert not sound.contradicts and sound.proof[1] is True
 
 
@@ -95,7 +95,7 @@ def test_proven_bounds_need_sources_that_average():
 
 def test_hypotheses_are_asked_for():
     with pytest.raises(ValueError, match="hypotheses of piqi-9 must hold .*T <= D_min/100"):
-        THEOREMS["piqi-9"].judge(PIQIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
+        THEOREMS["piqi-9"].evaluate(PIQIRCP(), Network.dumbbell("1 Gb/s", [0.1]))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.fluid.dde.solver import DdeSolution
-from ecc.measures import limit_cycle
+from ecc.transients import limit_cycle
 
 __all__ = ["PeriodicOrbit", "periodic_orbit"]
 

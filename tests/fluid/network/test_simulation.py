@@ -12,10 +12,10 @@ import ecc
 from ecc.allocation import max_min
 from ecc.closed_loop import linearize
 from ecc.fluid import simulate
-from ecc.measures import decay
 from ecc.models import BIC, MKC, PIQIRCP, QIRCP, RCP, XCP, JetMax, NewReno
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
+from ecc.transients import decay
 from ecc.workload import Workload
 
 PROTOCOLS = {

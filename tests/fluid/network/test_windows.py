@@ -83,7 +83,7 @@ def test_the_cycle_of_edn_is_the_triangle_of_its_relay():
     run = ecc.fluid.simulate(ecc.Scenario(net, EDN(), 20.0), sample=0.001, start="equilibrium")
     queue = run.queue[5000:, 0].to_numpy()
     estimate = ecc.stability.relay_cycle(EDN(), net)
-    cycle = ecc.measures.limit_cycle(0.001 * np.arange(len(queue)), queue)
+    cycle = ecc.transients.limit_cycle(0.001 * np.arange(len(queue)), queue)
     assert cycle.period == pytest.approx(4 * 0.102, rel=0.005)
     assert estimate.period == pytest.approx(4 * 0.102, rel=1e-9)
     assert np.ptp(queue) / 2.0 == pytest.approx(10 * 1500, rel=0.005)  # an RTT's ACKs are those of the window before

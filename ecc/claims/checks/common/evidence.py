@@ -18,7 +18,14 @@ from ecc.errors import ConvergenceError
 from ecc.linear import StabilityLimit
 from ecc.models.base import Bound, Protocol
 from ecc.network import Network
-from ecc.stability import MeasuredBoundary, PerturbedRun, RunVerdict, critical_gain, measured_boundary, perturbed_run
+from ecc.stability import (
+    MeasuredBoundary,
+    PerturbedRun,
+    StabilityClassification,
+    critical_gain,
+    measured_boundary,
+    perturbed_run,
+)
 
 __all__ = [
     "BRACKET",
@@ -47,7 +54,7 @@ ROOM = {"gamma": 0.8}
 _KEPT = 256
 _NEAR = 100.0  # times a bound: up to there its exact boundary is looked for first
 perturbed = lru_cache(_KEPT)(perturbed_run)
-measured = lru_cache(_KEPT)(partial(measured_boundary, run=perturbed, engine="packet"))
+measured = lru_cache(_KEPT)(partial(measured_boundary, run=partial(perturbed, engine="packet")))
 """The boundary of packet runs: those that are kept are not made again."""
 BRACKET = (0.98, 1.02)
 """Shares of the hybrid boundary: gains of runs beside it, from which the boundary of packet runs is bisected."""
@@ -166,9 +173,9 @@ def run_evidence(
                 measurements.append(
                     Measurement(
                         f"{engine} run {label}",
-                        run.verdict.status,
-                        note=f"alpha = {edge * factor:.4f}, {_growth(run.verdict)}",
-                        met=_as_stated(run.verdict.status) if edge == bound.value and factor < 1.0 else None,
+                        run.stability.status,
+                        note=f"alpha = {edge * factor:.4f}, {_growth(run.stability)}",
+                        met=_as_stated(run.stability.status) if edge == bound.value and factor < 1.0 else None,
                     )
                 )
     found, reason = None, ""
@@ -189,7 +196,7 @@ def _as_stated(status: str) -> bool | None:
     return {"stable": True, "unstable": False}.get(status)
 
 
-def _growth(verdict: RunVerdict) -> str:
+def _growth(verdict: StabilityClassification) -> str:
     if np.isfinite(verdict.error):
         return f"growth {verdict.growth_rate:+.4f} +- {verdict.error:.4f} 1/s"
     return f"growth beyond {verdict.growth_rate:+.2f} 1/s"
@@ -206,8 +213,8 @@ def envelope_picture(evidence: RunEvidence, engine: str = "packet") -> Picture:
     """
     curves, fits = {}, {}
     for (name, label), run in evidence.runs.items():
-        if name == engine and len(run.verdict.time):
-            v = run.verdict
+        if name == engine and len(run.stability.time):
+            v = run.stability
             curves[label] = (v.time, v.amplitude)
             if np.isfinite(v.growth_rate):
                 level = np.exp(np.log(v.amplitude).mean() + v.growth_rate * (v.time - v.time.mean()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import cos, e, pi, sin
 
 import numpy as np
@@ -114,16 +115,18 @@ def open_empty_queue(claim: Claim) -> Finding:
         protocol = RCP(alpha=alpha, beta=beta)
         expected = float(empty_queue_growth(alpha, beta)[0])
         as_free = float(linearize(protocol, network).roots(1)[0].real)
-        fine = perturbed_run(protocol, network, PERIOD, 100.0, "fluid", push=3e-4, floor=1e-6, ceiling=3e-3, rtol=1e-8)
-        statuses[alpha, beta] = fine.verdict.status
+        fine = perturbed_run(
+            protocol, network, PERIOD, 100.0, "fluid", perturbation=3e-4, floor=1e-6, ceiling=3e-3, rtol=1e-8
+        )
+        statuses[alpha, beta] = fine.stability.status
         measurements.append(
-            Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.verdict.growth_rate,
+            Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, fluid run: growth", fine.stability.growth_rate,
                         "1/RTT",
                         reported=expected, note=f"reported: switched loop; with an unconstrained queue {as_free:+.4f}; "
-                        f"{fine.verdict.status}{', the rate is a bound' if np.isnan(fine.verdict.error) else ''}")
+                        f"{fine.stability.status}{', the rate is a bound' if np.isnan(fine.stability.error) else ''}")
         )  # fmt: skip
         if alpha < 1.5:
-            run = perturbed_run(protocol, network, PERIOD, 24.0, "packet").verdict
+            run = perturbed_run(protocol, network, PERIOD, 24.0, "packet").stability
             measurements.append(
                 Measurement(f"RCP, alpha = {alpha:g}, beta = {beta:g}, packet run", run.status,
                             reported="stable" if expected < 0.0 else "unstable",
@@ -132,15 +135,15 @@ def open_empty_queue(claim: Claim) -> Finding:
         envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
     for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
         for engine in ("fluid", "packet"):
-            run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).verdict
+            run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).stability
             measurements.append(
                 Measurement(f"XCP, alpha = {alpha:g}, beta = {beta:g}, {engine} run", run.status,
                             note=f"growth {run.growth_rate:+.4f} 1/RTT; with an unconstrained queue unstable")
             )  # fmt: skip
     for alpha in (0.5, 0.7):
         found = measured_boundary(
-            XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0, engine="fluid", push=1e-3, floor=1e-6, ceiling=5e-3,
-            periods=40.0,
+            XCP(alpha=alpha), network, "beta", 1.0, 2.0, 9.0,
+            run=partial(perturbed_run, periods=40.0, engine="fluid", perturbation=1e-3, floor=1e-6, ceiling=5e-3),
         )  # fmt: skip
         measurements.append(
             Measurement(f"XCP, alpha = {alpha:g}: critical beta of fluid runs", found.value,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ecc import fluid, measures, packet, plot
+from ecc import fluid, packet, plot, transients
 from ecc.claims.checks.common.evidence import random_distributions
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
@@ -69,7 +69,9 @@ def joins_and_a_leave(protocol: Protocol, engine: Any, seed: int) -> dict[str, f
     def settled(signal: np.ndarray, since: float, until: float) -> float:
         inside = (time > since) & (time <= until)
         values = smooth(signal[inside])
-        return measures.settle_time(time[inside][width - 1 :], values, float(values[-50:].mean()), 0.05) + width * 0.02
+        return (
+            transients.settling_time(time[inside][width - 1 :], values, float(values[-50:].mean()), 0.05) + width * 0.02
+        )
 
     late_run = (time > starts[1]) & (time <= 30.0)
     return {

@@ -96,7 +96,7 @@ def fundamental(orbit: PeriodicOrbit, k: int) -> float:
 
 
 def swing(
-    protocol: Protocol, push: float, engine: Any = fluid, rtts: Sequence[float] = (RTT, RTT), duration: float = 60.0,
+    protocol: Protocol, by: float, engine: Any = fluid, rtts: Sequence[float] = (RTT, RTT), duration: float = 60.0,
     **options: Any,
 ) -> float:  # fmt: skip
     """Return the amplitude of arrivals over their mean, in the last quarter of a run from a perturbed start.
@@ -104,7 +104,7 @@ def swing(
     Parameters
     ----------
     protocol : Protocol
-    push : float
+    by : float
         Relative disturbance of all rates.
     engine : object, optional
         Ecc.fluid or ecc.packet.
@@ -115,7 +115,11 @@ def swing(
         For the engine's simulate.
     """
     run = engine.simulate(
-        Scenario(_net(rtts), protocol, duration), sample=RTT / 10.0, start="equilibrium", perturbation=push, **options
+        Scenario(_net(rtts), protocol, duration),
+        sample=RTT / 10.0,
+        start="equilibrium",
+        perturbation=by,
+        **options,
     )
     late = run.arrival.to_numpy()[-len(run.arrival) // 4 :, 0]
     return float(np.ptp(late) / 2.0 / late.mean())
@@ -191,17 +195,17 @@ def open_hopf(claim: Claim) -> Finding:
                         note="reported: predicted; " + ("stable" if k == 0 else "unstable") + " by its multipliers: "
                         + str(all(stable if k == 0 else unstable)))
         )  # fmt: skip
-    for share, push in ((0.99, 0.05), (1.01, 0.05)):
+    for share, by in ((0.99, 0.05), (1.01, 0.05)):
         at = share * above.value
         measurements.append(
-            Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(supercritical, alpha=at, interval=0.001), push),
+            Measurement(f"QI-RCP, fluid, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
+                        swing(replace(supercritical, alpha=at, interval=0.001), by),
                         reported=above.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
-    for push in (0.05, 0.1):
+    for by in (0.05, 0.1):
         measurements.append(
-            Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(subcritical, alpha=0.99 * below.value), push),
+            Measurement(f"PIQI-RCP, fluid, 0.99 of the boundary, perturbed by {by:g}: final amplitude",
+                        swing(replace(subcritical, alpha=0.99 * below.value), by),
                         note=f"unstable cycle of {below.amplitude(0.99 * below.value):.3f} predicted")
         )  # fmt: skip
     large = {s: swing(replace(subcritical, alpha=s * below.value), 0.4) for s in (0.95, 0.9, 0.85, 0.8)}
@@ -211,10 +215,10 @@ def open_hopf(claim: Claim) -> Finding:
     )  # fmt: skip
     sampled = critical_gain(subcritical, _net(), "alpha", "hybrid").value
     parted = []
-    for push in (0.02, 0.4):
-        parted.append(swing(replace(subcritical, alpha=0.9 * sampled), push, packet))
+    for by in (0.02, 0.4):
+        parted.append(swing(replace(subcritical, alpha=0.9 * sampled), by, packet))
         measurements.append(
-            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {push:g}: amplitude in the end",
+            Measurement(f"PIQI-RCP, packets, 0.9 of the hybrid boundary, perturbed by {by:g}: amplitude in the end",
                         parted[-1], note=f"alpha = {0.9 * sampled:.4f}; the linear verdict is stable")
         )  # fmt: skip
     for label, protocol, gain in (
@@ -234,11 +238,11 @@ def open_hopf(claim: Claim) -> Finding:
         Measurement("QI-RCP, RTTs of 50, 100 and 250 ms, discrete: coefficient / frequency", _share(found),
                     note=f"critical alpha {found.value:.5f}"),
     ]  # fmt: skip
-    for share, push in ((0.997, 0.02), (0.997, 0.2), (1.003, 0.02)):
+    for share, by in ((0.997, 0.02), (0.997, 0.2), (1.003, 0.02)):
         at = share * found.value
         measurements.append(
-            Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {push:g}: final amplitude",
-                        swing(replace(supercritical, alpha=at), push, rtts=UNEQUAL, duration=1500.0, time="discrete"),
+            Measurement(f"the same in a recurrence, {share:g} of the boundary, perturbed by {by:g}: final amplitude",
+                        swing(replace(supercritical, alpha=at), by, rtts=UNEQUAL, duration=1500.0, time="discrete"),
                         reported=found.amplitude(at) if share > 1.0 else 0.0)
         )  # fmt: skip
     percent = 100.0 * np.array(DISTANCES)

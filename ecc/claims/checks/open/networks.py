@@ -52,11 +52,11 @@ def in_t_u(order: str = "l1 first", size: int = 1000, start: float = 0.0) -> Net
     )
 
 
-def _peaks(alpha: float, order: str, push: float = 1e-4) -> NDArray[np.float64]:
+def _peaks(alpha: float, order: str, by: float = 1e-4) -> NDArray[np.float64]:
     """Largest deviation of x1 in each 4 s of a fluid run of RCP from a perturbed equilibrium."""
     scenario = Scenario(in_t_u(order), RCP(alpha=alpha), 24.0)
     # errors of 1e-6 feed what hardly grows: they move the onset by 1 %
-    run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturbation=push, rtol=1e-8)
+    run = fluid.simulate(scenario, sample=0.02, start="equilibrium", perturbation=by, rtol=1e-8)
     deviation = np.abs(run.rate.to_numpy()[:, 0] / 55e6 - 1.0)
     return np.asarray(deviation.reshape(6, -1).max(axis=1))
 
@@ -179,8 +179,8 @@ def _two_links() -> list[Measurement]:
     for factor, engine in product((0.95, 1.05), ("fluid", "packet")):
         run = perturbed_run(replace(protocol, alpha=factor * whole.value), TWO_LINKS, period, 30.0, engine=engine)
         measurements.append(
-            Measurement(f"the same at {factor:g} of it, {engine} run", run.verdict.status,
-                        note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+            Measurement(f"the same at {factor:g} of it, {engine} run", run.stability.status,
+                        note=f"growth {run.stability.growth_rate:+.4f} 1/s")
         )  # fmt: skip
     return measurements
 
@@ -257,7 +257,7 @@ def open_networks(claim: Claim) -> Finding:
             Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
                         note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
             *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                          note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
+                          note=f"a by of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
               for order, edge in together.items()),
             Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
                         f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
@@ -296,10 +296,10 @@ def _joined(alpha: float, size: int) -> float:
     return float(rate.std() / rate.mean())
 
 
-def _pushed(protocol: Protocol, order: str, push: float, size: int = 250) -> float:
+def _perturbed_swing(protocol: Protocol, order: str, by: float, size: int = 250) -> float:
     """The same from a perturbed equilibrium: last 20 of 40 s."""
     scenario = Scenario(in_t_u(order, size), protocol, 40.0)
-    run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturbation=push)
+    run = packet.simulate(scenario, sample=0.2, start="equilibrium", perturbation=by)
     rate = run.rate.to_numpy()[-100:, 0]
     return float(rate.std() / rate.mean())
 
@@ -314,11 +314,11 @@ def open_tu(claim: Claim) -> Finding:
     still = {alpha: float(run.rate.to_numpy()[-150:, 0].std() / 55e6) for alpha, run in joined.items()}
     small, large = 0.001, 0.02
     alphas = (0.3, 0.4, 0.45, 0.5, 0.6, 0.7)
-    swings = {push: [_pushed(RCP(alpha=a), "l1 first", push) for a in alphas] for push in (small, large)}
-    fine = _pushed(RCP(alpha=0.5), "l1 first", large, 100)
+    swings = {by: [_perturbed_swing(RCP(alpha=a), "l1 first", by) for a in alphas] for by in (small, large)}
+    fine = _perturbed_swing(RCP(alpha=0.5), "l1 first", large, 100)
     cycles = [a for a, calm, moved in zip(alphas, swings[small], swings[large], strict=True) if calm < 0.05 < moved]
-    edge = {push: _peaks(0.5, "l1 first", push)[-1] for push in (1e-4, 0.3)}
-    cures = {name: _pushed(protocol, order, large) for name, (protocol, order) in CURES.items()}
+    edge = {by: _peaks(0.5, "l1 first", by)[-1] for by in (1e-4, 0.3)}
+    cures = {name: _perturbed_swing(protocol, order, large) for name, (protocol, order) in CURES.items()}
     alone = onset_alone()
     stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < 0.05 and alone[0] > 0.5
     figures = [
@@ -327,7 +327,7 @@ def open_tu(claim: Claim) -> Finding:
             y_title="swing of x1 / mean", log_y=True, title="RCP in T_u: swings are the grain of packets",
         ),
         plot.boundary_figure(
-            alphas, {f"perturbed by {push:.1%}": values for push, values in swings.items()},
+            alphas, {f"perturbed by {by:.1%}": values for by, values in swings.items()},
             {"10 %": 0.1}, x_title="α", y_title="swing of x1 / mean", log_x=False, log_y=True,
             title="RCP in T_u, 250-byte packets: a cycle beside a stable equilibrium",
         ),
@@ -340,7 +340,7 @@ def open_tu(claim: Claim) -> Finding:
         f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are the grain of packets: "
         f"{grain[0.1][0]:.1%} and {grain[0.4][0]:.1%} of x1 with packets of 1000 bytes, {grain[0.1][-1]:.2%} and "
         f"{grain[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
-        f"stable equilibrium: a perturbation of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
+        f"stable equilibrium: a by of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
         f"for good "
         f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it is gone with {', '.join(calm)}.",
         [
@@ -352,13 +352,13 @@ def open_tu(claim: Claim) -> Finding:
                           f"{calmer:.4f}, {moved:.4f}")
               for a, calmer, moved in zip(alphas, swings[small], swings[large], strict=True)),
             Measurement("packets of 100 bytes, alpha = 0.5, perturbed by 2 %", fine),
-            *(Measurement(f"fluid, alpha = 0.5, perturbed by {push:g}: deviation after 20 s", value)
-              for push, value in edge.items()),
+            *(Measurement(f"fluid, alpha = 0.5, perturbed by {by:g}: deviation after 20 s", value)
+              for by, value in edge.items()),
             *(Measurement(f"packets of 250 bytes, perturbed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
         [Picture.of(figures[0], "RCP in T_u: swings are the grain of packets",
                     "Swing of x1 long after nine flows have joined, over the packet size; beta = 1."),
          Picture.of(figures[1], "RCP in T_u: a cycle beside a stable equilibrium",
-                    "Swing of x1 long after a perturbation of all rates, over alpha; beta = 1.")],
+                    "Swing of x1 long after a by of all rates, over alpha; beta = 1.")],
         ["beta = 1; routers average RTTs by packet with weight 0.02."],
     )  # fmt: skip

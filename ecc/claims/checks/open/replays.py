@@ -48,7 +48,7 @@ class Replay:
         engine : str
             "fluid" or "packet".
         """
-        verdict = self.run.verdict
+        verdict = self.run.stability
         side = verdict.status == ("unstable" if self.expected > 0.0 else "stable")
         return side and abs(verdict.growth_rate / self.expected - 1.0) < AGREE[engine]
 
@@ -73,11 +73,11 @@ def replay(protocol: PIQIRCP, rtts: tuple[float, ...], time: str, period: float)
             growth[model] = system.spectral_abscissa
         else:
             growth[model] = log(system.spectral_radius) / protocol.interval
-    push = 0.02 if growth["hybrid"] < 0.0 else 0.004  # room for a dozen periods of growth, or of decay
+    by = 0.02 if growth["hybrid"] < 0.0 else 0.004  # room for a dozen periods of growth, or of decay
     fluid = perturbed_run(
         roomy, network, period, PERIODS, "fluid", 1e-4, floor=1e-8, ceiling=1e-2, time=time, rtol=1e-9
     )
-    packets = perturbed_run(roomy, network, period, PERIODS, "packet", push, floor=1e-3, ceiling=0.12)
+    packets = perturbed_run(roomy, network, period, PERIODS, "packet", by, floor=1e-3, ceiling=0.12)
     return {"fluid": Replay(growth[time], fluid), "packet": Replay(growth["hybrid"], packets)}
 
 
@@ -93,7 +93,7 @@ def _free_queue(measurements: list[Measurement]) -> bool:
             system = linearize(protocol, network)
             assert isinstance(system, DelaySystem) and lost.certified
             growth = free_queue_growth(system)
-            packets = perturbed_run(protocol, network, 2.0 * pi / lost.frequency, PERIODS).verdict
+            packets = perturbed_run(protocol, network, 2.0 * pi / lost.frequency, PERIODS).stability
             agrees = abs(growth / system.spectral_abscissa - 1.0) < AGREE["fluid"]
             holds &= agrees and (growth > 0.0) == (lost.value < beta)
             measurements.append(
@@ -116,7 +116,7 @@ def open_replay(claim: Claim) -> Finding:
     agreed, count = True, 0
     for name, protocol, rtts in LOOPS:
         theorem = THEOREMS[name]
-        case = theorem.judge(protocol, Network.dumbbell(CAPACITY, list(rtts)), certify=True)
+        case = theorem.evaluate(protocol, Network.dumbbell(CAPACITY, list(rtts)), certify=True)
         assert case.proof is not None and case.found.certified is not None
         step = 1.0 if theorem.time == "continuous" else protocol.interval
         period = 2.0 * pi / case.found.frequency * step
@@ -136,15 +136,18 @@ def open_replay(claim: Claim) -> Finding:
             agreed &= good and case.contradicts
             count += 1
             measurements.append(
-                Measurement(f"{loop}, alpha = {gain:.4f} ({side}): growth", packets.run.verdict.growth_rate, "1/s",
+                Measurement(f"{loop}, alpha = {gain:.4f} ({side}): growth", packets.run.stability.growth_rate, "1/s",
                         "stable", f"linear model {fluid.expected:+.5f}, hybrid {packets.expected:+.5f} 1/s; packets "
-                            f"{packets.run.verdict.status}", fluid.run.verdict.growth_rate, met=good)
+                            f"{packets.run.stability.status}", fluid.run.stability.growth_rate, met=good)
             )  # fmt: skip
             for engine, one in (("fluid", fluid), ("packets", packets)):
                 points[engine][0].append(one.expected)
-                points[engine][1].append(one.run.verdict.growth_rate)
+                points[engine][1].append(one.run.stability.growth_rate)
             if name == "piqi-10":
-                envelopes[f"α = {gain:.4f}, {side}"] = packets.run.verdict.time, packets.run.verdict.amplitude
+                envelopes[f"α = {gain:.4f}, {side}"] = (
+                    packets.run.stability.time,
+                    packets.run.stability.amplitude,
+                )
     free = _free_queue(measurements)
     every = points["fluid"][0] + points["packets"][0]
     ends = [min(every), max(every)]

@@ -131,8 +131,8 @@ def open_regions(claim: Claim) -> Finding:
             for engine in ("fluid", "packet"):
                 run = perturbed_run(protocol, run_network(distribution, 1.2), 1.2, 40.0, engine=engine)
                 measurements.append(
-                    Measurement(f"{name} with its queue >= 0 in a {engine} run, {label}", run.verdict.status,
-                                note=f"growth {run.verdict.growth_rate:+.4f} 1/s; empty at the equilibrium: see "
+                    Measurement(f"{name} with its queue >= 0 in a {engine} run, {label}", run.stability.status,
+                                note=f"growth {run.stability.growth_rate:+.4f} 1/s; empty at the equilibrium: see "
                                      f"assumptions")
                 )  # fmt: skip
     contradicted = all(not p.stable for (_, label), p in proofs.items() if label.startswith("RTTs")) and all(
@@ -268,7 +268,7 @@ def open_proofs(claim: Claim) -> Finding:
     )
 
 
-@check("open-mixes", cost=60, main=False)
+@check("open-rtt-distributions", cost=60, main=False)
 def open_mixes(claim: Claim) -> Finding:
     """The worst distribution of QI-RCP, and of PIQI-RCP at THESIS's gains, is the equal one; published bounds."""
     means = [0.02, 0.05, 0.1, 0.12, 0.2, 0.3, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0]
@@ -310,7 +310,7 @@ def open_mixes(claim: Claim) -> Finding:
         )  # fmt: skip
     alpha, rtts = UNSAFE
     network = _net(rtts)
-    case = THEOREMS["piqi-10"].judge(PIQIRCP(), network, certify=True)
+    case = THEOREMS["piqi-10"].evaluate(PIQIRCP(), network, certify=True)
     proven = linearize(PIQIRCP(alpha=alpha), network).certify()
     lo, hi = case.found.certified or (0.0, 0.0)
     measurements.append(
@@ -324,8 +324,8 @@ def open_mixes(claim: Claim) -> Finding:
             roomy = PIQIRCP(alpha=gain, gamma=ROOM["gamma"])
             run = perturbed_run(roomy, run_network(rtts, period), period, 40.0, engine=engine)
             measurements.append(
-                Measurement(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.verdict.status,
-                            reported="stable", note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+                Measurement(f"{engine} run, RTTs 1 and 1.1 s, alpha = {gain:g}", run.stability.status,
+                            reported="stable", note=f"growth {run.stability.growth_rate:+.4f} 1/s")
             )  # fmt: skip
     measurements.append(
         Measurement("PIQI-RCP with tau1 = 0.01, tau2 = 0.1, T = 10 ms: alpha safe for all RTTs", float(safe.fun),

@@ -22,7 +22,7 @@ from ecc.stability import critical_gain, decay_rate, perturbed_run, rtt_margin
 RTT = 0.12
 """RTT of the loops whose estimates are wrong [s]."""
 INTERVAL = 0.01
-SMALL: Any = {"push": 0.005, "floor": 1e-3, "ceiling": 0.025}
+SMALL: Any = {"perturbation": 0.005, "floor": 1e-3, "ceiling": 0.025}
 """PIQI-RCP beyond its boundary comes to a cycle of 4 % of its rate: growth is seen below that."""
 HALF = 0.5
 """What a clock that truncates may make of an RTT above its tick: from half of it on."""
@@ -132,21 +132,22 @@ def open_estimates(claim: Claim) -> Finding:
         for factor, expected in ((0.9, "unstable"), (1.1, "stable")):
             protocol = maker(scale=edge.ratio * factor, gamma=ROOM["gamma"])
             run = perturbed_run(protocol, _net(RTT), period, 40.0, **SMALL)
-            agreed &= run.verdict.status == expected
+            agreed &= run.stability.status == expected
             said = -decay_rate(linearize(maker(), net, "hybrid", mean_rtt=[RTT * edge.ratio * factor]))
             measured.append(
                 Measurement(f"{name}: packets whose hosts report {edge.ratio * factor:.4f} times the RTT",
-                            run.verdict.status, reported=expected,
-                        note=f"growth {run.verdict.growth_rate:+.4f} 1/s; reported: the hybrid model, {said:+.4f} 1/s")
+                            run.stability.status, reported=expected,
+                            note=f"growth {run.stability.growth_rate:+.4f} 1/s; reported: the hybrid model, "
+                            f"{said:+.4f} 1/s")
             )  # fmt: skip
     tick, alpha = 0.0601, 1.2  # one tick and a bit less than two
     for label, stamps, expected in (("truncated", 0.0, "unstable"), ("by timestamps", 1.0, "stable")):
         protocol = MisjudgingQIRCP(alpha=alpha, tick=tick, stamps=stamps, gamma=ROOM["gamma"])
         run = perturbed_run(protocol, _net(RTT), 0.4, 40.0, **SMALL)
-        agreed &= run.verdict.status == expected
+        agreed &= run.stability.status == expected
         measured.append(
             Measurement(f"QI-RCP, alpha = {alpha:g}, RTT 120 ms on a clock of {1e3 * tick:g} ms, {label}",
-                        run.verdict.status, reported=expected, note=f"growth {run.verdict.growth_rate:+.4f} 1/s")
+                        run.stability.status, reported=expected, note=f"growth {run.stability.growth_rate:+.4f} 1/s")
         )  # fmt: skip
     k = np.geomspace(0.2, 20.0, 60)
     figure = plot.boundary_figure(
@@ -209,11 +210,11 @@ def open_tiny(claim: Claim) -> Finding:
             hybrid = critical_gain(maker(), network, "alpha", "hybrid")
             protocol = maker(gamma=ROOM["gamma"], tick=tick, stamps=1.0)
             run = perturbed_run(protocol, network, 2.0 * pi / hybrid.frequency * INTERVAL, 40.0, **SMALL)
-            agreed &= run.verdict.status == expected
+            agreed &= run.stability.status == expected
             clock = f", clocks of {1e3 * tick:g} ms" if tick else ""
             measured.append(
-                Measurement(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.verdict.status,
-                            reported=expected, note=f"growth {run.verdict.growth_rate:+.4g} 1/s; reported: the model")
+                Measurement(f"{name}, packets: RTT {1e3 * rtt * factor:.4g} ms, T = 10 ms{clock}", run.stability.status,
+                            reported=expected, note=f"growth {run.stability.growth_rate:+.4g} 1/s; reported: the model")
             )  # fmt: skip
     figure = plot.boundary_figure(
         share, curves, {"recommended": 0.5}, x_title="RTT / T", y_title="critical α", log_y=True,

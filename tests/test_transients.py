@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ecc
-from ecc.measures import decay, limit_cycle, overshoot, response, settle_time, why_no_limit_cycle
+from ecc.transients import decay, limit_cycle, overshoot, response, settling_time, why_no_limit_cycle
 
 TIME = np.arange(0.0, 40.0, 0.02)
 
@@ -19,7 +19,7 @@ def test_step_of_a_second_order_system(damping):
     omega = np.sqrt(1.0 - damping**2)
     step = 1.0 - np.exp(-damping * TIME) * (np.cos(omega * TIME) + damping / omega * np.sin(omega * TIME))
     assert overshoot(step, 1.0) == pytest.approx(np.exp(-np.pi * damping / omega), rel=1e-3)
-    settled = settle_time(TIME, step, 1.0, 0.05)
+    settled = settling_time(TIME, step, 1.0, 0.05)
     assert np.abs(step[settled + 0.02 < TIME] - 1.0).max() <= 0.05
     assert np.interp(settled, TIME, np.abs(step - 1.0)) == pytest.approx(0.05, rel=1e-2)
     found = decay(TIME, step - 1.0)
@@ -29,11 +29,11 @@ def test_step_of_a_second_order_system(damping):
     assert limit_cycle(TIME, step) is None
 
 
-def test_settle_times_at_the_edges():
-    assert settle_time(TIME, np.ones_like(TIME), 1.0) == 0.0
-    assert settle_time(TIME, TIME, 100.0) == np.inf
-    assert settle_time(5.0 + TIME, -np.exp(-TIME) - 1.0, -1.0, 0.1) == pytest.approx(np.log(10.0), rel=1e-3)
-    assert settle_time(TIME, np.exp(-TIME), 0.0, 0.1, scale=2.0) == pytest.approx(np.log(5.0), rel=1e-3)
+def test_settling_times_at_the_edges():
+    assert settling_time(TIME, np.ones_like(TIME), 1.0) == 0.0
+    assert settling_time(TIME, TIME, 100.0) == np.inf
+    assert settling_time(5.0 + TIME, -np.exp(-TIME) - 1.0, -1.0, 0.1) == pytest.approx(np.log(10.0), rel=1e-3)
+    assert settling_time(TIME, np.exp(-TIME), 0.0, 0.1, scale=2.0) == pytest.approx(np.log(5.0), rel=1e-3)
 
 
 def test_overshoot_from_above():
@@ -75,22 +75,22 @@ def test_responses_of_runs():
     network = ecc.Network.dumbbell("100 Mb/s", [0.1])
     calm = ecc.fluid.simulate(ecc.Scenario(network, ecc.models.QIRCP(alpha=0.6), 20.0), sample=0.02, time="discrete")
     found = response(calm, 95e6)
-    assert found["status"].item() == "settled" and 0.0 < found["settle_time"].item() < 10.0
+    assert found["status"].item() == "settled" and 0.0 < found["settling_time"].item() < 10.0
     assert found["overshoot"].item() == pytest.approx(calm.rate.max().item() / 95e6 - 1.0)
     assert np.isnan(found["period"].item())
     wild = ecc.fluid.simulate(ecc.Scenario(network, ecc.models.QIRCP(alpha=2.5), 40.0), sample=0.01, time="discrete")
     found = response(wild, 95e6)
-    assert found["status"].item() == "cycles" and found["settle_time"].item() == np.inf
+    assert found["status"].item() == "cycles" and found["settling_time"].item() == np.inf
     assert 0.2 < found["period"].item() < 0.8 and found["amplitude"].item() > 5e6
     links = response(calm, 95e6, "arrival", since=2.0)
-    assert links["settle_time"].dims == ("link",)
+    assert links["settling_time"].dims == ("link",)
 
 
 @pytest.mark.parametrize(
     ("signal", "why"),
     [
         (np.sin(TIME), None),
-        (np.ones_like(TIME), "it has settled: its second half is 1, but for rounding"),
+        (np.ones_like(TIME), "it has converged: its second half is 1, but for rounding"),
         (np.exp(-TIME) * np.sin(TIME), "cycles differ by|times, and 4 are needed"),
         (TIME, "times, and 4 are needed"),
     ],
@@ -104,12 +104,12 @@ def test_where_there_is_no_cycle_there_is_a_reason(signal, why):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: settle_time(TIME, TIME[1:], 1.0), "time and signal must have one shape"),
-        (lambda: settle_time(-TIME, TIME, 1.0), "time must increase"),
-        (lambda: settle_time(TIME, TIME, 0.0), "final must be finite and not 0, got 0.0"),
-        (lambda: settle_time(TIME, TIME, 1.0, 0.0), "band must be > 0, got 0.0"),
-        (lambda: settle_time(TIME, TIME, 0.0, scale=0.0), "scale must be > 0, got 0.0"),
-        (lambda: settle_time(TIME, np.full_like(TIME, np.nan), 1.0), "signal must be an array of finite numbers"),
+        (lambda: settling_time(TIME, TIME[1:], 1.0), "time and signal must have one shape"),
+        (lambda: settling_time(-TIME, TIME, 1.0), "time must increase"),
+        (lambda: settling_time(TIME, TIME, 0.0), "final must be finite and not 0, got 0.0"),
+        (lambda: settling_time(TIME, TIME, 1.0, 0.0), "band must be > 0, got 0.0"),
+        (lambda: settling_time(TIME, TIME, 0.0, scale=0.0), "scale must be > 0, got 0.0"),
+        (lambda: settling_time(TIME, np.full_like(TIME, np.nan), 1.0), "signal must be an array of finite numbers"),
         (lambda: overshoot([], 1.0), "signal must be of shape"),
         (lambda: overshoot([1.0], 0.0), "final must be finite and not 0"),
         (lambda: decay(TIME**2, TIME), "time must be evenly spaced"),
@@ -132,7 +132,7 @@ def test_bad_responses():
         response(run, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("module", ["measures", "fluid.ensembles", "fluid.dde.periodic"])
+@pytest.mark.parametrize("module", ["transients", "fluid.ensembles", "fluid.dde.periodic"])
 def test_the_examples_are_true(module):
     found = doctest.testmod(import_module(f"ecc.{module}"), extraglobs={"ecc": ecc, "np": np})
     assert found.attempted > 0 and found.failed == 0

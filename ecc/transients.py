@@ -1,7 +1,7 @@
-"""What a run does, in numbers: when it settles, how far it overshoots, how it decays, and its cycle where it stays one.
+"""Transients of runs: settling time, overshoot, rate of decay, and the limit cycle of a run that stays on one.
 
-All take plain arrays, so that they serve fluid runs, packet runs, recurrences and solutions of `solve_dde` alike;
-`response` applies them to every flow of a trajectory. `ecc.stability.judge` gives verdicts on noisy runs.
+All functions take plain arrays: of fluid runs, packet runs, recurrences or solutions of `solve_dde`. `response` applies
+them to every flow of a trajectory. `ecc.stability.classify_stability` classifies noisy runs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = [
     "limit_cycle",
     "overshoot",
     "response",
-    "settle_time",
+    "settling_time",
     "why_no_limit_cycle",
 ]
 
 FloatArray = NDArray[np.float64]
 
-_REGULAR = 1e-2  # cycles of a limit cycle are alike within this share
+_REGULAR = 1e-2  # relative difference up to which cycles of a limit cycle are equal
 
 
 def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -45,19 +45,19 @@ def _signal(time: ArrayLike, signal: ArrayLike) -> tuple[FloatArray, FloatArray]
 
 
 @check_arguments
-def settle_time(
+def settling_time(
     time: ArrayLike, signal: ArrayLike, final: float, band: float = 0.02, scale: float | None = None
 ) -> float:
     """Return the time from which on a signal stays within a band around its final value.
 
-    The settling time of control (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
+    The settling time of control engineering (Ogata, Modern Control Engineering, 5-3), measured from `time[0]`.
 
     Parameters
     ----------
     time : array_like, shape (n,), s, increasing
     signal : array_like, shape (n,)
     final : float
-        The value it settles at.
+        The value that it converges to.
     band : float, > 0, optional
         Half the width of the band, as a share of `scale`.
     scale : float, > 0, optional
@@ -65,7 +65,7 @@ def settle_time(
 
     Returns
     -------
-    settle_time : float, s
+    settling_time : float, s
         0 for a signal that never leaves the band, inf for one that is outside at the end. Between samples the signal is
         taken for straight.
 
@@ -77,7 +77,7 @@ def settle_time(
     Examples
     --------
     >>> t = np.linspace(0, 10, 1001)
-    >>> round(settle_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
+    >>> round(settling_time(t, 1 - np.exp(-t), 1.0), 3)  # log 50
     3.912
     """
     t, x = _signal(time, signal)
@@ -185,8 +185,8 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
 
     Notes
     -----
-    For a signal with noise, or one of an unknown number of modes, use `ecc.stability.judge`. Leave out the beginning,
-    where fast modes are still there.
+    For a signal with noise, or one of an unknown number of modes, use `ecc.stability.classify_stability`. Leave out the
+    start, where fast modes are still there.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class LimitCycle(Displayed):
 
 @check_arguments
 def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: float = _REGULAR) -> LimitCycle | None:
-    """Return the cycle that a signal is on, or None where it is on none: it settles, grows, or repeats nothing.
+    """Return the cycle that a signal is on, or None where it is on none: it converges, grows, or repeats nothing.
 
     Parameters
     ----------
@@ -256,14 +256,14 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     skip : float, s, optional
         Left out at the beginning, for the cycle; the multiplier is fitted to what is left, too.
     regular : float, > 0, optional
-        The last third of the cycles, three at least, must be alike within this share.
+        Largest relative difference among the last third of the cycles, three at least.
 
     Returns
     -------
     LimitCycle or None
-        Or None: `why_no_limit_cycle` says why. Cycles begin where the signal rises through the middle between the peak
-        and the trough of its second half; where samples are coarse their peaks are those of parabolas through three
-        samples.
+        Or None: `why_no_limit_cycle` returns the reason. Cycles begin where the signal rises through the middle between
+        the peak and the trough of its second half; where samples are coarse their peaks are those of parabolas through
+        three samples.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def _cycle(t: FloatArray, x: FloatArray, skip: float, regular: float) -> LimitCy
         return f"there are {len(x)} samples after skip, and 8 are needed"
     late = x[len(x) // 2 :]
     if np.ptp(late) <= 1e-9 * max(float(np.abs(late).max()), 1e-300):
-        return f"it has settled: its second half is {late[-1]:g}, but for rounding"
+        return f"it has converged: its second half is {late[-1]:g}, but for rounding"
     level = 0.5 * float(late.max() + late.min())
     y = x - level
     rising = np.flatnonzero((y[:-1] < 0.0) & (y[1:] >= 0.0))
@@ -358,25 +358,25 @@ def _approach(heights: FloatArray) -> float:
 def response(
     run: Trajectory, final: ArrayLike, series: str = "rate", band: float = 0.02, since: float = 0.0
 ) -> xr.Dataset:
-    """Return what each flow (or link) of a run does on its way to its final value.
+    """Return settling time and overshoot of each flow (or link) of a run, or its limit cycle.
 
     Parameters
     ----------
     run : Trajectory
         Trajectory of any engine.
     final : array_like
-        One value for all, or shape (n,): where they should come to rest.
+        One value for all, or shape (n,): the values that they should converge to.
     series : str, optional
         Name in `ecc.trajectory.SERIES`, such as "rate" [bit/s] or "arrival" [bit/s].
     band : float, > 0, optional
-        For `settle_time`.
+        For `settling_time`.
     since : float, s, optional
         What was before is left out.
 
     Returns
     -------
     Dataset
-        Dataset over flow or link: `settle_time` [s, from `since`, inf where it does not], `overshoot`, `status`
+        Dataset over flow or link: `settling_time` [s, from `since`, inf where it does not], `overshoot`, `status`
         ("settled", "cycles", "moves"), and `period` [s] and `amplitude` of its cycle (nan where there is none).
 
     Raises
@@ -386,7 +386,7 @@ def response(
 
     Examples
     --------
-    `ecc.measures.response(run, ecc.allocation.max_min(net)).settle_time`
+    `ecc.transients.response(run, ecc.allocation.max_min(net)).settling_time`
     """
     import xarray as xr
 
@@ -398,15 +398,15 @@ def response(
         raise ValueError(f"since must be before the last two samples, got {shown(since)} s")
     over = SERIES[series][0]
     values, time = data.to_numpy(), data["time"].to_numpy()
-    rest = np.asarray(final, dtype=float)
-    if rest.ndim > 1 or rest.shape not in ((), (values.shape[1],)):
-        raise ValueError(f"final must be one value or {values.shape[1]}, got shape {rest.shape}")
-    table: dict[str, list[float]] = {name: [] for name in ("settle_time", "overshoot", "period", "amplitude")}
+    finals = np.asarray(final, dtype=float)
+    if finals.ndim > 1 or finals.shape not in ((), (values.shape[1],)):
+        raise ValueError(f"final must be one value or {values.shape[1]}, got shape {finals.shape}")
+    table: dict[str, list[float]] = {name: [] for name in ("settling_time", "overshoot", "period", "amplitude")}
     status = []
-    for column, level in zip(values.T, np.broadcast_to(rest, values.shape[1]), strict=True):
-        settled = settle_time(time, column, float(level), band) + float(time[0]) - since
+    for column, level in zip(values.T, np.broadcast_to(finals, values.shape[1]), strict=True):
+        settled = settling_time(time, column, float(level), band) + float(time[0]) - since
         cycle = limit_cycle(time, column) if not np.isfinite(settled) else None
-        table["settle_time"].append(settled)
+        table["settling_time"].append(settled)
         table["overshoot"].append(overshoot(column, float(level)))
         table["period"].append(cycle.period if cycle else np.nan)
         table["amplitude"].append(cycle.amplitude if cycle else np.nan)
