@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property, reduce
-from math import inf, isfinite, log2, pi
+from math import inf, isfinite, log2, nan, pi
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ class QuasiPolynomial:
                     return None, hard, False
                 half = (high - low) / 2
                 middle = (low + half).mid()
-                half = max(high - middle, middle - low).upper()
+                half = (high - middle).max(middle - low).upper()
                 turn, resolved = self._turn(acb(line), low, high, middle, half)
                 if turn is not None:
                     total += turn
@@ -168,21 +168,22 @@ class QuasiPolynomial:
             coefficients = acb_poly(p)(acb_poly([s, 1])).coeffs()
             weight = (-s * lag).exp()
             size = sum((abs(c) * radius**i for i, c in enumerate(coefficients)), arb(0)) * abs(weight)
-            reach = float((lag * radius).upper())
-            if not reach <= cut:
+            reach = lag * radius
+            left = float(reach.upper())
+            if not left <= cut:
                 rest += size.upper()  # along the line, |exp(-j x theta)| = 1
                 continue
             if theta == 0:
                 product = [c * weight for c in coefficients]
             else:
-                factor, series = weight, [weight]
-                left = reach  # what is left out is below reach^k/k! exp(reach)
+                factor, series, ratio = weight, [weight], left
                 while (left > 2.0**-ctx.prec or len(series) < least) and len(series) < 400:
                     factor = factor * -lag / len(series)
                     series.append(factor)
-                    left *= reach / len(series)
+                    left *= ratio / len(series)
                 product = (acb_poly(coefficients) * acb_poly(series)).coeffs()
-                error = (size * arb(left) * arb(reach).exp()).upper()
+                many = len(series)  # what is left out is at most reach^many/many! exp(reach)
+                error = (size * reach**many / arb.fac_ui(many) * reach.exp()).upper()
                 product[0] += acb(arb(0, error), arb(0, error))
             total += [acb(0)] * (len(product) - len(total))
             for i, c in enumerate(product):
@@ -199,12 +200,11 @@ class QuasiPolynomial:
         if not size > rest:
             return self._turn_of_laps(line, low, high, middle, half), resolved
         u = (series[0].conjugate() / size).mid()
-        clear = (u * series[0]).real - abs(u) * rest
-        power = arb(1)
+        moved, power = rest, arb(1)
         for i, c in enumerate(series[1:]):
             power *= half
-            c = u * c * acb(0, 1) if i == 0 else c
-            clear -= (abs(c.real) if i == 0 else abs(c)) * power
+            moved += (abs((u * c).imag) / abs(u) if i == 0 else abs(c)) * power
+        clear = (u * series[0]).real - abs(u) * moved
         if not clear > 0:
             return self._turn_of_laps(line, low, high, middle, half), resolved
         ends = [u * self._value(line + acb(0, w)) for w in (low, high)]
@@ -246,8 +246,10 @@ class QuasiPolynomial:
             at = _zeros(values)
             if at is None:
                 return None
-            angle = float(np.angle([1.0 - complex(z) / complex(one) for one in at]).sum())
-            turns = round((angle - float(rest.arg().mid())) / (2.0 * pi))
+            angle = sum(((1 - z / one).arg() for one in at), arb(0))
+            turns = ((angle - rest.arg()) / (2 * arb.pi())).unique_fmpz()
+            if turns is None:
+                return None
             ends.append((u * values[0]).arg() + rest.arg() + 2 * turns * arb.pi())
         return ends[1] - ends[0]
 
@@ -267,14 +269,28 @@ class QuasiPolynomial:
         for bits in BITS:
             change, hard, again = self.change(line, top, bits)
             if change is not None:
-                s = complex(line, top)
-                tail = 0.0 if ch.sampled else ch.tail(s, ch.evaluate(np.array([s]))[0][0])
-                turns = -change / pi if ch.sampled else ch.size / 2 - (change + tail) / pi
+                turns = -change / pi if ch.sampled else ch.size / 2 - (change + self._tail(line, top, bits)) / pi
                 number = round(turns) if isfinite(turns) else -1
                 return (number if number >= 0 and abs(turns - number) < 0.01 else None), max(number, 0), bits
             if not again:
                 break
         return None, self.beyond(line, hard, bits), bits
+
+    def _tail(self, line: float, top: float, bits: int) -> float:
+        """`Characteristic.tail`; in balls where no delay has a factor s, as s times a long delay loses its phase."""
+        from flint import acb, ctx
+
+        if self.ch.slope is not None:
+            at = complex(line, top)
+            return self.ch.tail(at, self.ch.evaluate(np.array([at]))[0][0])
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            s = acb(line, top)
+            left = self.ch.size * (acb(0, 1).arg() - s.arg()) - (self._value(s) / s**self.ch.size).arg()
+            return float(left.mid()) if left.rad() < 1e-6 else nan
+        finally:
+            ctx.prec = before
 
     def roots_near(self, center: complex, radius: float) -> Complex | None:
         """Roots in a disk to rounding, however close to each other, and multiple ones, as often as they are.
@@ -319,7 +335,8 @@ class QuasiPolynomial:
         return np.array(shared + own, complex)
 
     def beyond(self, line: float, near: Iterable[float], bits: int) -> int:
-        """1 or 2 if a real root, or a pair, right of the line is proven, from starts near frequencies on it; else 0."""
+        """How many roots right of the line are proven: the first that Newton's method finds, multiple ones and the
+        mirrored included, from starts near frequencies on the line; 0 if none is."""
         from flint import acb, arb, ctx
 
         ch = self.ch
@@ -343,9 +360,9 @@ class QuasiPolynomial:
                         break
                     root = (root - series[0] / series[1]).mid()
                 distance = root.real - line
-                if distance > 0 and self._enclosed(root, distance):
+                if distance > 0 and (number := self._enclosed(root, distance)):
                     self.root = complex(root)
-                    return 1 if start.imag == 0.0 or (ch.sampled and start.imag == pi) else 2
+                    return number
             return 0
         finally:
             ctx.prec = before
@@ -356,8 +373,11 @@ class QuasiPolynomial:
         turns = round((w * tau + float(np.angle(z))) / (2.0 * pi))
         return complex(line - float(np.log(abs(z))) / tau, (2.0 * pi * turns - float(np.angle(z))) / tau)
 
-    def _enclosed(self, root: Any, distance: Any) -> bool:
-        """Whether roots lie within less than a distance: by Rouche's theorem one term of Taylor's series outweighs."""
+    def _enclosed(self, root: Any, distance: Any) -> int:
+        """How many roots are proven: within less than a distance, and in the mirrored disk if that is another one.
+
+        By Rouche's theorem one term of Taylor's series outweighs the others on a circle: as many as its power.
+        """
         from flint import arb
 
         longest = max(float(theta.p) / float(theta.q) for theta in self.terms)
@@ -368,10 +388,13 @@ class QuasiPolynomial:
             series, _ = self._taylor(root, radius, float("inf"), self.ch.size + 1)
             sizes = [abs(c) * radius**i for i, c in enumerate(series)]
             whole = sum(sizes, arb(0))
-            if any(2 * one.lower() > (whole + (one - one.mid())).upper() for one in sizes[1 : self.ch.size + 1]):
-                return True
+            for many, one in enumerate(sizes[1 : self.ch.size + 1], 1):
+                if 2 * one.lower() > (whole + (one - one.mid())).upper():
+                    axes = arb.pi() if self.ch.sampled else arb(0)  # lines that roots are mirrored on: Im s = k axes
+                    nearest = axes * round(float(root.imag) / pi)
+                    return 2 * many if abs(root.imag - nearest) > radius else many
             radius /= 8
-        return False
+        return 0
 
 
 def _zeros(coefficients: list[Any]) -> list[Any] | None:

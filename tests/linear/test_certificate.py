@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecc.linear import DelaySystem, SampledSystem, certify
+from ecc.linear.quasipolynomial import QuasiPolynomial
 
 
 def spread_system(seed, size=1, largest=25):
@@ -145,3 +146,10 @@ def test_a_root_on_the_line_is_never_left_of_it():
     assert proof.stable is None and (proof.at_least, proof.at_most) == (0, 1)
     with pytest.raises(ValueError, match="line must be a finite number, got inf"):
         DelaySystem([-1.0], [1.0]).certify(float("inf"))
+
+
+def test_roots_that_are_proven_are_counted_as_often_as_they_are():
+    """(s - 1)^2 + 4, (s - 1)^2 and s^2 - 4: a pair, a double root and one real root right of the axis."""
+    for constant, roots in ([-5.0, 2.0], 2), ([-1.0, 2.0], 2), ([4.0, 0.0], 1):
+        system = DelaySystem([[[0.0, 1.0], constant]], [0.0])
+        assert QuasiPolynomial.of(system.characteristic_matrix).beyond(0.0, [0.0, 2.0], 96) == roots
