@@ -264,6 +264,7 @@ class LinkEnv:
     flow: int
     link: int
     flow_queue: int
+    sojourn: float
     random: float
     ecn: int
     drop: int

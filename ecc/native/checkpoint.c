@@ -31,6 +31,9 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_link_state_t *link = &self->links[index];
 
     ecc_lists_queue(archive, self, index);
+    for (uint32_t k = 0; k < link->n_queues; k++) {
+        ecc_lists_waiting(archive, self, index, k);
+    }
     ecc_lists_channel(archive, self, ECC_LISTS_WIRE, index, &link->wire, link->channel);
     ecc_archive_whole(archive, &link->queue_peak, link->queue, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->arrived, 0, ECC_ARCHIVE_MAX);
@@ -44,7 +47,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     if (ecc_archive_reads(archive)) {
         link->measured_until = link->measures_queue ? self->now : 0;
         ECC_DEBUG(link->count.departed_bytes = link->arrived - link->dropped_bytes - link->queue);
-        ECC_DEBUG(link->count.arrived = link->dropped + (int64_t) link->ring.count);
+        ECC_DEBUG(link->count.arrived = link->dropped + (int64_t) link->ring.count + link->n_waiting);
     }
 }
 
@@ -446,12 +449,12 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x33706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x34706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
-        self->n_impairments, self->n_changes, self->wants_flow_queues, self->wants_receivers, self->wants_transports,
-        self->wants_ecn, self->wants_stops, self->wants_timers, self->seed, (uint64_t) self->samples.period,
-        (uint64_t) self->samples.n_samples };
+        self->n_impairments, self->n_changes, self->n_queues, self->wants_flow_queues, self->wants_receivers,
+        self->wants_transports, self->wants_ecn, self->wants_stops, self->wants_timers, self->seed,
+        (uint64_t) self->samples.period, (uint64_t) self->samples.n_samples };
     uint64_t found[sizeof(ours) / sizeof(*ours)];
 
     memcpy(found, ours, sizeof(ours));

@@ -19,6 +19,7 @@
 #include "link.h"
 #include "receiver.h"
 #include "router.h"
+#include "scheduler.h"
 #include "sender.h"
 #include "state.h"
 #include "tables.h"
@@ -200,6 +201,10 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         return ret;
     }
     build_links(self, config);
+    ret = ecc_scheduler_init(self);
+    if (ret != 0) {
+        return ret;
+    }
     ecc_tables_init(self, config);
     ret = ecc_transfers_init(self, config);
     if (ret == 0) {
@@ -268,6 +273,7 @@ ecc_engine_free(ecc_engine_t *self)
     ecc_transfers_free(self);
     ecc_tables_free(self);
     release(self, self->n_links * sizeof(*self->channels), self->channels);
+    release(self, self->n_queues * sizeof(*self->queues), self->queues);
     release(self, self->n_changes * sizeof(*self->changes), self->changes);
     release(self, self->n_impairments * sizeof(*self->impairments), self->impairments);
     release(self, links_size(self), self->links);

@@ -51,7 +51,7 @@ enum ecc_event_kind {
     ECC_EVENT_TIMER,     /* flow: the timer that its hooks set */
     ECC_EVENT_TIMEOUT,   /* flow: the retransmission timer is examined */
     ECC_EVENT_FLUSH,     /* flow: its receiver sends the ACK that it has delayed */
-    ECC_EVENT_DROP,      /* link: a packet is dropped on arrival */
+    ECC_EVENT_DROP,      /* link: a packet is dropped */
     ECC_EVENT_LOSS,      /* link: a packet is lost on the wire */
     ECC_EVENT_ACK_LOSS,  /* flow: an ACK is lost on its pure delay */
     ECC_EVENT_MARK       /* link: a hook has marked a packet */
@@ -95,10 +95,11 @@ typedef struct {
     int64_t flow;         /* index */
     int64_t link;         /* index */
     int64_t flow_queue;   /* bytes of this flow and kind in the queue, if wanted, else 0 */
+    double sojourn;       /* s that the packet has waited; on_dequeue, and on_drop after it, else 0 */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t ecn;          /* enum ecc_codepoint of the packet, 0 without one */
-    int64_t drop;         /* w: non-zero drops the packet; on_arrival only */
-    int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival and on_departure only */
+    int64_t drop;         /* w: non-zero drops the packet; on_arrival and on_dequeue only */
+    int64_t mark;         /* w: non-zero marks the packet if it can be; on_arrival, on_dequeue, on_departure only */
     double next_interval; /* w: s until this router's next on_interval, <= 0: none */
 } ecc_link_env_t;
 
@@ -147,6 +148,7 @@ typedef struct {
     void *params;
     ecc_hook_t on_start;
     ecc_hook_t on_arrival;
+    ecc_hook_t on_dequeue;
     ecc_hook_t on_departure;
     ecc_hook_t on_drop;
     ecc_hook_t on_interval;

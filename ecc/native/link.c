@@ -5,7 +5,8 @@
  * Only what a hook or an impairment can observe is an event. Without them a packet is put on the wire when it arrives,
  * for the time at which it will be there, and ecc_link_catch_up lets it leave the queue before the next look at that.
  *
- * Not here: the hooks of routers (router.c), what impairments do (channel.c).
+ * Not here: the hooks of routers (router.c), what impairments do (channel.c), and which packet is served next where
+ * that is chosen when the one before has left (scheduler.c).
  */
 
 #include "link.h"
@@ -15,6 +16,7 @@
 #include "flow.h"
 #include "receiver.h"
 #include "router.h"
+#include "scheduler.h"
 
 void
 ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64_t seed)
@@ -25,7 +27,7 @@ ecc_link_init(ecc_engine_t *self, uint32_t index, const ecc_link_t *spec, uint64
     link->wire = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
     link->random = ecc_random_stream(seed, index);
     link->spec = *spec;
-    link->has_departure_events = spec->on_departure != NULL;
+    link->has_departure_events = spec->on_departure != NULL || spec->on_dequeue != NULL;
     if (index >= self->n_links) { /* an additional router: the last of its link */
         ecc_link_state_t *last = &self->links[spec->at];
         last->has_departure_events = last->has_departure_events || link->has_departure_events;
@@ -126,6 +128,35 @@ ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
     }
 }
 
+void
+ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position)
+{
+    link->queue += size;
+    if (link->queue > link->queue_peak) {
+        link->queue_peak = link->queue;
+    }
+    if (self->flow_queues != NULL) {
+        self->flow_queues[position] += size;
+    }
+}
+
+void
+ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position)
+{
+    link->queue -= size;
+    if (link->queue < link->queue_low) {
+        link->queue_low = link->queue;
+    }
+    for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
+        if (link->queue < self->links[i].queue_low) {
+            self->links[i].queue_low = link->queue;
+        }
+    }
+    if (self->flow_queues != NULL) {
+        self->flow_queues[position] -= size;
+    }
+}
+
 /* S-28: the first packet leaves the queue. */
 static void
 leave(ecc_engine_t *self, ecc_link_state_t *link)
@@ -137,18 +168,7 @@ leave(ecc_engine_t *self, ecc_link_state_t *link)
     }
     ECC_DEBUG(link->count.departed++);
     ECC_DEBUG(link->count.departed_bytes += first->size);
-    link->queue -= first->size;
-    if (link->queue < link->queue_low) {
-        link->queue_low = link->queue;
-    }
-    for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
-        if (link->queue < self->links[i].queue_low) {
-            self->links[i].queue_low = link->queue;
-        }
-    }
-    if (self->flow_queues != NULL) {
-        self->flow_queues[first->position] -= first->size;
-    }
+    ecc_link_shrink(self, link, first->size, first->position);
     ecc_ring_drop_first(&link->ring);
 }
 
@@ -207,9 +227,8 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_p
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->channel->n_reordered);
 }
 
-/* S-23.3. */
-static int
-drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
+int
+ecc_link_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
@@ -223,21 +242,33 @@ drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_pac
     return ret;
 }
 
-/* S-107: a hook has marked a packet. */
-static ECC_COLD void
-count_mark(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet)
+ECC_COLD void
+ecc_link_count_mark(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet)
 {
     self->links[index].marked++;
     ecc_state_trace(self, ECC_EVENT_MARK, index, packet->offset);
 }
 
-/* S-24: the size of a packet on a link where it is not that of its data. */
-static int64_t
-size_on_link(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop)
+int64_t
+ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop)
 {
     const ecc_flow_t *flow = self->flows[packet->flow].spec;
 
     return (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size : packet->size + flow->header_bytes;
+}
+
+int
+ecc_link_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_kind kind)
+{
+    ecc_link_state_t *link = &self->links[index];
+    ecc_ps_t begins = link->free_at > self->now ? link->free_at : self->now;
+    int ret;
+
+    link->free_at = link->tx_size[kind] == item.size ? ecc_state_add(begins, link->tx_time[kind])
+                                                     : serve(link, begins, item.size, kind);
+    item.leaves = link->free_at;
+    ret = ecc_ring_append(&link->ring, &self->memory, item);
+    return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->ring.count);
 }
 
 /* S-23. */
@@ -250,8 +281,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     uint32_t index = hop >> ECC_HOP_LINK;
     enum ecc_packet_kind kind = (hop & ECC_HOP_IS_ACK) != 0 ? ECC_PACKET_ACK : ECC_PACKET_DATA;
     ecc_link_state_t *link = &self->links[index];
-    int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : size_on_link(self, packet, hop);
-    ecc_ps_t begins;
+    int64_t size = (hop & (ECC_HOP_IS_ACK | ECC_HOP_HEADER)) == 0 ? packet->size : ecc_link_size(self, packet, hop);
     int ret;
 
     ecc_link_catch_up(self, link);
@@ -263,31 +293,24 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
         }
     }
     ECC_DEBUG(link->count.arrived++);
+    if (link->queues != NULL) {
+        return ecc_scheduler_arrive(self, index, id, size, kind);
+    }
     ret = ecc_router_call(self, index, ECC_LINK_ON_ARRIVAL, link->spec.on_arrival, packet, position, size, kind);
     if (ret != 0) {
         return ret;
     }
     if (self->link_env.drop != 0 || link->queue + size > link->max_bytes || link->ring.count >= link->max_packets) {
-        return drop(self, index, id, size, kind);
+        return ecc_link_drop(self, index, id, size, kind);
     }
     if (self->link_env.mark != 0) {
-        count_mark(self, index, packet);
+        ecc_link_count_mark(self, index, packet);
     }
-    begins = link->free_at > self->now ? link->free_at : self->now;
-    link->free_at
-        = link->tx_size[kind] == size ? ecc_state_add(begins, link->tx_time[kind]) : serve(link, begins, size, kind);
-    ret = ecc_ring_append(
-        &link->ring, &self->memory, (ecc_queued_t) { link->free_at, id, (int32_t) size, position, 0 });
+    ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, 0 }, kind);
     if (ret != 0) {
-        return ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->ring.count);
+        return ret;
     }
-    link->queue += size;
-    if (link->queue > link->queue_peak) {
-        link->queue_peak = link->queue;
-    }
-    if (self->flow_queues != NULL) {
-        self->flow_queues[position] += size;
-    }
+    ecc_link_grow(self, link, size, position);
     if (!link->has_departure_events) {
         put_on_wire(self, index, id, ecc_state_add(link->free_at, link->spec.delay));
     } else if (link->ring.count == 1) {
@@ -296,8 +319,9 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     return 0;
 }
 
-int
-ecc_link_departure(ecc_engine_t *self, uint32_t index)
+/* S-28, with hooks or impairments: the packet in service leaves the queue for the wire. */
+static int
+depart(ecc_engine_t *self, uint32_t index)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_queued_t first = *ecc_ring_at(&link->ring, 0);
@@ -308,7 +332,9 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
 
     ecc_state_trace(self, ECC_EVENT_DEPARTURE, index, packet->offset);
     leave(self, link);
-    if (link->ring.count > 0) {
+    if (link->queues != NULL) {
+        link->queues[first.queue].bytes -= first.size;
+    } else if (link->ring.count > 0) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
     }
     ret = ecc_router_call(
@@ -317,13 +343,21 @@ ecc_link_departure(ecc_engine_t *self, uint32_t index)
         return ret;
     }
     if (self->link_env.mark != 0) {
-        count_mark(self, index, packet);
+        ecc_link_count_mark(self, index, packet);
     }
     if (link->channel != NULL) {
         return impair(self, index, first.packet, first.size, kind);
     }
     put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->spec.delay));
     return 0;
+}
+
+int
+ecc_link_departure(ecc_engine_t *self, uint32_t index)
+{
+    int ret = depart(self, index);
+
+    return ret == 0 && self->links[index].queues != NULL ? ecc_scheduler_serve(self, index) : ret;
 }
 
 int

@@ -1,7 +1,7 @@
 #ifndef ECC_LINK_H
 #define ECC_LINK_H
 
-/* A link: a queue with one packet in service, and a wire (S-20, S-23 to S-34). */
+/* A link: a queue with one packet in service, and a wire (S-20, S-23 to S-34). Where it schedules, see scheduler.h. */
 
 #include "state.h"
 
@@ -22,6 +22,23 @@ void ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time);
 
 /* S-27: the capacity advertised to routers now. */
 double ecc_link_capacity(const ecc_engine_t *self, ecc_link_state_t *link);
+
+/* S-24: the size of a packet at a position of the table of hops. */
+int64_t ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop);
+
+/* A packet that is not in the queue is dropped there (S-23.3). */
+ECC_MUST_CHECK int ecc_link_drop(
+    ecc_engine_t *self, uint32_t link, uint32_t packet, int64_t size, enum ecc_packet_kind kind);
+
+/* A hook has marked a packet (S-107). */
+void ecc_link_count_mark(ecc_engine_t *self, uint32_t link, const ecc_packet_t *packet);
+
+/* The queue grows by a packet, or has lost it: what is counted of it, by time and by flow (S-23, S-28). */
+void ecc_link_grow(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
+void ecc_link_shrink(ecc_engine_t *self, ecc_link_state_t *link, int64_t size, uint32_t position);
+
+/* The next packet is served when the last one has left (S-25, S-26). */
+ECC_MUST_CHECK int ecc_link_transmit(ecc_engine_t *self, uint32_t link, ecc_queued_t packet, enum ecc_packet_kind kind);
 
 /* Whether packets may overtake each other on its wire. */
 static inline bool

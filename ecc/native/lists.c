@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "ecn.h"
+#include "scheduler.h"
 
 static bool
 is_known(const ecc_transport_t *transport, int64_t received, const ecc_range_t *range)
@@ -208,6 +209,9 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
         ecc_queued_t item = ecc_archive_reads(archive) ? (ecc_queued_t) { 0 } : *ecc_ring_at(&link->ring, k);
         ecc_archive_whole(archive, &item.leaves, last, ECC_NEVER);
         last = item.leaves;
+        if (link->queues != NULL) {
+            ecc_archive_index(archive, &item.queue, link->n_queues);
+        }
         ecc_archive_int(archive, &item.size, 1, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
         if (link->has_departure_events) {
             item.packet = move_on_link(archive, self, index, item.packet, true);
@@ -217,6 +221,9 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
             ecc_archive_require(archive, archive->ret == 0 && self->hops[item.position] >> ECC_HOP_LINK == index);
         }
         if (ecc_archive_reads(archive)) {
+            if (link->queues != NULL) {
+                link->queues[item.queue].bytes += item.size;
+            }
             link->queue += item.size;
             link->free_at = item.leaves;
             if (self->flow_queues != NULL) {
@@ -227,5 +234,37 @@ ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     }
     if (ecc_archive_reads(archive) && link->has_departure_events && count > 0) {
         ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_DEPARTURE] + index, ecc_ring_at(&link->ring, 0)->leaves);
+    }
+}
+
+void
+ecc_lists_waiting(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uint32_t number)
+{
+    ecc_link_state_t *link = &self->links[index];
+    ecc_queue_t *queue = &link->queues[number];
+    ecc_ps_t time = queue->since;
+    ecc_ps_t last = 0;
+    uint32_t id = queue->packets.head;
+    uint32_t count = 0;
+
+    for (uint32_t each = id; each != ECC_NO_PACKET; each = ecc_packets_at(&self->packets, each)->next) {
+        count++;
+    }
+    count = ecc_archive_count(archive, count, sizeof(ecc_packet_t) / 2);
+    for (uint32_t k = 0; k < count && archive->ret == 0; k++) {
+        const ecc_packet_t *packet;
+        ecc_archive_whole(archive, &time, last, self->now);
+        last = time;
+        id = move_on_link(archive, self, index, id, true);
+        if (archive->ret != 0) {
+            return;
+        }
+        packet = ecc_packets_at(&self->packets, id);
+        if (ecc_archive_reads(archive)) {
+            ecc_scheduler_join(self, index, number, id, time);
+        } else {
+            time = packet->next_time;
+            id = packet->next;
+        }
     }
 }

@@ -26,6 +26,9 @@ uint32_t ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t f
 void ecc_lists_channel(ecc_archive_t *archive, ecc_engine_t *self, enum ecc_lists_list list, uint32_t index,
     ecc_fifo_t *fifo, ecc_channel_t *channel);
 
+/* The packets that wait in one of the queues of a link that schedules. */
+void ecc_lists_waiting(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t queue);
+
 /* The queue of a link: packets that depart in an event, or what remains of those that do so silently. */
 void ecc_lists_queue(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link);
 

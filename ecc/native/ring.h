@@ -10,7 +10,7 @@ typedef struct {
     uint32_t packet;   /* see packets.h */
     int32_t size;      /* bytes on this link */
     uint32_t position; /* in the table of hops */
-    uint32_t unused;
+    uint32_t queue;    /* of a link that schedules: its index there */
 } ecc_queued_t;
 
 typedef struct {

@@ -32,6 +32,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->flow = flow;
     env->link = at;
     env->flow_queue = router->spec.wants_flow_queue ? flow_queue : 0;
+    env->sojourn = ecc_state_seconds(link->sojourn);
     env->random = router->spec.wants_random ? ecc_random_next(&router->random) : 0.0; /* S-8 */
     env->ecn = self->wants_ecn ? ecc_state_ecn(self, header)->codepoint : ECC_NOT_ECT;
     env->drop = 0;
@@ -75,6 +76,8 @@ hook_of(const ecc_link_t *router, enum ecc_link_hook number)
     switch (number) {
     case ECC_LINK_ON_ARRIVAL:
         return router->on_arrival;
+    case ECC_LINK_ON_DEQUEUE:
+        return router->on_dequeue;
     case ECC_LINK_ON_DEPARTURE:
         return router->on_departure;
     default:

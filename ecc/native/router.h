@@ -16,8 +16,7 @@ ECC_MUST_CHECK int ecc_router_call_additional(ecc_engine_t *self, uint32_t link,
     const ecc_packet_t *packet, uint32_t position, int64_t packet_size, enum ecc_packet_kind kind);
 
 /*
- * Calls a hook of a link (S-21): on_arrival, on_departure or on_drop of each of its routers; first: that of the first
- * one, or NULL. Then link_env.drop says whether any of them has set it, and link_env.mark whether one has marked the packet.
+ * Calls a hook of a link (S-21), one with a packet, of each of its routers; first: that of the first one, or NULL. Then link_env.drop says whether any of them has set it, and link_env.mark whether one has marked the packet.
  */
 ECC_MUST_CHECK static inline int
 ecc_router_call(ecc_engine_t *self, uint32_t link, enum ecc_link_hook number, ecc_hook_t first,

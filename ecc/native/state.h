@@ -5,7 +5,7 @@
  * What an engine holds, shared by all its files: links, receivers, transports, flows, transfers, and the engine itself.
  *
  * Only records, and the few functions that all files need: conversions of time (S-3 to S-5), traces, and reports. What
- * happens to the records is in the file of each: link.c, router.c, channel.c, flow.c, sender.c, transport.c,
+ * happens to the records is in the file of each: link.c, scheduler.c, router.c, channel.c, flow.c, sender.c, transport.c,
  * receiver.c, transfers.c; tables.c grows the arrays by flow.
  */
 
@@ -50,6 +50,7 @@ enum ecc_wire_end {
 enum ecc_link_hook {
     ECC_LINK_ON_START,
     ECC_LINK_ON_ARRIVAL,
+    ECC_LINK_ON_DEQUEUE,
     ECC_LINK_ON_DEPARTURE,
     ECC_LINK_ON_DROP,
     ECC_LINK_ON_INTERVAL
@@ -67,9 +68,16 @@ enum ecc_flow_hook {
 
 __extension__ typedef __int128 ecc_wide_t;
 
+/* One of the queues of a link that schedules (S-112); see scheduler.h. */
+typedef struct {
+    ecc_fifo_t packets; /* that wait; each with the time at which the next one arrived ... */
+    ecc_ps_t since;     /* ... and this of the first */
+    ecc_bytes_t bytes;  /* those of the packet in service included */
+} ecc_queue_t;
+
 /* A link and its first router; of an additional router, only the fields marked "router" are used. */
 typedef struct {
-    ecc_ring_t ring; /* the queue, the packet in service first */
+    ecc_ring_t ring; /* the queue, the packet in service first; of a link that schedules: only that packet */
     ecc_bytes_t queue;
     ecc_ps_t free_at;      /* when the last bit in the queue leaves it */
     ecc_bytes_t max_bytes; /* that the queue holds */
@@ -78,11 +86,15 @@ typedef struct {
     ecc_bytes_t queue_low; /* router */
     ecc_fifo_t wire;
     uint32_t next;             /* router at this link, 0: no other */
-    bool has_departure_events; /* a router has on_departure, or there is an impairment */
+    bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
     bool measures_queue;       /* area and histogram are kept */
-    ecc_wide_t area;           /* sum of queue * ps since the last sample, up to ... */
-    ecc_ps_t measured_until;   /* ... this time */
-    int64_t *histogram;        /* times by bin, then arrivals; or NULL */
+    ecc_queue_t *queues;       /* of a link that schedules, else NULL */
+    uint32_t n_queues;
+    uint32_t n_waiting;      /* packets in them */
+    ecc_ps_t sojourn;        /* of the packet that hooks are called for, where they may know */
+    ecc_wide_t area;         /* sum of queue * ps since the last sample, up to ... */
+    ecc_ps_t measured_until; /* ... this time */
+    int64_t *histogram;      /* times by bin, then arrivals; or NULL */
     int64_t arrived;
     int64_t dropped;
     int64_t dropped_bytes;
@@ -301,11 +313,13 @@ struct ecc_engine {
     int64_t *flow_queues;          /* bytes queued at every position, NULL if no router needs them */
     ecc_change_t *changes;         /* of the capacities of all links */
     ecc_impairment_t *impairments; /* as the caller described them */
+    ecc_queue_t *queues;           /* of all links that schedule; NULL if none does */
     ecc_channel_t *channels;       /* wires, by link; NULL if no impairment exists */
     ecc_receiver_t *receivers;     /* by flow; NULL if no flow needs one */
     ecc_transport_t *transports;   /* by flow; NULL if no flow has one */
     size_t n_changes;
     size_t n_impairments;
+    size_t n_queues;
     size_t n_receivers;
     size_t n_transports;
     int64_t acked;  /* by the ACK of the on_ack that is called */

@@ -6,6 +6,7 @@
 #include "verify.h"
 
 #include "receiver.h"
+#include "scheduler.h"
 #include "sender.h"
 #include "state.h"
 #include "transfers.h"
@@ -73,6 +74,7 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
 static bool
 link_is_valid(const ecc_engine_t *self, const ecc_link_state_t *link)
 {
+    int64_t n_queued = (int64_t) link->ring.count + link->n_waiting;
     const ecc_ring_t *ring = &link->ring;
     bool valid = ecc_ring_verify(ring) == 0;
     ecc_bytes_t queue = 0;
@@ -84,14 +86,15 @@ link_is_valid(const ecc_engine_t *self, const ecc_link_state_t *link)
         last = item->leaves;
         queue += item->size;
     }
+    valid = valid && (link->queues == NULL || ecc_scheduler_verify(self, link, &queue) == 0);
     valid = valid && queue == link->queue && queue <= link->queue_peak && queue <= link->max_bytes
-        && (int64_t) ring->count <= link->max_packets && (ring->count == 0 || last == link->free_at)
+        && n_queued <= link->max_packets && (ring->count == 0 || last == link->free_at)
         && link->lost_bytes <= link->arrived - link->dropped_bytes - queue && link->queue_low <= queue;
     for (uint32_t i = link->next; i != 0; i = self->links[i].next) {
         valid = valid && self->links[i].queue_low <= queue;
     }
     ECC_DEBUG(valid = valid && link->arrived == link->count.departed_bytes + link->dropped_bytes + queue
-            && link->count.arrived == link->count.departed + link->dropped + (int64_t) ring->count);
+            && link->count.arrived == link->count.departed + link->dropped + n_queued);
     return valid;
 }
 
@@ -110,7 +113,7 @@ ecc_verify_engine(const ecc_engine_t *self)
         n_packets += link->channel != NULL && link->channel->spec.reorders != 0
             ? heap_size(self, link->channel, time, &valid)
             : length(self, &link->wire, time, latest_of_wire(self, link), &valid);
-        n_packets += link->has_departure_events ? link->ring.count : 0;
+        n_packets += link->has_departure_events ? link->ring.count + link->n_waiting : 0;
     }
     for (uint32_t i = 0; i < self->n_flows + self->transfers.n_slots; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];

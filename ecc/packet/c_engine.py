@@ -23,7 +23,8 @@ _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str,
         LINK_HOOKS,
         LINK_ENV,
         dict.fromkeys(LINK_HOOKS, ("next_interval",))
-        | {"on_arrival": ("drop", "mark", "next_interval"), "on_departure": ("mark", "next_interval")},
+        | dict.fromkeys(("on_arrival", "on_dequeue"), ("drop", "mark", "next_interval"))
+        | {"on_departure": ("mark", "next_interval")},
     ),
     "flows": (
         FLOW_HOOKS,

@@ -121,12 +121,15 @@ def _parts(
         )  # fmt: skip
     if scenario.intervals is not None:
         for part in parts:
-            if "interval" not in (part.link_params.dtype.names or ()) and (
-                part.protocol.link_hooks() or len(parts) == 1
-            ):
+            if not _ticks(part) and (part.protocol.link_hooks() or len(parts) == 1):
                 name = type(part.protocol).__name__
                 raise ValueError(f"intervals must be None: routers of {name} have no interval")
     return parts, size
+
+
+def _ticks(part: Part) -> bool:
+    """Whether its routers have clocks."""
+    return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.protocol.link_hooks()
 
 
 def _records(first: Any, count: int) -> NDArray[np.void]:
@@ -233,7 +236,7 @@ def _first_intervals(
     phases = scenario.first_ticks(at, rng)
     out = np.full(len(at), -1)
     for part in parts:
-        if "interval" in (part.link_params.dtype.names or ()):
+        if _ticks(part):
             wait = part.link_params["interval"] * phases[part.routers]
             if not (warmup_end + wait < LONGEST_TIME).all():
                 raise ValueError(f"interval must be < {LONGEST_TIME:g} s, which the clock holds, got {wait.max():g} s")

@@ -3,6 +3,7 @@
 from ecc.arguments import check_arguments
 from ecc.models.base import Protocol
 from ecc.queues.avq import AVQ
+from ecc.queues.codel import CoDel
 from ecc.queues.discipline import QueueDiscipline
 from ecc.queues.drop_tail import DropTail
 from ecc.queues.pi import PI
@@ -13,11 +14,11 @@ from ecc.queues.rem import REM
 from ecc.queues.step_marking import StepMarking
 
 __all__ = [
-    "AVQ", "PI", "PI2", "PIE", "RED", "REM", "DropTail", "QueueDiscipline", "StepMarking", "all_disciplines",
+    "AVQ", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "QueueDiscipline", "StepMarking", "all_disciplines",
 ]  # fmt: skip
 
 
 @check_arguments
 def all_disciplines() -> dict[str, type[Protocol]]:
     """Return the queue disciplines by class name."""
-    return {cls.__name__: cls for cls in (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2)}
+    return {cls.__name__: cls for cls in (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2, CoDel)}

@@ -17,7 +17,7 @@ from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Network
 from ecc.packet import simulate
-from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking, all_disciplines, pie, red
+from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, CoDel, DropTail, StepMarking, all_disciplines, pie, red
 from ecc.scenario import Scenario
 
 MARKING = [cls for cls in all_disciplines().values() if cls is not DropTail]
@@ -161,6 +161,8 @@ def test_fluid_refuses_disciplines():
         (lambda: AVQ(gamma=1.1), "gamma must be <= 1, got 1.1"),
         (lambda: PIE(mark_limit=2.0), "mark_limit must be <= 1, got 2"),
         (lambda: PIE(target=0.0), "target must be > 0"),
+        (lambda: CoDel(interval="5 ms"), r"interval must be > target \(0.005 s\), got 0.005 s"),
+        (lambda: CoDel(target=0.0), "target must be > 0"),
         (lambda: StepMarking(threshold=-1.0), "threshold must be >= 0, got -1"),
         (lambda: RED(packet_size=0.0), "packet_size must be > 0, got 0"),
     ],

@@ -182,6 +182,7 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
     link->on_arrival = hooks & 2 ? link_hook : NULL;
     link->on_departure = hooks & 4 ? link_hook : NULL;
     link->on_drop = hooks & 8 ? link_hook : NULL;
+    link->on_dequeue = (hooks & 24) == 24 ? link_hook : NULL;
     link->on_interval = hooks & 16 ? link_hook : NULL;
     link->wants_flow_queue = hooks & 32;
     link->wants_random = hooks & 64;

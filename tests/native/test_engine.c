@@ -513,6 +513,47 @@ clocks_queue_books_and_random_numbers(void)
 }
 
 static int32_t
+drop_old(void *state, void *header, void *params, void *env)
+{
+    const double *limit = params;
+    ecc_link_env_t *link = env;
+
+    (void) state;
+    (void) header;
+    link->drop = link->sojourn > *limit;
+    return 0;
+}
+
+/*
+ * One packet every 2 ms, 8 ms to send each: packet k arrives at 2 k ms. At the heads of 8, 16 and 24 ms there are the
+ * packets 1, 2 and 3 (6, 12 and 18 ms old); at 32 ms packets 4, 5 and 6 have waited for 24, 22 and 20 ms, and 7 for 18.
+ */
+static void
+old_packets_are_dropped_at_the_head_of_the_queue(void)
+{
+    static const int64_t offsets[] = { 0, 1000, 2000, 3000, 7000, 11000, 15000 };
+    double limit = 0.019;
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e6, 3 * MS, -1), 1, a_flow(4e6, 0.0, 2 * MS));
+    setup.links[0].on_dequeue = drop_old;
+    setup.links[0].params = &limit;
+    engine = new_engine();
+    run(engine, 61 * MS);
+    for (int k = 0; k < 7; k++) {
+        CHECK_EQUAL(event(ECC_EVENT_DEPARTURE, 0, k).time, 8 * MS * (k + 1));
+        CHECK_EQUAL(event(ECC_EVENT_DEPARTURE, 0, k).value, offsets[k]);
+    }
+    for (int k = 0; k < 9; k++) { /* 4, 5, 6; 8, 9, 10; 12, 13, 14 */
+        CHECK_EQUAL(event(ECC_EVENT_DROP, 0, k).time, 32 * MS + 8 * MS * (k / 3));
+        CHECK_EQUAL(event(ECC_EVENT_DROP, 0, k).value, 1000 * (4 + k % 3 + 4 * (k / 3)));
+    }
+    CHECK_EQUAL(link_result_of(engine, 0).dropped, 12); /* and 16 to 18, at 56 ms */
+    CHECK_EQUAL(link_result_of(engine, 0).queue, 1000 * (31 - 7 - 12));
+    ecc_engine_free(engine);
+}
+
+static int32_t
 fail_late(void *state, void *header, void *params, void *env)
 {
     const ecc_flow_env_t *flow = env;
@@ -646,7 +687,7 @@ clocks_that_stand_stop_the_run(void)
     expect_failure(ECC_ERR_TIMER_STUCK, 2, 5, 100);
     setup.flows[0].on_ack = NULL;
     setup.links[0].on_start = write_interval;
-    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 4, 99);
+    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 5, 99);
 }
 
 /* ---- slices end ---- */
@@ -855,6 +896,8 @@ static int64_t stamps[MAX_LINKS];
 static void
 set_up_a_bit_of_everything(void)
 {
+    static double limit = 0.5;
+
     memset(stamps, 0, sizeof(stamps));
     set_up(a_link(3e6, 4 * MS, 20000), 6, a_flow(1e6, 0.0, 3 * MS));
     setup.links[1] = a_link(2e6, 9 * MS, -1);
@@ -874,6 +917,8 @@ set_up_a_bit_of_everything(void)
     setup.links[3] = (ecc_link_t) { .at = 1,
         .header_offset = 16,
         .on_drop = stamp,
+        .params = &limit,
+        .on_dequeue = drop_old,
         .on_departure = stamp,
         .on_interval = tick,
         .first_interval = MS,
@@ -1115,6 +1160,7 @@ main(void)
     opening_packets_are_small();
     a_changed_rate_reschedules();
     clocks_queue_books_and_random_numbers();
+    old_packets_are_dropped_at_the_head_of_the_queue();
     bad_hooks_stop_the_run();
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();

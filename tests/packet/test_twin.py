@@ -84,7 +84,7 @@ def seen_by_link(link: Any, env: Any) -> float:
     return (
         0.5 * link.mix + env.now + 1e-6 * env.capacity + 0.001 * env.queue + 0.002 * env.queue_low + env.random
         + 0.01 * env.flow_queue + 0.1 * env.packet_size + env.kind + 3.0 * env.flow + env.link + 1e-5 * env.buffer
-        + 11.0 * env.ecn
+        + 11.0 * env.ecn + 70.0 * env.sojourn
     )  # fmt: skip
 
 
@@ -106,6 +106,16 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         env.next_interval = 0.004
 
 
+def link_on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.rtt
+    if env.random > 0.5 and env.sojourn > 0.002:
+        env.drop = 1
+    if header.hops % 4 == 0:
+        env.mark = 1
+    if env.sojourn > 0.1:
+        env.next_interval = 0.003
+
+
 def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
     link.mix = seen_by_link(link, env) + header.rtt
     header.hops += 1
@@ -114,7 +124,7 @@ def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
     if env.kind == 0 and (header.rate == 0.0 or link.R < header.rate):
         header.rate = link.R
         header.link = env.link
-    env.drop = 1  # only heeded on arrival
+    env.drop = 1  # only heeded on arrival and on dequeue
 
 
 def link_on_drop(link: Any, header: Any, p: Any, env: Any) -> None:

@@ -391,32 +391,58 @@ class Twin:
         dropped, marked = self.call_link(link, "on_arrival", packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
         if dropped or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
-            link.dropped += 1
-            link.dropped_bytes += size
-            self.trace(Kind.DROP, link.index, packet.offset)
-            self.call_link(link, "on_drop", packet)
-            self.discard(packet)
+            self.drop(link, packet)
             return
         if marked:
             self.count_mark(link, packet)
-        link.queue += size
-        link.n_queued += 1
-        link.queue_peak = max(link.queue_peak, link.queue)
-        link.flow_queue[packet.flow.index, packet.is_ack] += size
-        link.free_at = link.serve(max(self.now, link.free_at), size)
-        watched = any("on_departure" in router.hooks for router in link.routers)
+        link.grow(packet)
+        if link.schedules:
+            link.waiting.append((self.now, packet))
+            self.serve(link)
+        else:
+            self.transmit(link, packet)
+
+    def drop(self, link: TwinLink, packet: Packet, sojourn: int = 0) -> None:
+        """A packet that is not in the queue is dropped there."""
+        link.dropped += 1
+        link.dropped_bytes += packet.wire_size
+        self.trace(Kind.DROP, link.index, packet.offset)
+        self.call_link(link, "on_drop", packet, sojourn)
+        self.discard(packet)
+
+    def transmit(self, link: TwinLink, packet: Packet) -> None:
+        """A packet is served when the one before it has left."""
+        link.free_at = link.serve(max(self.now, link.free_at), packet.wire_size)
+        watched = link.schedules or any("on_departure" in router.hooks for router in link.routers)
         kind = Kind.DEPARTURE if watched or link.channel else Kind.LEAVE
         self.put(link.free_at - self.now, kind, link.index, packet)
 
+    def serve(self, link: TwinLink) -> None:
+        """Where a link schedules and its server is free: serve the first packet that on_dequeue does not drop."""
+        while link.in_service is None and link.waiting:
+            arrived, packet = link.waiting.pop(0)
+            dropped, marked = self.call_link(link, "on_dequeue", packet, self.now - arrived)
+            if dropped:
+                link.shrink(packet, self.now)
+                self.drop(link, packet, self.now - arrived)
+                continue
+            if marked:
+                self.count_mark(link, packet)
+            link.in_service = packet
+            self.transmit(link, packet)
+
     def leave(self, packet: Packet) -> None:
-        """The last bit of a packet leaves the queue for the wire."""
-        link, flow, size = packet.link, packet.flow, packet.wire_size
-        link.measure(self.now)
-        link.queue -= size
-        link.n_queued -= 1
-        for router in link.routers:
-            router.queue_low = min(router.queue_low, link.queue)
-        link.flow_queue[flow.index, packet.is_ack] -= size
+        """The last bit of a packet leaves the queue; where the link schedules, the next packet is served."""
+        link = packet.link
+        self.depart(link, packet)
+        if link.schedules:
+            self.serve(link)
+
+    def depart(self, link: TwinLink, packet: Packet) -> None:
+        """The packet in service leaves the queue for the wire."""
+        flow, size = packet.flow, packet.wire_size
+        link.shrink(packet, self.now)
+        link.in_service = None
         link.departed += size
         _, marked = self.call_link(link, "on_departure", packet)
         if marked:
@@ -682,12 +708,14 @@ class Twin:
     def new_headers(self) -> dict[int, Record]:
         return {offset: Record(layout) for offset, layout in self.layouts.items()}
 
-    def call_link(self, link: TwinLink, name: str, packet: Packet) -> tuple[bool, bool]:
+    def call_link(self, link: TwinLink, name: str, packet: Packet, sojourn: int = 0) -> tuple[bool, bool]:
         """Call a hook of all routers of a link: whether one of them drops the packet, and has marked it."""
-        found = [self.call_router(router, name, packet) for router in link.routers]
+        found = [self.call_router(router, name, packet, sojourn) for router in link.routers]
         return any(dropped for dropped, _ in found), any(marked for _, marked in found)
 
-    def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None) -> tuple[bool, bool]:
+    def call_router(
+        self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0
+    ) -> tuple[bool, bool]:
         """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107)."""
         if name not in router.hooks:
             return False, False
@@ -699,6 +727,7 @@ class Twin:
             "kind": int(packet.is_ack) if packet else 0,
             "flow": packet.flow.index if packet else -1,
             "flow_queue": link.flow_queue[packet.flow.index, packet.is_ack] if packet and given.wants_flow_queue else 0,
+            "sojourn": to_seconds(sojourn),
             "random": router.random.next() if given.wants_random else 0.0,
             "ecn": packet.codepoint if packet else NOT_ECT,
             "drop": 0, "mark": 0, "next_interval": router.next_interval,

@@ -198,7 +198,9 @@ class TwinLink:
     n_queued: int = 0  # packets
     queue_peak: int = 0  # since the last sample
     flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow and kind
-    free_at: int = 0  # ps, when the last bit in the queue leaves it
+    free_at: int = 0  # ps, when the last bit in the queue, of a link that schedules: in service, leaves it
+    waiting: list[tuple[int, Packet]] = field(default_factory=list)  # of a link that schedules, each since when [ps]
+    in_service: Packet | None = None  # likewise
     arrived: int = 0  # bytes
     departed: int = 0  # bytes
     dropped: int = 0  # packets
@@ -217,6 +219,27 @@ class TwinLink:
         """The bin of a histogram that the queue is in."""
         shift = max(0, self.queue.bit_length() - 8)
         return (shift << 7) + (self.queue >> shift)
+
+    @property
+    def schedules(self) -> bool:
+        """Whether the next packet is chosen when the one before it has left (S-112)."""
+        return any("on_dequeue" in router.hooks for router in self.routers)
+
+    def grow(self, packet: Packet) -> None:
+        """The queue has a packet more."""
+        self.queue += packet.wire_size
+        self.n_queued += 1
+        self.queue_peak = max(self.queue_peak, self.queue)
+        self.flow_queue[packet.flow.index, packet.is_ack] += packet.wire_size
+
+    def shrink(self, packet: Packet, now: int) -> None:
+        """The queue has a packet less."""
+        self.measure(now)
+        self.queue -= packet.wire_size
+        self.n_queued -= 1
+        for router in self.routers:
+            router.queue_low = min(router.queue_low, self.queue)
+        self.flow_queue[packet.flow.index, packet.is_ack] -= packet.wire_size
 
     def measure(self, time: int) -> None:
         self.area += self.queue * (time - self.measured)

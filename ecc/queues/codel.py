@@ -1,0 +1,114 @@
+"""CoDel (RFC 8289).
+
+    a packet may be chosen   sojourn >= target and more than a packet behind it, for `interval` on end   sec. 5.6
+    the first is chosen      at once, and count = 1, or what it had grown by if that was lately          sec. 5.5
+    the next                 interval / sqrt(count) after the one before; count <- count + 1             sec. 5.5, 5.6
+    none                     once a packet may not be chosen                                             sec. 5.5
+
+    sojourn   time that a packet has waited when it comes to the head of the queue [s]
+
+Chosen packets are dropped there, or marked; after a drop the next packet is looked at, after a mark it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, check_number
+from ecc.quantity import Quantity, as_delay
+from ecc.queues.discipline import QueueDiscipline, congested
+
+
+def is_good(sojourn: Any, behind: Any, p: Any) -> Any:
+    """RFC 8289, sec. 5.6: whether the queue behind a packet [bytes] is as short as wanted."""
+    return sojourn < p.target or behind <= p.packet_size
+
+
+def next_time(t: Any, count: Any, p: Any) -> Any:
+    """RFC 8289, sec. 5.6: the control law."""
+    return t + p.interval / math.sqrt(count)
+
+
+def first_count(count: Any, last_count: Any, since: Any, p: Any) -> Any:
+    """RFC 8289, sec. 5.5: where the count begins, some time after the next packet would have been chosen."""
+    grown = count - last_count
+    return grown if grown > 1 and since < 16.0 * p.interval else 1
+
+
+@dataclass(frozen=True)
+class CoDel(QueueDiscipline):
+    """Controlled delay; defaults as in its RFC.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`; nothing is chosen while at most `packet_size` waits behind a packet.
+    target : float, s, > 0
+        Sojourn time that is good.
+    interval : float, s, > target
+        How long it may be worse; some RTT that the flows may have.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range; an interval that is not longer than the target.
+    """
+
+    target: Quantity = 0.005
+    interval: Quantity = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, target=as_delay, interval=as_delay)
+        if float(self.interval) <= float(self.target):
+            raise ValueError(f"interval must be > target ({self.target:g} s), got {self.interval:g} s")
+
+    @dataclass
+    class LinkState:
+        """The state of a queue."""
+
+        bad_until: float = 0.0  # from here on packets may be chosen [s]; 0: the last one was good
+        choosing: int = 0
+        next: float = 0.0  # when one is chosen again [s]
+        count: int = 0
+        last_count: int = 0  # where it began
+        dropped: int = 0  # the packet before this one, now
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_dequeue": on_dequeue}
+
+
+def may_choose(link: Any, p: Any, env: Any) -> bool:
+    """Whether the queue has been bad for an interval."""
+    if is_good(env.sojourn, env.queue - env.packet_size, p):
+        link.bad_until = 0.0
+        return False
+    if link.bad_until == 0.0:
+        link.bad_until = env.now + p.interval
+        return False
+    return bool(env.now >= link.bad_until)
+
+
+def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose packets at growing frequency as long as the queue is bad."""
+    if not may_choose(link, p, env):
+        link.choosing = 0
+    elif link.choosing == 0:
+        link.choosing = 1
+        link.count = first_count(link.count, link.last_count, env.now - link.next, p)
+        link.last_count = link.count
+        link.next = next_time(env.now, link.count, p)
+        congested(p, env)
+    else:
+        if link.dropped > 0:
+            link.next = next_time(link.next, link.count, p)
+        if env.now >= link.next:
+            link.count += 1
+            congested(p, env)
+            if env.drop == 0:
+                link.next = next_time(link.next, link.count, p)
+            link.dropped = env.drop
+            return
+    link.dropped = 0
