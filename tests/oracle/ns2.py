@@ -50,7 +50,7 @@ SACK = Agents("TCP/Sack1", "TCPSink/Sack1", options=RFCS)
 @dataclass(frozen=True)
 class Samples:
     """What ns-2 did, over each period: `rate`, `goodput` (sample, flow), `arrival` (sample, link) [bit/s], queues
-    [bytes], `drops` (sample, link) in packets.
+    [bytes], `drops` and `marks` (sample, link) in packets; those that leave marked.
 
     ns-2 does not count the packet in service as queued. It is added here, as in our engine: a packet times the link's
     utilization to `queue`, the mean; a packet to `peak`, the highest that was looked at.
@@ -63,6 +63,7 @@ class Samples:
     queue: FloatArray
     peak: FloatArray
     drops: FloatArray
+    marks: FloatArray
     cpu_seconds: float
 
 
@@ -142,17 +143,18 @@ def run(
     rows = np.array([line.split()[1:] for line in done.stdout.splitlines() if line.startswith("row ")], dtype=float)
     step = np.diff(rows, axis=0, prepend=0.0)
     n = 2 * network.n_flows
-    step[:, n + 2 :: 4] %= 2.0**32  # ns-2 counts bytes in 32 bits
+    step[:, n + 2 :: 5] %= 2.0**32  # ns-2 counts bytes in 32 bits
     step /= period
-    arrival = 8.0 * step[:, n + 2 :: 4]
+    arrival = 8.0 * step[:, n + 2 :: 5]
     return Samples(
         time=period * np.arange(1, len(rows) + 1),
         rate=8.0 * packet_size * step[:, :n:2],
         goodput=8.0 * packet_size * step[:, 1:n:2],
         arrival=arrival,
-        queue=step[:, n + 1 :: 4] + packet_size * np.minimum(arrival / network.capacities, 1.0),
-        peak=rows[:, n::4] + packet_size,
-        drops=period * step[:, n + 3 :: 4],
+        queue=step[:, n + 1 :: 5] + packet_size * np.minimum(arrival / network.capacities, 1.0),
+        peak=rows[:, n::5] + packet_size,
+        drops=period * step[:, n + 3 :: 5],
+        marks=period * step[:, n + 4 :: 5],
         cpu_seconds=resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before,
     )
 

@@ -8,8 +8,8 @@
 #   sampled, duration, look, period   flows that are sampled; s; s between looks at queues; s, a multiple of look
 #   seed                              of the routers' first ticks, of losses and of delays of senders
 # and prints a row a period, after the word `row`: per sampled flow the data packets sent and those acknowledged; per link the most bytes
-# waiting at any look, the integral of the bytes waiting [byte s], the bytes that arrived and the packets dropped. The
-# packet in service is not among those waiting.
+# waiting at any look, the integral of the bytes waiting [byte s], the bytes that arrived, the packets dropped and those
+# that left marked. The packet in service is not among those waiting.
 source [lindex $argv 0]
 
 Queue set limit_ 10000000
@@ -114,7 +114,7 @@ proc sample {} {
     set link 0
     foreach monitor $monitors integral $integrals {
         $integral newpoint [$ns now] [$monitor set size_]
-        lappend row $peak($link) [$integral set sum_] [$monitor set barrivals_] [$monitor set pdrops_]
+        lappend row $peak($link) [$integral set sum_] [$monitor set barrivals_] [$monitor set pdrops_] [$monitor set pmarks_]
         set peak($link) 0
         incr link
     }
