@@ -1,6 +1,6 @@
 """`ecc`: explicit congestion control, analyzed exactly, run as fluid and run as packets, from one definition.
 
-The public names are here; everything is imported on first use, so that `import ecc` stays light.
+The public names are here; everything is imported on first use, which keeps `import ecc` light.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def main() -> int:
     from ecc.cli import main as run
 
     code = run()
-    for number in (signal.SIGINT, signal.SIGTERM):  # all is said and done
+    for number in (signal.SIGINT, signal.SIGTERM):  # all is done
         signal.signal(number, signal.SIG_IGN)
     # An interruption in a text that an import executed is remembered, and Python would end by the signal: forgotten.
     exec("")

@@ -1,4 +1,4 @@
-"""Fair allocations computed without any protocol: the yardsticks that stationary rates are held against."""
+"""Fair allocations computed without any protocol: what stationary rates are compared with."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     Notes
     -----
     The dual, whose variables are the prices of the links (x_i is 1 over the price of its path), with a barrier that
-    fades; all of it is self-concordant, so that damped Newton steps cannot miss. Relative error about 1e-12.
+    fades; all of it is self-concordant: damped Newton steps converge. Relative error about 1e-12.
 
     Examples
     --------
@@ -124,20 +124,20 @@ def proportional(network: Network, capacities: ArrayLike | None = None) -> NDArr
     room = _capacities(network, capacities)
     used = network.incidence.any(axis=0)
     unit = float(room[used].min())
-    ways = network.incidence[:, used] * (unit / room[used])  # shares of each link that a rate of `unit` takes
-    price = np.full(ways.shape[1], float(network.n_flows))
+    use = network.incidence[:, used] * (unit / room[used])  # shares of each link that a rate of `unit` takes
+    price = np.full(use.shape[1], float(network.n_flows))
     for barrier in 0.1 ** np.arange(15):
         for _ in range(100):
-            rates = 1.0 / (ways @ price)
-            slope = 1.0 - rates @ ways - barrier / price
-            step = np.linalg.solve((ways.T * rates**2) @ ways + np.diag(barrier / price**2), -slope)
+            rates = 1.0 / (use @ price)
+            slope = 1.0 - rates @ use - barrier / price
+            step = np.linalg.solve((use.T * rates**2) @ use + np.diag(barrier / price**2), -slope)
             decrement = float(np.sqrt(max(0.0, -slope @ step) / barrier))
             price = price + step / (1.0 + decrement if decrement > 0.25 else 1.0)
             if decrement < 1e-3:
                 break
         else:
             raise ConvergenceError("the proportionally fair rates were not found", unit * rates, decrement)
-    found: NDArray[np.float64] = unit / (ways @ price)
+    found: NDArray[np.float64] = unit / (use @ price)
     return found
 
 

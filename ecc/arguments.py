@@ -53,7 +53,7 @@ _TOO_LARGE = ("Maximum allowed", "array is too big")
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: in one line of moderate length, whatever it is.
+    """Return a value as a message shows it: in one line of moderate length, for any value.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ def _decorated(call: Any, gaps: bool, constructor: bool) -> Any:
 def _wrapped(call: Callable[..., Any], gaps: bool) -> Callable[..., Any]:
     @wraps(call)
     def inner(*arguments: Any, **named: Any) -> Any:
-        places, kinds = _kinds(call, gaps)
-        for k, ((name, kind), value) in enumerate(zip(places, arguments, strict=False)):
+        positions, kinds = _kinds(call, gaps)
+        for k, ((name, kind), value) in enumerate(zip(positions, arguments, strict=False)):
             if kind is not None and (refusal := kind.refuses(value)):
                 raise refusal(f"{name} must be {kind.text}, got {shown(value)}")
             if kind is not None and kind.is_real and type(value) is not float:
@@ -148,9 +148,9 @@ def _listed(kinds: Mapping[Any, Any]) -> str:
 
 @cache
 def _kinds(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[str, Kind | None]], dict[str | None, Kind | None]]:
-    """What each parameter may be: by place, and by name; the name None stands for those that `**` takes."""
+    """What each parameter may be: by position, and by name; the name None is for those that `**` takes."""
     names = _Names(getattr(inspect.unwrap(call), "__globals__", {}))
-    places: list[tuple[str, Kind | None]] = []
+    positions: list[tuple[str, Kind | None]] = []
     kinds: dict[str | None, Kind | None] = {}
     for name, one in inspect.signature(call).parameters.items():
         annotation = one.annotation
@@ -163,12 +163,12 @@ def _kinds(call: Callable[..., Any], gaps: bool) -> tuple[list[tuple[str, Kind |
         if one.kind is one.VAR_KEYWORD:
             kinds[None] = None
         elif one.kind is one.VAR_POSITIONAL:
-            places += [(name, kind)] * 100
+            positions += [(name, kind)] * 100
         else:
             if one.kind is not one.KEYWORD_ONLY:
-                places.append((name, kind))
+                positions.append((name, kind))
             kinds[name] = kind
-    return places, kinds
+    return positions, kinds
 
 
 class _Unseen(type):
@@ -280,7 +280,7 @@ def _whole(least: int, bits: int) -> Kind:
 
 
 def _path(value: Any) -> Refusal:
-    """Whether the system could have a file of this name; a text of several lines is one that stands for a file."""
+    """Whether the system could have a file of this name; a text of several lines is the content of one."""
     try:
         name = os.fsencode(value)
     except UnicodeError:

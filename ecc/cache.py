@@ -27,7 +27,7 @@ def folders(make: bool = True) -> Iterator[Path]:
     Parameters
     ----------
     make : bool, optional
-        The temporary one is made if it is asked for and not there.
+        The temporary one is made if it is needed and not there.
     """
     named = os.environ.get("ECC_CACHE_DIR")
     if named:

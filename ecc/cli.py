@@ -44,7 +44,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 class _Commands(TyperGroup):
-    """Ctrl-C is `typer.Abort` to `main`: Typer makes an exit code of it, which says nothing."""
+    """Ctrl-C is `typer.Abort` to `main`: Typer makes an exit code of it, without a message."""
 
     def invoke(self, context: Any) -> Any:
         try:
@@ -112,12 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: BaseException) -> tuple[str, int]:
-    """One line on what went wrong, and the exit code; an error that nobody foresaw is raised again."""
+    """One line on what went wrong, and the exit code; an error that is not foreseen is raised again."""
     usage = getattr(error, "format_message", None)  # of an option or argument that Typer refuses
-    place = _in_module_of_user(error)
+    location = _in_module_of_user(error)
     if usage:
-        return str(usage()).replace("Value error, ", "", 1), BAD_INPUT  # pydantic's, behind "Invalid value"
-    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None and not place:
+        return str(usage()).replace("Value error, ", "", 1), BAD_INPUT  # pydantic's, after "Invalid value"
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None and not location:
         _discard_output()
         return f"standard output cannot be written: {error.strerror}", UNWRITTEN
     if isinstance(error, WriteError) or (isinstance(error, OSError) and error.errno in _FULL):
@@ -130,8 +130,8 @@ def _explained(error: BaseException) -> tuple[str, int]:
         return f"there is not enough memory: {error or 'a smaller scenario, or a longer sample, may fit'}", FAILED
     if isinstance(error, ValueError | TypeError | EccError | OSError):
         return str(error), BAD_INPUT
-    if place:
-        return f"{type(error).__name__} in {place}: {error}", FAILED
+    if location:
+        return f"{type(error).__name__} in {location}: {error}", FAILED
     if isinstance(error, OverflowError | RecursionError):
         return f"a number or table is too large or too deep: {error}", BAD_INPUT
     raise error
@@ -170,7 +170,7 @@ def _handlers_kept() -> Iterator[None]:
 def _work_begins() -> None:
     """From here on Ctrl-C ends the work and not the process, which keeps what is done; and SIGTERM does the same.
 
-    It does so too where Ctrl-C is ignored, as behind a shell's `&`.
+    It does so too where Ctrl-C is ignored, as after a shell's `&`.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -208,15 +208,15 @@ def _root(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=lambda asked: _version(asked), help="Print the version."),
+        typer.Option("--version", is_eager=True, callback=lambda wanted: _version(wanted), help="Print the version."),
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"ecc {__version__}")
         raise typer.Exit()
 
@@ -242,7 +242,7 @@ def reproduce(
     names: Names = None,
     out: Out = Path("ecc-reproduction"),
     jobs: Jobs = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report says so.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and shorter runs; the report notes it.")] = False,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -287,7 +287,7 @@ def _examine(
         task = bar.add_task("claims", total=1.0)
         bar.moving = lambda: bar.update(task, completed=pace.share(monotonic()))
 
-        def tell(claim: Claim, finding: Finding | None) -> None:
+        def report_progress(claim: Claim, finding: Finding | None) -> None:
             verdict = "failed" if finding is None else f"{finding.verdict} [dim]({finding.seconds:.1f} s)[/]"
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
@@ -295,31 +295,31 @@ def _examine(
             pace.step(costs, monotonic())
             bar.update(task, description=f"jobs {done}/{count}")
 
-        outcome = examine(selected, workers, tell, store, quick, step)
-    if outcome.interrupted:
+        result = examine(selected, workers, report_progress, store, quick, step)
+    if result.interrupted:
         _complain(
-            f"interrupted after {len(outcome.findings)} of {len(selected)} claims"
-            + ("; what is done follows" if outcome.findings else "")
+            f"interrupted after {len(result.findings)} of {len(selected)} claims"
+            + ("; results up to then:" if result.findings else "")
         )
     line = shlex.join(["ecc", command, *(["--quick"] if quick else []), *names])
-    report = Report(outcome.findings, line, outcome.interrupted, quick, outcome.failures)
+    report = Report(result.findings, line, result.interrupted, quick, result.failures)
     folder = report_folder(report, out)
     unwritten = _unwritten(write_report, report, folder)
     if json:
         print(as_json(report))
-    elif outcome.findings:
-        _print(_verdicts(outcome.findings))
+    elif result.findings:
+        _print(_verdicts(result.findings))
     for trouble in (unwritten, None if store is None else store.trouble):
         if trouble:
             _complain(str(trouble))
     if unwritten is None:
-        places = f"report: {folder / 'report.html'}\nresults: {folder / 'results.json'}"
-        print(places, file=sys.stderr if json else sys.stdout)
-    if outcome.failures:
-        _complain(describe(outcome.failures))
-    if outcome.interrupted:
+        written = f"report: {folder / 'report.html'}\nresults: {folder / 'results.json'}"
+        print(written, file=sys.stderr if json else sys.stdout)
+    if result.failures:
+        _complain(describe(result.failures))
+    if result.interrupted:
         return INTERRUPTED
-    return UNWRITTEN if unwritten else FAILED if outcome.failures else 0
+    return UNWRITTEN if unwritten else FAILED if result.failures else 0
 
 
 @app.command()
@@ -374,7 +374,7 @@ def simulate(
     case = Scenario.from_toml(scenario)
     shown = not python  # a bar would hide a debugger
     with _progress(shown) as bar, warnings.catch_warnings(), ending_stuck_hooks(INTERRUPTED):
-        warnings.simplefilter("ignore")  # `stopped` says the same
+        warnings.simplefilter("ignore")  # `stopped` reports the same
         task = bar.add_task(f"{engine} run", total=1.0)
         options: dict[str, Any] = {"sample": _quantity(sample), "record": tuple(record or ())}
         options |= {"flows_to": flows_to} if flows_to else {}
@@ -477,7 +477,7 @@ def sweep(
         runs.at(**dict(zip(axes, point, strict=True)))
     ended: SweepError | SweepInterrupted | None = None
 
-    def tell(done: int, count: int) -> None:
+    def report_progress(done: int, count: int) -> None:
         rest = f"{count - done} to run" if done < count else "nothing left to do"
         print(f"{done} of {count} points are in {store}, {rest}", file=sys.stderr)
 
@@ -486,7 +486,7 @@ def sweep(
         task = bar.add_task(f"{engine} runs", total=1.0)
         try:
             workers = jobs or os.cpu_count() or 1
-            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share), tell)
+            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share), report_progress)
         except (SweepError, SweepInterrupted) as error:
             ended, found = error, error.dataset
     if ended is not None:
@@ -494,9 +494,9 @@ def sweep(
             kept = "the same command resumes there" if store else "without --store FILE a later call begins anew"
             _complain(f"{ended}; {kept}")
         else:
-            _complain(f"{ended}; what is done follows")
+            _complain(f"{ended}; results up to then:")
     rows = found.to_dataframe().reset_index()[[*axes, *found]]
-    if isinstance(ended, SweepInterrupted):  # its line says how many were not run
+    if isinstance(ended, SweepInterrupted):  # its line has how many were not run
         rows = rows[rows["error"] != "not run"]
         rows = rows if rows["error"].any() else rows.drop(columns="error")
     if out is not None and ended is not None:
@@ -594,7 +594,7 @@ def stability(
 
 @app.command(name="claims")
 def list_claims(names: Names = None, json: AsJson = False) -> int:
-    """List the ledger: which claims there are, where they stand, and what they report."""
+    """List the ledger: which claims there are, their sources, and what they report."""
     from ecc.claims.catalog import select
     from ecc.claims.ledger import claims
 
@@ -657,7 +657,7 @@ def _protocol(name: str, settings: Sequence[str]) -> Protocol:
     from ecc.stability.analysis import refusal
 
     kind = protocol_class(name)
-    if isinstance(kind.linear_refusal, str):  # whatever its parameters
+    if isinstance(kind.linear_refusal, str):  # for any parameters
         raise ValueError(refusal(kind))
     made: Protocol = from_table(kind, _settings(kind, settings), "--set")
     return made
@@ -813,7 +813,7 @@ def _progress(shown: bool = True) -> Any:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """Cells are shown as they are: no markup, so that "[s]" stays "[s]"."""
+    """Cells are shown as they are: no markup, or "[s]" would vanish."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -1,7 +1,7 @@
 """Closes the laws of a protocol over a network: which delays act where, and the exact linear model around equilibrium.
 
 The laws are differentiated by jets, never by hand, so a changed law changes every model at once. For router l with
-state R_l, arrivals y_l and queue q_l, and flows i that follow the link b_i:
+state R_l, arrivals y_l and queue q_l, and flows i that are bottlenecked at the link b_i:
 
     continuous   T R_l' = R_R R_l(t) - R_l(t) + R_y y_l(t) + R_{y_prev} y_l(t - T) + R_q q_l(t)
                  T y_l' = (x_x - 1) y_l(t - T) + sum_i [x_R R_{b_i}(t - D_il) + x_{R_prev} R_{b_i}(t - T - D_il)]
@@ -19,21 +19,21 @@ stamped as its packet leaves a queue, or comes to it: `stamping`), and a queue p
 rate x_i brings to link l changes by -x_i y_k/C_k too, for every queue k that it has been in.
 
 Differences between flows that y adds up obey T x'(t) = (x_x - 1) x(t - T), or x[n] = x_x x[n - 1], by themselves. They
-are counted where they grow (x_x < 1 - pi/2, |x_x| > 1); where they stay as they are (x_x = 1) a note says so.
+are counted where they grow (x_x < 1 - pi/2, |x_x| > 1); where they stay as they are (x_x = 1) a note reports it.
 
-Where a source goes on from its rate one RTT ago, or a link tells its own flows from others, only flows that are alike
-add up (their differences obey their own steps alone, and are counted likewise). The discrete model keeps the others'
-rates, forward and backward delays apart (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
+Where a source steps from its rate one RTT ago, or a link distinguishes its own flows from others, only equal flows add
+up (their differences obey their own steps, and are counted likewise). The discrete model has the rates of the others,
+and forward and backward delays, separately (D_i = D_il^-> + D_il^<- steps, D_il^<- >= 1):
 
     R_l[n] = R_R R_l[n - 1] + sum_{i crosses l} (R_y + [b_i != l] R_u) x_i[n - D_il^->]
-    x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{l heard by i} x_R R_l[n - D_il^<-]
+    x_i[n] = x_x x_i[n - 1] + x_{x_rtt} x_i[n - D_i] + sum_{i receives l} x_R R_l[n - D_il^<-]
 
 The continuous model does so where a router without memory looks at the rate of each flow, b = b_i (XCP's shuffling):
 
     T x_i'(t) = (x_x - 1) x_i(t - T) + x_R [R_x x_i(t - D_i) + R_y y_b(t - D_ib^<-) + R_q q_b(t - D_ib^<-)]
     y_l(t) = sum_{i crosses l} x_i(t - D_il^->),   q_l' = y_l
 
-Differences between two flows that are alike obey the same without y and q, and are counted where they might not decay,
+Differences between two equal flows obey the same without y and q, and are counted where they might not decay,
 from R_x x_R D_i = -3 T/2 on. The loop is cut at what a router shares out evenly, (R_y + R_x/N) y + R_q q.
 """
 
@@ -145,19 +145,19 @@ class Delays:
 
 @dataclass(frozen=True)
 class Linearization:
-    """First derivatives of the laws at an equilibrium, and the delays between the links that flows follow.
+    """First derivatives of the laws at an equilibrium, and the delays between bottleneck links.
 
-    `links`: indices of the K links that some flow follows; the rows of everything below.
+    `links`: indices of the K links at which some flow is bottlenecked; the rows of everything below.
     `router`: name of argument (R, y, y_prev, u, q, x) -> shape (K,), derivative of the router law.
     `announce`: the same of the announce law, R being the router's new state; None where that itself is announced.
     `source`: name (x, x_rtt, R, R_prev) -> shape (n_flows,), derivative of the source law.
-    `heard`: shape (n_flows, K), bool: whether the flow follows the link.
-    `paths`: (l, b, delay [s], flow): flow follows links[b] and crosses links[l], `delay` after links[b] spoke.
+    `receives`: shape (n_flows, K), bool: whether the flow receives the feedback of the link.
+    `paths`: (l, b, delay [s], flow): the flow receives links[b] and crosses links[l], `delay` after links[b] announced.
     `passed_on`: (l, k, delay [s], share): arrivals at links[l] lose `share` of those at links[k] `delay` before, whose
         queue flows come from.
     `by_flow`: whether the loop needs a state for each flow.
-    `remembers`: whether routers have a state. `measures`: whether they respond to the flows that follow them.
-    `notes`: what must be known about the model. `signed`: shape (K,), links whose queue is heard, is empty at the
+    `remembers`: whether routers have a state. `measures`: whether they respond to the flows bottlenecked there.
+    `notes`: what must be known about the model. `signed`: shape (K,), links whose queue enters a law, is empty at the
         equilibrium, and is negative at times in the model.
     `steps_from`: the rate from which the source law steps, "x" or "x_rtt"; None if from none.
     These three are read off the laws' arguments: a coefficient that is 0 by chance changes no model.
@@ -167,7 +167,7 @@ class Linearization:
     router: dict[str, NDArray[np.float64]]
     announce: dict[str, NDArray[np.float64]] | None
     source: dict[str, NDArray[np.float64]]
-    heard: NDArray[np.bool_]
+    receives: NDArray[np.bool_]
     paths: list[tuple[int, int, float, int]]
     passed_on: list[tuple[int, int, float, float]]
     delays: Delays
@@ -197,7 +197,7 @@ def linearize_laws(
     interval : array_like
         Float or shape (n_links,), s, the T of the laws.
     assignment : array_like, shape (n_flows,), optional
-        Link each flow follows; default: that of the equilibrium.
+        Link at which each flow is bottlenecked; default: that of the equilibrium.
     mean_rtt : Vector, shape (n_links,), s, or str, optional
         What routers take for the RTT d: numbers, or the mean over "flows" that cross the link (default) or "packets".
     discrete : bool, optional
@@ -216,8 +216,8 @@ def linearize_laws(
     point = protocol.equilibrium(network, links_of)
     _check_loads(protocol, network, point)
     crosses = network.incidence
-    heard = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
-    links = np.flatnonzero(heard.any(axis=0))
+    receives = crosses if protocol.combine == "sum" else point.bottleneck[:, None] == np.arange(network.n_links)
+    links = np.flatnonzero(receives.any(axis=0))
     p = protocol.namespace()
     delays = Delays.of(protocol, network, point.queue)
     rtts, intervals = delays.rtts, np.broadcast_to(np.asarray(interval, dtype=float), (network.n_links,))
@@ -227,17 +227,17 @@ def linearize_laws(
     if protocol.announce_law is not None:
         laws["announce"] = protocol.announce_law
     slopes: dict[str, dict[str, list[float]]] = {law: {name: [] for name in _ROUTER} for law in laws}
-    told = np.zeros(network.n_links)
+    announced = np.zeros(network.n_links)
     given = None if mean_rtt is None or isinstance(mean_rtt, str) else np.asarray(mean_rtt, dtype=float)
     if isinstance(mean_rtt, str) and mean_rtt not in ("flows", "packets"):
         raise ValueError(f"mean_rtt must be 'flows', 'packets' or RTTs of links [s], got {shown(mean_rtt)}")
-    if given is not None and given.shape != told.shape:
-        raise ValueError(f"mean_rtt must have the shape {told.shape}, one a link, got {given.shape}")
+    if given is not None and given.shape != announced.shape:
+        raise ValueError(f"mean_rtt must have the shape {announced.shape}, one a link, got {given.shape}")
     notes = _lost_between(network, point)
     averages: list[tuple[float, str]] = []
-    asked: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
+    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]] = {}  # what each link announces, and from what
     for link in links:
-        through, followers = crosses[:, link], heard[:, link]
+        through, bottlenecked = crosses[:, link], receives[:, link]
         if given is not None:
             d = float(given[link])
         else:
@@ -263,9 +263,10 @@ def linearize_laws(
         if abs(y - C) < 1e-12 * C:  # the last bit must not decide on which side of a switch the link is
             y = C
         supply: dict[str, Any] = {
-            "R": float(point.fair_rate[link]), "y": y, "y_prev": y, "u": float(point.rates[through & ~followers].sum()),
-            "N": float(followers.sum()), "N_all": float(through.sum()), "q": float(delays.waits[link]) * C, "d": d,
-            "T": float(intervals[link]), "C": C, "x": float(point.rates[followers][0]), "p": p,
+            "R": float(point.fair_rate[link]), "y": y, "y_prev": y,
+            "u": float(point.rates[through & ~bottlenecked].sum()), "N": float(bottlenecked.sum()),
+            "N_all": float(through.sum()), "q": float(delays.waits[link]) * C, "d": d,
+            "T": float(intervals[link]), "C": C, "x": float(point.rates[bottlenecked][0]), "p": p,
         }  # fmt: skip
         for name, law in laws.items():
             wanted = law_arguments(law)
@@ -278,20 +279,20 @@ def linearize_laws(
             if delays.waits[link] > 0.0 and "d" in wanted:
                 if abs(gradient(law, at, ["d"])["d"] * d) > _AT_REST * abs(law(**at)):
                     notes.append("the mean RTT that routers scale by is constant in the model, though queues move it")
-            told[link] = law(**at)
-            asked[int(link)] = law, at
+            announced[link] = law(**at)
+            announcing[int(link)] = law, at
             if name == "router":
-                if "R" in wanted and abs(told[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
+                if "R" in wanted and abs(announced[link] - supply["R"]) > _AT_REST * abs(supply["R"]):
                     raise LinearizationError(
                         f"no equilibrium: the router of link {int(link)} would move from {supply['R']:g} to "
-                        f"{told[link]:g}, with arrivals of {y:g} of {C:g} bit/s"
+                        f"{announced[link]:g}, with arrivals of {y:g} of {C:g} bit/s"
                     )
-                supply["R"] = told[link]
+                supply["R"] = announced[link]
     router = {name: np.array(column) for name, column in slopes["router"].items()}
     # The last bit of the equilibrium must not make an integrator drift: (R_R - 1)/T would be a pole off the origin.
     router["R"][np.abs(router["R"] - 1.0) < 1e-14] = 1.0
     announce = {name: np.array(column) for name, column in slopes["announce"].items()} if "announce" in slopes else None
-    source = _source_slopes(protocol, network, point, heard @ told, rtts, float(intervals[0]), p)
+    source = _source_slopes(protocol, network, point, receives @ announced, rtts, float(intervals[0]), p)
     by_flow = (
         protocol.combine == "sum"
         or announce is not None
@@ -314,13 +315,13 @@ def linearize_laws(
     ]
     routers, sources = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     return Linearization(
-        links, router, announce, source, heard[:, links], paths, _passed_on(network, point, delays, row), delays,
+        links, router, announce, source, receives[:, links], paths, _passed_on(network, point, delays, row), delays,
         by_flow,
         remembers="R" in routers,
         measures=not {"R", "y", "y_prev", "q"}.isdisjoint(routers),
         steps_from=next((name for name in ("x", "x_rtt") if name in sources), None),
         notes=(
-            *notes, *([max(averages)[1]] if averages else []), *_on_assignment(protocol, network, point, asked),
+            *notes, *([max(averages)[1]] if averages else []), *_on_assignment(protocol, network, point, announcing),
         ),
         signed=((router["q"] != 0.0) | (announce is not None and announce["q"] != 0.0)) & (delays.waits[links] == 0.0),
         equilibrium=point,
@@ -331,26 +332,28 @@ def _on_assignment(
     protocol: Protocol,
     network: Network,
     point: Equilibrium,
-    asked: dict[int, tuple[Callable[..., float], dict[str, Any]]],
+    announcing: dict[int, tuple[Callable[..., float], dict[str, Any]]],
 ) -> list[str]:
     """What must be known where flows meet several links that flows follow: is theirs the one that they would choose?"""
     leaves, ties = "", ""
-    known = {link: law(**at) for link, (law, at) in asked.items()}
-    for i, flow in enumerate(network.flows if len(asked) > 1 and protocol.combine != "sum" else ()):
-        x, b, met = float(point.rates[i]), int(point.bottleneck[i]), [link for link in flow.route if link in asked]
-        told = {link: law(**(at | {"x": x})) if "x" in at else known[link] for link in met for law, at in [asked[link]]}
+    known = {link: law(**at) for link, (law, at) in announcing.items()}
+    for i, flow in enumerate(network.flows if len(announcing) > 1 and protocol.combine != "sum" else ()):
+        x, b, met = float(point.rates[i]), int(point.bottleneck[i]), [link for link in flow.route if link in announcing]
+        announced = {
+            link: law(**(at | {"x": x})) if "x" in at else known[link] for link in met for law, at in [announcing[link]]
+        }
         for link in met:
-            ahead = (told[b] - told[link]) * (1.0 if protocol.combine == "min" else -1.0)
-            size = _AT_REST * max(abs(told[b]), abs(told[link]), x if "x" in asked[link][1] else 0.0)
+            ahead = (announced[b] - announced[link]) * (1.0 if protocol.combine == "min" else -1.0)
+            size = _AT_REST * max(abs(announced[b]), abs(announced[link]), x if "x" in announcing[link][1] else 0.0)
             if link != b and ahead > size:
                 leaves = leaves or (
-                    f"flow {i} would follow link {link} instead of link {b} at this equilibrium: the verdict is that "
-                    "on flows which are held to this assignment"
+                    f"flow {i} would choose link {link} instead of link {b} at this equilibrium: the verdict is that "
+                    "on flows with this assignment fixed"
                 )
             elif link != b and ahead >= -size:
                 ties = ties or (
                     f"flow {i} meets equal feedback at links {b} and {link}, between which the loop switches: the "
-                    "verdict is that on flows which are held to one of them"
+                    "verdict is that on flows with one of them fixed"
                 )
     return [note for note in (leaves, ties, *point.notes) if note]
 
@@ -370,7 +373,9 @@ def _passed_on(
                 downstream[k].add(link)
             if delays.waits[link] > 0.0:
                 if link not in row:
-                    raise LinearizationError(f"the queue of link {link} has no linear model: no flow follows that link")
+                    raise LinearizationError(
+                        f"the queue of link {link} has no linear model: no flow is bottlenecked there"
+                    )
                 busy.append(link)
     for k in list(downstream):
         reached, new = set[int](), set(downstream[k])
@@ -386,12 +391,12 @@ def _lost_between(network: Network, point: Equilibrium) -> list[str]:
     """A note where a link is loaded beyond its capacity, and what it loses is missing at another one."""
     loads = point.rates @ network.incidence
     for flow in network.flows:
-        for place, link in enumerate(flow.route[:-1]):
+        for index, link in enumerate(flow.route[:-1]):
             excess = float(loads[link] / network.capacities[link]) - 1.0
             if excess > _AT_REST:
                 return [
                     f"link {link} has {excess:.2%} more to carry than it can: what it loses does not arrive at link "
-                    f"{flow.route[place + 1]}, as it does in this model"
+                    f"{flow.route[index + 1]}, as it does in this model"
                 ]
     return []
 
@@ -422,7 +427,7 @@ def _source_slopes(
     protocol: Protocol,
     network: Network,
     point: Equilibrium,
-    heard: NDArray[np.float64],
+    received: NDArray[np.float64],
     rtts: NDArray[np.float64],
     interval: float,
     p: Any,
@@ -430,29 +435,29 @@ def _source_slopes(
     """Derivatives of the source law for every flow; equal flows are differentiated once."""
     wanted = law_arguments(protocol.source_law)
     names = [name for name in _SOURCE if name in wanted]
-    places: dict[tuple[float, ...], int] = {}
+    rows: dict[tuple[float, ...], int] = {}
     slopes: list[list[float]] = []
     where = np.zeros(network.n_flows, dtype=np.int64)
-    for flow, (x, R, D) in enumerate(zip(point.rates.tolist(), heard.tolist(), rtts.tolist(), strict=True)):
+    for flow, (x, R, D) in enumerate(zip(point.rates.tolist(), received.tolist(), rtts.tolist(), strict=True)):
         key = (x, R, D) if "D" in wanted else (x, R)
-        if key not in places:
+        if key not in rows:
             supply: dict[str, Any] = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": D, "T": interval, "p": p}
             at = {name: supply[name] for name in wanted}
-            following = protocol.source_law(**at)
-            if abs(following - x) > _AT_REST * x:
-                raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, following)}")
+            next_rate = protocol.source_law(**at)
+            if abs(next_rate - x) > _AT_REST * x:
+                raise LinearizationError(f"no equilibrium: {_unrest(network, point, flow, x, next_rate)}")
             found = gradient(protocol.source_law, at, names)
-            places[key] = len(slopes)
+            rows[key] = len(slopes)
             slopes.append([found.get(name, 0.0) for name in _SOURCE])
-        where[flow] = places[key]
+        where[flow] = rows[key]
     return dict(zip(_SOURCE, np.array(slopes).T[:, where], strict=True))
 
 
-def _unrest(network: Network, point: Equilibrium, flow: int, x: float, following: float) -> str:
+def _unrest(network: Network, point: Equilibrium, flow: int, x: float, next_rate: float) -> str:
     link = int(point.bottleneck[flow])
     load, capacity = float((point.rates @ network.incidence)[link]), float(network.capacities[link])
     reason = f"link {link} is not saturated ({load:g} of {capacity:g} bit/s)" if load < capacity else f"link {link}"
-    return f"flow {flow} would move from {x:g} to {following:g} bit/s; {reason}"
+    return f"flow {flow} would move from {x:g} to {next_rate:g} bit/s; {reason}"
 
 
 @check_arguments
@@ -481,7 +486,7 @@ def linearize(
         "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
         (SampledSystem; sampled routers on the continuous path, as packets see them).
     assignment : sequence of int or ndarray of int, shape (n_flows,), optional
-        The link each flow follows; default: the bottleneck at the equilibrium.
+        The link at which each flow is bottlenecked; default: that of the equilibrium.
     approximation : str, optional
         Continuous only, one of the protocol's published reductions (PIQI-RCP: "4.64", "4.75").
     mean_rtt : Vector, shape (n_links,), s, or str, optional
@@ -599,10 +604,10 @@ def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
         return np.pad(matrix, (0, n - len(matrix)))
 
     matrices, delays = [], []
-    for place, equation in enumerate(growing, start=system.size):
+    for index, equation in enumerate(growing, start=system.size):
         for delay, gain in equation:
             matrices.append(np.zeros((n, n)))
-            matrices[-1][place, place] = gain
+            matrices[-1][index, index] = gain
             delays.append(delay - sampled)
 
     def joined(part: Any, opened: Any) -> Any:
@@ -615,13 +620,13 @@ def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
         )  # fmt: skip
 
     whole = joined(system, None if system.opened is None else joined(system.opened, None))
-    return whole.with_notes("differences between flows of one link grow, whatever their sum does")
+    return whole.with_notes("differences between flows of one link grow, for any motion of their sum")
 
 
 def _beside_stable(system: SampledSystem, equations: Sequence[_Equation]) -> SampledSystem:
     """The same where the system is not unstable itself: its form is then one as such steps become too long for both."""
-    doubtful = [equation for equation in equations if sum(abs(gain) for _, gain in equation) >= 1.0]
-    found: SampledSystem = system if not doubtful or system.verdict == "unstable" else _beside(system, doubtful)
+    undecayed = [equation for equation in equations if sum(abs(gain) for _, gain in equation) >= 1.0]
+    found: SampledSystem = system if not undecayed or system.verdict == "unstable" else _beside(system, undecayed)
     return found
 
 
@@ -643,23 +648,23 @@ def _switched(protocol: Protocol, network: Network, assignment: Any, mean_rtt: A
     if protocol.combine == "sum" or laws.announce is not None or not laws.signed.all():
         return None
     source, router, rtts = laws.source, laws.router, laws.delays.rtts
-    if laws.remembers:  # routers integrate, sources follow
+    if laws.remembers:  # routers integrate, sources adopt
         moves = np.zeros((len(laws.links),) * 2, dtype=bool)
         for link, b, _, _ in laws.paths:
             moves[link, b] = True
         plain = laws.steps_from is None and not source["R_prev"].any() and not router["y_prev"].any()
-        apart = len(components(reachable(moves))) == len(moves)
-        if laws.by_flow or not (plain and apart and np.all(router["R"] == 1.0)):
+        decoupled = len(components(reachable(moves))) == len(moves)
+        if laws.by_flow or not (plain and decoupled and np.all(router["R"] == 1.0)):
             return None
         slopes = router["y"], router["q"]
     else:  # sources integrate; what routers share out unevenly cancels from the sum
-        alone = len(laws.links) == 1 and laws.heard.all() and np.ptp(rtts) == 0.0
-        if not (alone and laws.steps_from == "x" and np.all(source["x"] == 1.0)):
+        single = len(laws.links) == 1 and laws.receives.all() and np.ptp(rtts) == 0.0
+        if not (single and laws.steps_from == "x" and np.all(source["x"] == 1.0)):
             return None
         slopes = router["y"] + router["x"] / network.n_flows, router["q"]
     loops = []
     for k, link in enumerate(laws.links.tolist()):
-        own = laws.heard[:, k]
+        own = laws.receives[:, k]
         mean = float(rtts[own].mean())
         alpha, beta = (
             -(mean**power) * float(source["R"][own].sum()) / T * float(slopes[power - 1][k]) for power in (1, 2)
@@ -692,14 +697,14 @@ class _Terms:
 
 
 def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
-    """`lag` says what v(t - T) is: "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
+    """`lag` is the form of v(t - T): "exact", "taylor" (v - T v', a neutral system) or "static" (v, sources at
     equilibrium).
 
     The state is R (where routers have memory), y (where sources have, or routers have not), q (where it counts).
     """
     count = len(laws.links)
     router = laws.router
-    queued = np.flatnonzero(router["q"]).tolist()  # nothing hears the others
+    queued = np.flatnonzero(router["q"]).tolist()  # no law reads the others
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
     if not laws.remembers:
         _refuse_passing_on(laws, "where routers have no state")
@@ -708,7 +713,7 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
     memory = (laws.steps_from == "x" and lag != "static") or not laws.remembers
     y_at = count if laws.remembers else 0
     first = y_at + (count if memory else 0)
-    q_at = {k: first + place for place, k in enumerate(queued)}
+    q_at = {k: first + index for index, k in enumerate(queued)}
     size = first + len(queued)
     terms, slopes, opened = _Terms(size), _Terms(size), _Terms(size)
 
@@ -768,37 +773,37 @@ def _continuous(laws: Linearization, T: float, lag: str) -> DelaySystem:
 
 
 def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelaySystem:
-    """State (x[, q][, differences]); an x is the sum of flows that are alike, as it enters their first link."""
-    router, followed = laws.router, laws.equilibrium.bottleneck
+    """State (x[, q][, differences]); an x is the sum of equal flows, as it enters their first link."""
+    router, bottleneck = laws.router, laws.equilibrium.bottleneck
     _refuse_passing_on(laws, "with a state for each flow")
     ahead = laws.delays.forward
     row = {int(link): k for k, link in enumerate(laws.links)}
-    alike: dict[Any, list[int]] = defaultdict(list)
+    equal: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
-        start, b = float(ahead[i, flow.route[0]]), int(followed[i])
+        start, b = float(ahead[i, flow.route[0]]), int(bottleneck[i])
         around = float(laws.delays.rtts[i])
         back = float(laws.delays.backward[i, b] + start if b != flow.route[0] else laws.delays.around[i, b])
         there = frozenset((link, float(ahead[i, link]) - start) for link in flow.route)
-        alike[there, b, back, around].append(i)
-    if len(alike) > _MOST_FLOWS:
+        equal[there, b, back, around].append(i)
+    if len(equal) > _MOST_FLOWS:
         raise LinearizationError(
-            f"the model has a state for each kind of flow: at most {_MOST_FLOWS}, got {len(alike)}"
+            f"the model has a state for each kind of flow: at most {_MOST_FLOWS}, got {len(equal)}"
         )
     queued = np.flatnonzero(router["q"] != 0.0).tolist()
-    q_at = {k: len(alike) + place for place, k in enumerate(queued)}
-    first = len(alike) + len(queued)
+    q_at = {k: len(equal) + index for index, k in enumerate(queued)}
+    first = len(equal) + len(queued)
     source = laws.source
-    apart = []  # (gain, delay) of differences between flows that are alike
-    for (_, b, _, around), flows in alike.items():
+    differences = []  # (gain, delay) of differences between equal flows
+    for (_, b, _, around), flows in equal.items():
         gain = float(source["R"][flows[0]] * router["x"][row[b]]) / T
         if len(flows) > 1 and -gain * around >= 1.5:
-            apart.append((gain, around))
-    terms, opened = _Terms(first + len(apart)), _Terms(first + len(apart))
+            differences.append((gain, around))
+    terms, opened = _Terms(first + len(differences)), _Terms(first + len(differences))
     arrivals: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for g, (there, *_) in enumerate(alike):
+    for g, (there, *_) in enumerate(equal):
         for link, delay in there:
             arrivals[link].append((g, delay))
-    for g, ((_, b, back, around), flows) in enumerate(alike.items()):
+    for g, ((_, b, back, around), flows) in enumerate(equal.items()):
         k, i = row[b], flows[0]
         gain = float(source["R"][i]) / T
         crossing = int(network.incidence[:, b].sum())
@@ -813,9 +818,9 @@ def _continuous_flows(laws: Linearization, network: Network, T: float) -> DelayS
         for other, delay in arrivals[int(laws.links[k])]:
             for system in (terms, opened):
                 system.add(delay, q_at[k], other, 1.0)
-    for place, (gain, around) in enumerate(apart):
+    for index, (gain, around) in enumerate(differences):
         for system in (terms, opened):
-            system.add(around, first + place, first + place, gain)
+            system.add(around, first + index, first + index, gain)
     return _delay_system(terms, _Terms(terms.size), _delay_system(opened, _Terms(terms.size), None))
 
 
@@ -872,7 +877,7 @@ def _discrete(laws: Linearization, T: float) -> SampledSystem:
 def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray[np.float64]) -> SampledSystem:
     """State (R[, x][, q]) of every tick within the least common multiple H of the intervals.
 
-    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow that follows it sends after hearing tick g (if
+    Router l ticks at t = (phase + g) T_l, g whole; x_l[g] is what a flow bottlenecked there sends after tick g (if
     it has memory; else that is R_l[g]), from D_il after the tick until D_il after the next. y_l[g] averages what falls
     into the interval that ends there.
     """
@@ -888,28 +893,28 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
     size = q + (whole if np.any(laws.router["q"] != 0.0) else 0)
     terms, cut = _Terms(size), _Terms(size)
 
-    def add(row: int, link: int, g: int, kind: int, speaker: int, other: int, value: float, loop: bool = False) -> None:
-        """value times the speaker's state at tick `other` (any whole number) in that of the link at tick g."""
-        back, place = divmod(other, ticks[speaker])
+    def add(row: int, link: int, g: int, kind: int, sender: int, other: int, value: float, loop: bool = False) -> None:
+        """value times the sender's state at tick `other` (any whole number) in that of the link at tick g."""
+        back, index = divmod(other, ticks[sender])
         for system in (terms,) if loop else (terms, cut):
-            system.add(-back, row + int(before[link]) + g, kind + int(before[speaker]) + place, value)
+            system.add(-back, row + int(before[link]) + g, kind + int(before[sender]) + index, value)
 
-    def hear(kind: int, link: int, g: int, speaker: int, other: int, gain: float, loop: bool) -> None:
-        """gain times what the source law makes of the speaker's tick `other`."""
-        add(kind, link, g, R, speaker, other, gain * source["R"], loop)
-        add(kind, link, g, R, speaker, other - 1, gain * source["R_prev"], loop)
+    def receive(kind: int, link: int, g: int, sender: int, other: int, gain: float, loop: bool) -> None:
+        """gain times what the source law makes of the sender's tick `other`."""
+        add(kind, link, g, R, sender, other, gain * source["R"], loop)
+        add(kind, link, g, R, sender, other - 1, gain * source["R_prev"], loop)
 
     shares = _arrivals(laws, intervals, phases, ticks)
 
     def arrive(kind: int, link: int, g: int, at: int, gain: float, loop: bool) -> None:
         """gain times y of the link at tick `at`."""
-        back, place = divmod(at, ticks[link])
-        for b, other, share in shares[link][place]:
+        back, index = divmod(at, ticks[link])
+        for b, other, share in shares[link][index]:
             then = other + back * ticks[b]
             if memory:
                 add(kind, link, g, x, b, then, gain * share, loop)
             else:
-                hear(kind, link, g, b, then, gain * share, loop)
+                receive(kind, link, g, b, then, gain * share, loop)
 
     for k, T in enumerate(intervals):
         for g in range(ticks[k]):
@@ -918,7 +923,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
             arrive(R, k, g, g - 1, laws.router["y_prev"][k], True)
             if memory:
                 add(x, k, g, x, k, g - 1, source["x"])
-                hear(x, k, g, k, g, 1.0, False)
+                receive(x, k, g, k, g, 1.0, False)
             if laws.router["q"][k]:
                 add(R, k, g, q, k, g, laws.router["q"][k], True)
                 add(q, k, g, q, k, g - 1, 1.0)
@@ -933,11 +938,11 @@ def _arrivals(
     """For each link and tick in H: (router, its tick, share), the steps of staircases that the interval averages."""
     found: list[list[dict[tuple[int, int], float]]] = [[defaultdict(float) for _ in range(n)] for n in ticks]
     for link, b, delay, _ in laws.paths:
-        T, spoken = float(intervals[link]), float(intervals[b])
+        T, period_there = float(intervals[link]), float(intervals[b])
         for g in range(ticks[link]):
-            end = ((phases[link] + g) * T - delay) / spoken - phases[b]  # in the speaker's intervals
-            for other, share in _overlaps(end - T / spoken, end):
-                found[link][g][b, other] += share * spoken / T
+            end = ((phases[link] + g) * T - delay) / period_there - phases[b]  # in the sender's intervals
+            for other, share in _overlaps(end - T / period_there, end):
+                found[link][g][b, other] += share * period_there / T
     return [[[(b, other, share) for (b, other), share in tick.items()] for tick in link] for link in found]
 
 
@@ -961,7 +966,7 @@ def _common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
 
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:
-    """State (R[, announced], x[, q]) at a step; an x is the sum of flows that are alike, which move as one."""
+    """State (R[, announced], x[, q]) at a step; an x is the sum of equal flows, which move as one."""
     _refuse_passing_on(laws, "with a state for each flow")
     around = [steps_of(float(rtt), T) for rtt in laws.delays.rtts]
 
@@ -972,29 +977,29 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
         waited = float(laws.delays.rtts[flow] - laws.delays.around[flow, link])
         return max(1, around[flow] - forward(flow, link) - floor(waited / T + 1e-9))
 
-    alike: dict[Any, list[int]] = defaultdict(list)
+    equal: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
         there = frozenset((link, forward(i, link)) for link in flow.route)
-        alike[there, around[i], laws.heard[i].tobytes()].append(i)
-    groups = list(alike.values())
+        equal[there, around[i], laws.receives[i].tobytes()].append(i)
+    groups = list(equal.values())
     count = len(laws.links)
-    hears_queue = laws.router["q"] != 0.0
+    reads_queue = laws.router["q"] != 0.0
     if laws.announce is not None:
-        hears_queue |= laws.announce["q"] != 0.0
-    queues = np.flatnonzero(hears_queue).tolist()
+        reads_queue |= laws.announce["q"] != 0.0
+    queues = np.flatnonzero(reads_queue).tolist()
     first = count * (1 if laws.announce is None else 2)  # of the rates
-    told = first - count  # of what is announced
+    announced = first - count  # where what is announced begins
     q_at = first + len(groups)
     size = q_at + len(queues)
     terms = _Terms(size)
     source = laws.source
     for k, link in enumerate(laws.links.tolist()):
         crossing = [(first + g, flows[0]) for g, flows in enumerate(groups) if network.incidence[flows[0], link]]
-        for slopes, row in ((laws.router, k), (laws.announce, told + k)):
+        for slopes, row in ((laws.router, k), (laws.announce, announced + k)):
             if slopes is None:
                 continue
             for x, i in crossing:
-                m, other = forward(i, link), not laws.heard[i, k]
+                m, other = forward(i, link), not laws.receives[i, k]
                 terms.add(m, row, x, slopes["y"][k] + (slopes["u"][k] if other else 0.0))
                 terms.add(m + 1, row, x, slopes["y_prev"][k])
             terms.add(1 if slopes is laws.router else 0, row, k, slopes["R"][k])
@@ -1010,20 +1015,20 @@ def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSy
         x, i = first + g, flows[0]
         terms.add(1, x, x, source["x"][i])
         terms.add(around[i], x, x, source["x_rtt"][i])
-        heard: list[int] = np.flatnonzero(laws.heard[i]).tolist()
-        for k in heard:
+        receives: list[int] = np.flatnonzero(laws.receives[i]).tolist()
+        for k in receives:
             back = backward(i, int(laws.links[k]))
-            terms.add(back, x, told + k, len(flows) * source["R"][i])
-            terms.add(back + 1, x, told + k, len(flows) * source["R_prev"][i])
+            terms.add(back, x, announced + k, len(flows) * source["R"][i])
+            terms.add(back + 1, x, announced + k, len(flows) * source["R_prev"][i])
             terms.add(around[i], x, x, source["R"][i] * answered[k])
             terms.add(around[i] + 1, x, x, source["R_prev"][i] * answered[k])
     own = []
     for flows in (flows for flows in groups if len(flows) > 1):
-        i, told_alone = flows[0], float(answered[laws.heard[flows[0]]].sum())
+        i, own_feedback = flows[0], float(answered[laws.receives[flows[0]]].sum())
         own.append((
             (1, float(source["x"][i])),
-            (around[i], float(source["x_rtt"][i] + source["R"][i] * told_alone)),
-            (around[i] + 1, float(source["R_prev"][i] * told_alone)),
+            (around[i], float(source["x_rtt"][i] + source["R"][i] * own_feedback)),
+            (around[i] + 1, float(source["R_prev"][i] * own_feedback)),
         ))  # fmt: skip
     if laws.measures:
         cut = terms.without(range(first), range(first, size))

@@ -1,4 +1,4 @@
-"""What a result depends on: digests of the code that makes it, so that stored results serve only while they hold."""
+"""What a result depends on: digests of the code that makes it. Stored results are used only while they are valid."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def first_notes(notes: Sequence[str]) -> Sequence[str]:
         Strings of one line.
     """
     more = len(notes) - _MOST
-    return notes if more <= 1 else [*notes[:_MOST], f"{more} further notes are in .notes"]
+    return notes if more <= 1 else [*notes[:_MOST], f"{more} more notes are in .notes"]
 
 
 def html_table(title: str, rows: Rows, notes: Sequence[str] = ()) -> str:
@@ -166,7 +166,7 @@ def frequency_text(value: float, sampled: bool, dt: float | None) -> str:
 
 
 def value_text(value: Any, unit: str = "") -> str:
-    """Return any value as short text: lists are cut and say how many items they have.
+    """Return any value as short text: lists are cut, with the number of their items.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ class ConvergenceError(EccError):
 
 
 class LinearizationError(EccError):
-    """The laws have no derivative, or the network no equilibrium, where a linear model was asked for."""
+    """The laws have no derivative, or the network no equilibrium, where a linear model is wanted."""
 
 
 class NativeError(EccError):
@@ -31,8 +31,8 @@ class NativeError(EccError):
 
 
 class OutOfMemoryError(EccError, MemoryError):
-    """A call asked for more memory than there is, or than there can be."""
+    """A call needs more memory than there is, or than there can be."""
 
 
 class UndecidedError(EccError):
-    """A yes or no was asked for where neither is proven; the message says what is known."""
+    """A yes or no is wanted where neither is proven; the message has what is known."""

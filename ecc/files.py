@@ -90,7 +90,7 @@ def _host() -> str:
 
 def _remove_abandoned(target: Path) -> None:
     """Remove unfinished files of a target whose processes are no more."""
-    if os.name != "posix":  # elsewhere there is no harmless way to look for a process
+    if os.name != "posix":  # elsewhere no harmless call looks for a process
         return
     name = re.compile(rf"\.{re.escape(target.stem)}\.{_host()}-(\d+)-[0-9a-f]{{8}}{re.escape(target.suffix)}")
     with suppress(OSError), os.scandir(target.parent) as entries:

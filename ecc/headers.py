@@ -124,7 +124,7 @@ class CongestionHeader:
         Parameters
         ----------
         one_way : bool, optional
-            What is needed where data flow one way only: neither what ACKs carry back nor what all have.
+            What is needed where data flow in one direction only: neither what ACKs carry back nor what all have.
         """
         bits = sum(wire.width for wire in cls.layout().values() if not one_way or wire.direction == FORWARD)
         return -(-bits // 8)

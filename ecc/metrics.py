@@ -211,10 +211,10 @@ def convergence_time(
     time = run.data["time"].to_numpy()
     inside = _inside(time, (after, float(time[-1]) if until is None else until))
     x = np.apply_along_axis(_smooth, 0, run.rate.to_numpy()[inside], over)
-    apart = np.flatnonzero(np.ptp(x, axis=1) > close * x.mean(axis=1))
-    if not len(apart):
+    unequal = np.flatnonzero(np.ptp(x, axis=1) > close * x.mean(axis=1))
+    if not len(unequal):
         return 0.0
-    return float(time[inside][over - 1 :][apart[-1]]) - after if apart[-1] + 1 < len(x) else float("inf")
+    return float(time[inside][over - 1 :][unequal[-1]]) - after if unequal[-1] + 1 < len(x) else float("inf")
 
 
 @metric("rate over the fair share of those active")
@@ -244,7 +244,7 @@ def settling_time(
 ) -> float:  # fmt: skip
     """Time from `after` until a flow's rate, averaged over `over` samples, stays within `close` of `target` (bit/s).
 
-    Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not settle.
+    Without a target it is the mean of the last tenth of the time up to `until`. Infinite if it does not.
     """
     return _settling(run, run.rate.to_numpy()[:, flow], after, target, close, until, over)
 
@@ -530,7 +530,7 @@ def _settling(
 
 
 def _fair_share(run: Trajectory, scenario: Scenario, link: int, between: Span) -> FloatArray:
-    """Capacity of a link over the flows under way, transfers too, at each sample: each is assumed to use it."""
+    """Capacity of a link over the active flows, transfers too, at each sample: each is assumed to use it."""
     starts, ends = run.flows["start"].to_numpy(), np.nan_to_num(run.flows["finish"].to_numpy(), nan=np.inf)
     active = [((starts < t) & (t <= ends)).sum() for t in _in(run, between, run.data["time"].to_numpy())]
     return np.asarray(scenario.network.links[link].capacity / np.maximum(active, 1))
@@ -554,7 +554,7 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     """Return rates and queues for a figure as plain data: at most `most` flows and links, about `points` times.
 
     Flows beyond that are those in the middle of the list: the first and the last stay. Rates are averaged and queues
-    are peaks over the samples of a point, so that nothing is hidden.
+    are peaks over the samples of a point: nothing is hidden.
 
     Parameters
     ----------
@@ -571,13 +571,13 @@ def series(run: Trajectory, scenario: Scenario, most: int, points: int = 400) ->
     rates = run.rate.to_numpy()[:n, flows].reshape(-1, step, len(flows)).mean(axis=1)
     queues = run.queue_max.to_numpy()[:n, links].reshape(-1, step, len(links)).max(axis=1)
     hidden = run.rate.shape[1] - len(flows)
-    said = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
+    text = f"Rates averaged and queues at their peak over {step * (time[1] - time[0]):.3g} s"
     rest = " Transfers that come and go are not drawn." if scenario.workload is not None else ""
     return {
         "time": _plain(time[:n].reshape(-1, step)[:, -1]), "rates": [_plain(x) for x in rates.T],
         "queues": [_plain(x) for x in queues.T], "flows": [f"x{k + 1}" for k in flows],
         "links": [f"l{k + 1}" for k in links], "packet_size": scenario.network.flows[0].mean_packet,
-        "said": f"{said}{f'; {hidden} flows between them are left out' if hidden else ''}.{rest}",
+        "said": f"{text}{f'; {hidden} flows between them are left out' if hidden else ''}.{rest}",
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 A link is unidirectional: a buffer, a transmitter of `capacity`, then a wire of `delay`. A flow sends over its
 access delay and then the links of its `route`; its ACKs return over the links of `reverse` or, by default, over a
-pure delay as long as the way forward. RTT of a flow = 2 (access_delay + sum of link delays): no queue and no
+pure delay as long as the forward path. RTT of a flow = 2 (access_delay + sum of link delays): no queue and no
 transmission time is part of it.
 """
 
@@ -48,7 +48,7 @@ class Link:
     ----------
     capacity : float, bit/s, > 0
     delay : float, s, >= 0
-        Propagation delay, one way.
+        Propagation delay, in one direction.
     buffer : int, bytes, > 0, or None for unlimited
         Drop-tail; holds the packet in service too.
     buffer_packets : int, packets, > 0, or None for unlimited
@@ -97,7 +97,7 @@ class Flow:
     size : int, bytes, > 0, or None for endless
         How much it has to deliver.
     access_delay : float, s, >= 0
-        One way, between the sender and the first link.
+        In one direction, between the sender and the first link.
     packet_size : int, bytes, > 0
         Size of a data packet on the wire; (lo, hi): drawn uniformly for each packet.
     reverse : sequence of int or None
@@ -213,7 +213,7 @@ class Network(Displayed):
 
     links: Sequence[Link]
     flows: Sequence[Flow]
-    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # what `rtts=` said, free of rounding
+    _rtts: tuple[float, ...] | None = field(default=None, repr=False)  # as given by `rtts=`, free of rounding
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "links", _instances(self.links, Link, "links"))
@@ -348,7 +348,7 @@ class Network(Displayed):
 
     @cached_property
     def ack_delays(self) -> FloatArray:
-        """Shape (n_flows,), s: what an ACK takes outside reverse links (all of its way, where there are none)."""
+        """Shape (n_flows,), s: what an ACK takes outside reverse links (all of its path, where there are none)."""
         return np.array([
             flow.access_delay if flow.reverse else rtt - flow.access_delay - self._along(flow.route)
             for flow, rtt in zip(self.flows, self.rtts, strict=True)
@@ -380,7 +380,7 @@ class Network(Displayed):
         rtts : sequence of Quantity, shape (n_flows,), s, >= 0
         buffer : int, bytes, or None for unlimited
         delay : float, s, optional
-            Of the bottleneck, one way; default half the smallest RTT. Access delays make up the rest.
+            Of the bottleneck, in one direction; default half the smallest RTT. Access delays make up the rest.
         starts, stops, sizes : sequence of Quantity, shape (n_flows,), optional
             As in Flow; None: from 0, endless.
         packet_size : int, bytes, optional
@@ -441,7 +441,7 @@ class Network(Displayed):
         Parameters
         ----------
         capacities : sequence of Quantity, shape (n_links,), bit/s
-        delay : float, s, one way, optional
+        delay : float, s, in one direction, optional
             Of a link.
         buffer : int, bytes, or None
         starts : sequence of Quantity, shape (n_links + 1,), s, optional
@@ -451,7 +451,7 @@ class Network(Displayed):
         packet_size : int, bytes, optional
         rtts : sequence of Quantity, shape (n_links + 1,), s, optional
             Of the flows: then links have the largest equal delays that these allow, and access delays make up the rest,
-            in place of delay and access_delay.
+            instead of delay and access_delay.
 
         Returns
         -------
@@ -533,24 +533,24 @@ class Network(Displayed):
 
     @classmethod
     def T4(cls, delay: Quantity = "50 ms", access_delay: Quantity = 0.0) -> Network:
-        """Return JETMAX fig. 4a: four bottlenecks in a ring, x1 and x3 half way round each, x2 and x4 one link.
+        """Return JETMAX fig. 4a: four bottlenecks in a ring, x1 and x3 half round each, x2 and x4 one link.
 
         The ACKs of x1 share links with x3 and those of x3 with x1 (R1 and R4 route clockwise); those of x2 and x4
-        return by the shortest path. Capacities follow from the rates JETMAX states (x1 alone 17 Mb/s, all four
+        return by the shortest path. Capacities are those of the rates that JETMAX states (x1 alone 17 Mb/s, all four
         10 Mb/s): 20 and 17 Mb/s on either half; the delay of a link is not stated.
 
         Parameters
         ----------
-        delay : float, s, one way, optional
+        delay : float, s, in one direction, optional
             Of every link.
         access_delay : float, s, optional
             Of every flow.
         """
         links = [Link(c, delay) for c in ("20 Mb/s", "17 Mb/s", "20 Mb/s", "17 Mb/s")]
-        ways: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
+        paths: list[tuple[list[int], list[int] | None]] = [([0, 1], [2, 3]), ([0], None), ([2, 3], [0, 1]), ([2], None)]
         flows = [
             Flow(route, start=30.0 * k, access_delay=access_delay, reverse=reverse)
-            for k, (route, reverse) in enumerate(ways)
+            for k, (route, reverse) in enumerate(paths)
         ]
         return cls(links, flows)
 
@@ -592,7 +592,7 @@ class Network(Displayed):
         Parameters
         ----------
         n : int, >= 2
-        delay : float, s, one way, optional
+        delay : float, s, in one direction, optional
             Of either link (not stated by EVAL).
         long_link_first : bool, optional
             The long flows cross l2 before l1.
@@ -617,7 +617,7 @@ class Network(Displayed):
         ----------
         data : mapping
             Mapping with the lists of tables `links` and `flows`, and maybe `rtts` [s], free of the rounding of sums:
-            not heeded where delays say something else.
+            ignored where delays differ from it.
         """
         network = cls(
             links=[from_table(Link, table, f"links[{i}]") for i, table in enumerate(tables_in(data, "links"))],
@@ -688,7 +688,7 @@ def to_table(item: Any) -> dict[str, Any]:
 
 
 def from_table(kind: type, table: Any, where: str) -> Any:
-    """Return `kind(**table)`, refusing unknown keys and naming the place of any bad value in one line.
+    """Return `kind(**table)`, refusing unknown keys and naming the position of any bad value in one line.
 
     Parameters
     ----------

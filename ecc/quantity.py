@@ -1,7 +1,7 @@
 """Quantities: a number in the base unit, or a string with a unit (`"100 Mb/s"`, `"50 ms"`, `"1.25 MB"`).
 
 Base units are bit/s for rates, seconds for times and bytes for sizes. Every function takes the name of the
-field it converts, so that a refusal names it.
+field it converts, which a refusal names.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def required() -> Any:
     Notes
     -----
     Type checkers read a field as a descriptor, with a type for what it takes and one for what it keeps, only where the
-    body of its class assigns it something. To them the argument then looks optional; the constructor asks for it.
+    body of its class assigns it something. To them the argument then looks optional; the constructor needs it.
     """
     return dataclasses.field()
 
@@ -213,7 +213,7 @@ def as_time(value: Quantity, field: str, *, positive: bool = False, limit: float
 
 
 def as_delay(value: Quantity, field: str, *, positive: bool = False) -> float:
-    """Return a delay in seconds, as `as_time`: several of them add up, so that the limit is lower.
+    """Return a delay in seconds, as `as_time`: several of them add up, and the limit is lower.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Scenario(Displayed):
     seed : int
         From 0 to 2^64 - 1. Of everything random.
     assignment : object, shape (n_flows,)
-        Link that each flow follows whatever the others announce, or None: the smallest.
+        Link at which each flow is bottlenecked, for any feedback of the others, or None: the smallest.
     phases : object
         "random", "equal" (every router's first tick ends a whole interval), or shape (n_links,), in [0, 1): where in
         its interval each link's routers tick. Of packet runs, and of sources that step.
@@ -183,7 +183,7 @@ class Scenario(Displayed):
         return np.where(given > 0.0, given, 1.0)  # a tick at 0 would be one interval late
 
     def sample_period(self, sample: Quantity | None = None) -> float:
-        """Return the period of samples that a run is asked for [s].
+        """Return the period of samples of a run [s].
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class Scenario(Displayed):
         Parameters
         ----------
         source : str or Path
-            Path of a file, or the text itself (anything with a newline).
+            Path of a file, or the TOML itself (anything with a newline).
 
         Raises
         ------
@@ -339,7 +339,7 @@ class Scenario(Displayed):
             raise ValueError(f"impairments must be a list of tables, got {shown(impairments)}")
         return cls(
             network=Network.from_dict(data),
-            protocol=_protocol_or_mix(data["protocol"]),
+            protocol=_protocol_or_assignment(data["protocol"]),
             duration=data["duration"],
             workload=None if workload is None else _workload(workload),
             seed=data.get("seed", 1),
@@ -349,7 +349,7 @@ class Scenario(Displayed):
 
 
 def _in_short(protocol: Any) -> str:
-    """A protocol, or those of a mix, each once."""
+    """A protocol, or those of an assignment, each once."""
     if not isinstance(protocol, ProtocolAssignment):
         return label(protocol)
     return " and ".join(dict.fromkeys(label(one) for one in protocol.flows.values()))
@@ -404,7 +404,7 @@ def _protocol_table(protocol: Any) -> dict[str, Any]:
     }
 
 
-def _protocol_or_mix(table: Any) -> Any:
+def _protocol_or_assignment(table: Any) -> Any:
     if not (isinstance(table, Mapping) and "flows" in table):
         return _protocol(table)
     links = table.get("links", {})
@@ -456,7 +456,7 @@ def protocol_class(name: Any) -> type[Protocol]:
         module, _, attribute = name.rpartition(":")
         try:
             found = getattr(_module_of_user(module), attribute)
-        except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
+        except (Exception, SystemExit) as error:  # anything that the user's module does when it is imported
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(found, type) and issubclass(found, Protocol)):
@@ -465,7 +465,7 @@ def protocol_class(name: Any) -> type[Protocol]:
 
 
 def _module_of_user(name: str) -> ModuleType:
-    """Import a module by its name or file; its folder stays on sys.path, behind all others, for worker processes."""
+    """Import a module by its name or file; its folder stays on sys.path, after all others, for worker processes."""
     path = Path(name) if name.endswith(".py") else None
     if path is not None and not path.is_file():
         raise ImportError(f"there is no file {name!r}")
@@ -479,7 +479,7 @@ def _module_of_user(name: str) -> ModuleType:
 
 
 _SAMPLE = 0.1  # s
-_LAST = 0.2  # share of a run that tells how it ended ...
+_LAST = 0.2  # share of a run that shows how it ended ...
 _LEAST_SAMPLES, _LEAST_RTTS = 10, 10.0  # ... if it is at least so long
 _STEADY = 0.05  # relative: what the means of its halves may differ by
 _AWAY = 0.25  # relative: a rate that is this far from the equilibrium's is another
@@ -502,7 +502,7 @@ def notes_at_end(scenario: Scenario, time: NDArray[np.float64], rate: NDArray[np
     tuple of str
         Tuple of at most one line. Empty where there is nothing to compare with: several protocols, transfers,
         impairments, flows that begin or end in the last fifth of the run, an equilibrium that is not static or does not
-        exist; or a run too short to tell. Where the protocol's own code fails the line says so: the run is whole.
+        exist; or a run too short to decide. Where the protocol's own code fails the line reports it: the run is whole.
     """
     try:
         return _ended_elsewhere(scenario, time, rate)

@@ -26,7 +26,7 @@ class Store:
     """Results, each under a key that names everything it depends on; losing the store costs time, never a result.
 
     A row whose checksum is wrong counts as missing. A damaged file is moved aside, and what can still be read of it is
-    taken over. A store that cannot be read or written is left alone, and `trouble` has the reason.
+    taken over. A store that cannot be read or written is not touched, and `trouble` has the reason.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one use, so that neither threads nor forks share one; it waits for other processes."""
+        """A connection for one use: neither threads nor forks share one; it waits for other processes."""
         with closing(sqlite3.connect(self.path, timeout=60.0)) as database:
             try:
                 database.execute("PRAGMA synchronous = NORMAL")

@@ -68,11 +68,11 @@ def sweep(
         Name -> values (numbers or strings); the axes of the result, in this order.
     executor : Executor or int, optional
         Any concurrent.futures.Executor (processes, threads, Dask's `client.get_executor()`); a number of worker
-        processes; or None: here. A point that kills its worker is tried once more, and fails alone.
+        processes; or None: here. A point that kills its worker is tried once more; then only that point fails.
     store : str or Path, optional
         Path of a file (of a folder: its "results.sqlite") that keeps each finished point, under what the function is
         (its code, and what that reaches) and the point. A later call with the same function resumes where this one
-        ended, whatever ended it. Of `ScenarioRuns` each metric is kept by itself; series are not.
+        ended, for any reason. Of `ScenarioRuns` each metric is kept by itself; series are not.
     progress : callable, optional
         Called with the share that is done after each point.
     resumed : callable, optional
@@ -118,17 +118,17 @@ def sweep(
     if done and resumed is not None:
         resumed(len(done), len(points))
     try:
-        with closing(_outcomes(function, [points[k] for k in todo], executor)) as outcomes:
-            for index, outcome in outcomes:
+        with closing(_outcomes(function, [points[k] for k in todo], executor)) as results:
+            for index, found in results:
                 k = todo[index]
                 try:
-                    result = _numbers(outcome)
+                    result = _numbers(found)
                 except Exception as error:
                     failures[k] = f"{type(error).__name__}: {error}"
                     continue
                 if kept is not None:
                     kept.put(points[k], result)
-                done[k] = result  # last, so that whatever is called done after Ctrl-C is in the store
+                done[k] = result  # last: what is called done after Ctrl-C is in the store
                 if progress is not None:
                     progress(len(done) / len(points))
     except KeyboardInterrupt:
@@ -164,7 +164,7 @@ class _Kept:
     def _keys(self, point: Mapping[str, Any]) -> dict[str, str]:
         reached = ""
         if hasattr(self._function, "depends_on"):
-            with suppress(Exception):  # the call itself will say what is wrong
+            with suppress(Exception):  # the call itself will report what is wrong
                 reached = function_digest(*self._function.depends_on(**point))
         return {name: digest("sweep", key, reached, _label(point)) for name, key in self._identity.items()}
 
@@ -283,7 +283,7 @@ class ScenarioRuns:
         return {name: one.function(run, scenario, **taken(one, given)) for name, one in chosen.items()}
 
     def parts(self) -> dict[str, tuple[Any, ...]]:
-        """Return what each metric is computed by: the sweep of it alone, with its arguments, and its code.
+        """Return what each metric is computed by: a sweep of only this one, with its arguments, and its code.
 
         Returns
         -------
@@ -315,26 +315,26 @@ class ScenarioRuns:
 
 def _put(tables: Any, path: str, value: Any) -> None:
     """Write a value where a dotted path leads; `*` is every entry of a list."""
-    *way, last = path.split(".")
-    places = [tables]
-    for step in way:
-        places = [inner for place in places for inner in _entries(place, step, path)]
-    for place in places:
-        if not isinstance(place, dict):
+    *names, last = path.split(".")
+    tables_at = [tables]
+    for step in names:
+        tables_at = [inner for entry in tables_at for inner in _entries(entry, step, path)]
+    for entry in tables_at:
+        if not isinstance(entry, dict):
             raise ValueError(f"path must end in a key of a table, got {shown(path)}")
-        place[last] = value
+        entry[last] = value
 
 
-def _entries(place: Any, step: str, path: str) -> list[Any]:
-    if isinstance(place, dict) and step in place:
-        return [place[step]]
-    if isinstance(place, list) and (step == "*" or (step.isdigit() and int(step) < len(place))):
-        return place if step == "*" else [place[int(step)]]
+def _entries(entry: Any, step: str, path: str) -> list[Any]:
+    if isinstance(entry, dict) and step in entry:
+        return [entry[step]]
+    if isinstance(entry, list) and (step == "*" or (step.isdigit() and int(step) < len(entry))):
+        return entry if step == "*" else [entry[int(step)]]
     wrong = f"there is nothing at {shown(step)}"
-    if isinstance(place, dict) and place:
-        wrong = f"{shown(step)} must be one of {', '.join(place)}"
-    elif isinstance(place, list) and place:
-        wrong = f"{shown(step)} must be a number from 0 to {len(place) - 1}, or * for all"
+    if isinstance(entry, dict) and entry:
+        wrong = f"{shown(step)} must be one of {', '.join(entry)}"
+    elif isinstance(entry, list) and entry:
+        wrong = f"{shown(step)} must be a number from 0 to {len(entry) - 1}, or * for all"
     raise ValueError(f"path must lead to a setting of the scenario, got {shown(path)}: {wrong}")
 
 
@@ -371,13 +371,13 @@ def _outcomes(
             yield left[k], result if failure is None else failure
 
 
-def _numbers(outcome: Any) -> dict[str, float]:
+def _numbers(found: Any) -> dict[str, float]:
     """Return what a call returned as named numbers; raise what it raised."""
-    if isinstance(outcome, SystemExit):
-        raise EccError(f"it called sys.exit({outcome.code!r})")
-    if isinstance(outcome, BaseException):
-        raise outcome
-    result = dict(outcome) if isinstance(outcome, Mapping) else {"value": outcome}
+    if isinstance(found, SystemExit):
+        raise EccError(f"it called sys.exit({found.code!r})")
+    if isinstance(found, BaseException):
+        raise found
+    result = dict(found) if isinstance(found, Mapping) else {"value": found}
     return {str(name): float(value) for name, value in result.items()}
 
 

@@ -173,7 +173,7 @@ def read_vectors(source: str | Path) -> list[ConnectionVector]:
     Parameters
     ----------
     source : str or Path
-        Path of a file, or the text itself (anything with a newline).
+        Path of a file, or its lines (anything with a newline).
 
     Raises
     ------
@@ -509,7 +509,7 @@ class Synthetic:
     server_time, think_time : float, s, >= 0
         Mean waits before responses and before later requests, exponential.
     exact : bool
-        Starts are stretched so that what acceptors send of the connections drawn is their load exactly.
+        Starts are stretched: what acceptors send of the connections drawn is exactly their load.
 
     Raises
     ------
@@ -559,11 +559,11 @@ class Synthetic:
         """
         plain = cls(1.0)
         responses = as_rate(load, "load")
-        asked = responses * 19.0 / 80.0 if requests is None else as_rate(requests, "requests")
+        wanted = responses * 19.0 / 80.0 if requests is None else as_rate(requests, "requests")
         up, down = plain.loads
         rate = responses / down
         # the same spreads, with the median that gives the load of requests
-        return cls(rate, request_median=max(1, round(float(plain.request_median or 0) * asked / (up * rate))))
+        return cls(rate, request_median=max(1, round(float(plain.request_median or 0) * wanted / (up * rate))))
 
     @property
     def loads(self) -> tuple[float, float]:

@@ -47,7 +47,7 @@ EVENTS = (
 
 
 _ABOUT, _FORMAT = "ecc_trajectory", 1
-"""The attribute of a netCDF file that says what is in it, and the version of its form."""
+"""The attribute of a netCDF file that names what is in it, and the version of its form."""
 
 
 @check_arguments
@@ -60,7 +60,7 @@ class Trajectory:
     transfer: start, finish, size, completion_time, delivered, lost, retransmitted [s, bytes] (of packets also min_rtt,
     the least that an ACK took, and idle_rtt, without queues and transmission), and protocol where there are several.
     `stats` holds counts and costs of the run, among them `stopped`: why it ended, and `notes`: what a reader of the run
-    must know, a tuple of lines. Where they were asked for: `trace`, a DataFrame of the first events (time [s], event,
+    must know, a tuple of lines. Where they were requested: `trace`, a DataFrame of the first events (time [s], event,
     entity: index of the flow or link, value), and `queues`, how long queues were how long, for `queue_quantiles`.
     """
 
@@ -341,12 +341,14 @@ class Trajectory:
             "attrs": dict(self.data.attrs),
             "kinds": {},
         }
-        for part, held in (("", self.data), ("flows", self.flows), ("queues", self.queues), ("trace", self.trace)):
-            if held is None:
+        for part, table in (("", self.data), ("flows", self.flows), ("queues", self.queues), ("trace", self.trace)):
+            if table is None:
                 continue
             prefix = f"{part}." if part else ""
             whole = (
-                held if isinstance(held, xr.Dataset) else held.rename_axis(index=held.index.name or "row").to_xarray()
+                table
+                if isinstance(table, xr.Dataset)
+                else table.rename_axis(index=table.index.name or "row").to_xarray()
             )
             about[part] = [list(map(str, whole.data_vars)), list(map(str, whole.coords))]
             for name, variable in whole.variables.items():
@@ -377,7 +379,7 @@ class Trajectory:
         """
         import xarray as xr
 
-        with Path(path).open("rb"):  # what is not there, or may not be read, is said as it is
+        with Path(path).open("rb"):  # what is not there, or may not be read, is reported as it is
             pass
         try:
             whole = xr.load_dataset(path, engine="scipy", decode_times=False)

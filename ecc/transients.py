@@ -230,10 +230,10 @@ def decay(time: ArrayLike, deviation: ArrayLike, modes: int = 6, least: float = 
 class LimitCycle(Displayed):
     """A cycle that a signal stays on.
 
-    `period` [s] and `amplitude` (half of the way from trough to peak), means over `cycles` whole cycles about `level`;
-    `spread` is the largest difference of a cycle's period or amplitude from them, relatively. `multiplier`: by how much
-    the distance from the cycle shrinks a cycle, from the amplitudes on the way to it: the absolute value of the largest
-    Floquet multiplier beside 1, nan where the signal is on the cycle already.
+    `period` [s] and `amplitude` (half of peak to peak), means over `cycles` whole cycles about `level`; `spread` is
+    the largest difference of a cycle's period or amplitude from them, relatively. `multiplier`: by how much the
+    distance from the cycle shrinks a cycle, from the amplitudes before it: the absolute value of the largest Floquet
+    multiplier beside 1, nan where the signal is on the cycle already.
     """
 
     period: float
@@ -254,7 +254,7 @@ def limit_cycle(time: ArrayLike, signal: ArrayLike, skip: float = 0.0, regular: 
     time : array_like, shape (n,), s, increasing
     signal : array_like, shape (n,)
     skip : float, s, optional
-        Left out at the beginning, for the cycle; the multiplier is fitted to what is left, too.
+        Left out at the start, for the cycle; the multiplier is fitted to what is left, too.
     regular : float, > 0, optional
         Largest relative difference among the last third of the cycles, three at least.
 
@@ -340,7 +340,7 @@ def _peak(values: FloatArray) -> float:
 
 
 def _approach(heights: FloatArray) -> float:
-    """Factor by which steps from one amplitude to the next shrink, while they stand out from rounding."""
+    """Factor by which steps from one amplitude to the next shrink, while they exceed rounding."""
     steps = np.abs(np.diff(heights))
     near = steps < 0.03 * heights[-1]
     floor = max(float(steps[-1]) * 3.0, 1e-9 * float(heights[-1]))

@@ -96,7 +96,7 @@ def in_workers(
 
 
 def _next(waiting: deque[int], group_of: Sequence[str], own: set[str], elsewhere: set[str]) -> int:
-    """Take the first call of a group of one's own, else of one that is nobody else's, else the first."""
+    """Take the first call of a group of one's own, else of one that no other worker has, else the first."""
     order = sorted(waiting, key=lambda index: (group_of[index] not in own, group_of[index] in elsewhere))
     waiting.remove(order[0])
     return order[0]

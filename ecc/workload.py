@@ -1,7 +1,7 @@
-"""Workloads: transfers that come and go beside the flows of a network, alone or one after the other in connections.
+"""Workloads: transfers that come and go beside the flows of a network, single or one after the other in connections.
 
 The flows of the network have columns in the results; transfers have rows in `Trajectory.flows` only. What arrives is
-drawn in blocks while a run advances, so that millions of transfers never exist at once.
+drawn in blocks while a run advances: millions of transfers never exist at once.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Arrivals:
             Sequence of link indices.
         rtts : tuple of two Quantity, optional
             (lowest, highest), s.
-        delay : float, s, one way, optional
+        delay : float, s, in one direction, optional
             Of the route.
         count : int, optional
         sigma : float, optional

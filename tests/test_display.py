@@ -113,7 +113,7 @@ def test_many_notes_are_not_all_printed(count):
     notes = [f"note {k}" for k in range(count)]
     shown = first_notes(notes)
     assert len(shown) == (count if count <= 7 else 7)
-    assert count <= 7 or shown[-1] == f"{count - 6} further notes are in .notes"
+    assert count <= 7 or shown[-1] == f"{count - 6} more notes are in .notes"
 
 
 def test_comparisons_are_short_however_much_disagrees(monkeypatch):
@@ -125,7 +125,7 @@ def test_comparisons_are_short_however_much_disagrees(monkeypatch):
         "table": pd.DataFrame({"first_discrepancy": [1.0] * 2050, "fluid": [1e6] * 2050}),
     }
     found.__dict__.update(values, notes=tuple(f"{k} s, it differs" for k in range(2050)), disagreements=[0] * 2050)
-    assert repr(found).count("\n") == 7 and repr(found).endswith("note: 2044 further notes are in .notes")
+    assert repr(found).count("\n") == 7 and repr(found).endswith("note: 2044 more notes are in .notes")
     assert found._repr_html_().count("<tr") < 30 and "rates in bit/s" in found._repr_html_()
 
 

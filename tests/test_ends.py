@@ -56,7 +56,7 @@ def test_assignments_that_flows_would_leave_are_named(protocol):
     notes = linearize(protocol, net, assignment=[0, 0, 1], **options).notes
     said = [note for note in notes if note not in usual]
     assert len(said) == 1 and len(notes) == len(usual) + 1
-    assert said[0].startswith("flow 0 would follow link 1 instead of link 0 at this equilibrium")
+    assert said[0].startswith("flow 0 would choose link 1 instead of link 0 at this equilibrium")
 
 
 def test_equal_bottlenecks_on_a_path_are_named():
@@ -64,7 +64,7 @@ def test_equal_bottlenecks_on_a_path_are_named():
     notes = linearize(QIRCP(), net, mean_rtt=[0.1, 0.1]).notes
     assert notes == (
         "flow 0 meets equal feedback at links 0 and 1, between which the loop switches: the verdict is that on flows "
-        "which are held to one of them",
+        "with one of them fixed",
     )
 
 

@@ -208,7 +208,7 @@ CLAIMS = ["xcp-3", "piqi-11", "piqi-w", "qi-6", "pi-1", "src-2"]
 SMALL = {"duration": "5 s", "capacity": "10 Mb/s"}
 PAGE = 4096  # bytes
 SAID = re.compile(
-    r"ecc: (interrupted(| after \d+ of \d+ (points; the same command resumes there|claims(|; what is done follows)))"
+    r"ecc: (interrupted(| after \d+ of \d+ (points; the same command resumes there|claims(|; results up to then:)))"
     r"|the run ended at .*: interrupted)"
 )
 

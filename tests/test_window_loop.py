@@ -132,7 +132,7 @@ class Curious(FAST):
 @pytest.mark.parametrize(
     ("protocol", "network", "options", "message"),
     [
-        (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no self-clocked linear model with unlike RTTs in a"),
+        (FAST(), Network.dumbbell("1 Gb/s", [0.1, 0.2]), {}, "no ACK-clocked linear model with heterogeneous RTTs"),
         (FAST(), LOT, {}, "where a path has several queues, got 2: clocking='rate' has one"),
         (FAST(), ONE, {"clocking": "static"}, "clocking must be 'ack' or 'rate', got 'static'"),
         (QIRCP(), ONE, {"clocking": "rate"}, "clocking must be 'ack' where ACKs clock no windows"),
@@ -150,11 +150,11 @@ def test_what_has_no_linear_model_is_refused(protocol, network, options, message
         linearize(protocol, network, **options)
 
 
-def test_what_is_no_rest_is_refused():
+def test_what_is_no_equilibrium_is_refused():
     with pytest.raises(LinearizationError, match="^no equilibrium: flow 0 would move from its window of "):
         linearize(Restless(alpha=100.0), ONE)
     with pytest.raises(
         LinearizationError,
-        match="^Empty has no linear model: windows must rest with queues, and R be their sum .combine = 'sum'",
+        match="^Empty has no linear model: windows must have an equilibrium with queues, and R be their sum .combine",
     ):
         linearize(Empty(alpha=100.0), ONE)

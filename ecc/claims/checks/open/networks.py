@@ -257,7 +257,7 @@ def open_networks(claim: Claim) -> Finding:
             Measurement("T_u, l1 alone, queue >= 0, beta = 1: critical alpha", sum(alone) / 2.0,
                         note=f"stable at {alone[0]:.4f}, grows at {alone[1]:.4f}"),
             *(Measurement(f"T_u in fluid runs, {order}, beta = 1: critical alpha", sum(edge) / 2.0,
-                          note=f"a by of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
+                          note=f"a perturbation of 1e-4 dies out at {edge[0]:.4f}, grows at {edge[1]:.4f}")
               for order, edge in together.items()),
             Measurement("JetMax in T_u, T4 and a ring, consistent assignments: spectral radius",
                         f"{min(radii[True]):.4f} to {max(radii[True]):.4f}", reported=0.4,
@@ -340,7 +340,7 @@ def open_tu(claim: Claim) -> Finding:
         f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are the grain of packets: "
         f"{grain[0.1][0]:.1%} and {grain[0.4][0]:.1%} of x1 with packets of 1000 bytes, {grain[0.1][-1]:.2%} and "
         f"{grain[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
-        f"stable equilibrium: a by of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
+        f"stable equilibrium: a perturbation of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
         f"for good "
         f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it is gone with {', '.join(calm)}.",
         [
@@ -359,6 +359,6 @@ def open_tu(claim: Claim) -> Finding:
         [Picture.of(figures[0], "RCP in T_u: swings are the grain of packets",
                     "Swing of x1 long after nine flows have joined, over the packet size; beta = 1."),
          Picture.of(figures[1], "RCP in T_u: a cycle beside a stable equilibrium",
-                    "Swing of x1 long after a by of all rates, over alpha; beta = 1.")],
+                    "Swing of x1 long after a perturbation of all rates, over alpha; beta = 1.")],
         ["beta = 1; routers average RTTs by packet with weight 0.02."],
     )  # fmt: skip
