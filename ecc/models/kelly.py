@@ -172,7 +172,10 @@ class Kelly(Protocol):
         raise ConvergenceError("the equilibrium of Kelly was not found in 500 steps", x, float(np.abs(step).max()))
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """Johari and Tan: kappa sum_l (p_l + y_l p_l') < 2 sin(pi/(2 (2 D_i - 1))) for every flow i."""
+        """Johari and Tan: kappa sum_l (p_l + y_l p_l') < 2 sin(pi/(2 (2 D_i - 1))) for every flow i.
+
+        They prove it for equal RTTs and conjecture it for any; the proof for any is in Tian and Yang (2004).
+        """
         rtts, price = network.rtts, self.equilibrium(network).fair_rate
         steps = np.maximum(1.0, np.ceil(rtts / self.interval - 1e-9))
         felt = (1.0 + self.steepness) * np.where(network.incidence, price, 0.0).sum(axis=1)

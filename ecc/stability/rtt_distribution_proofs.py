@@ -14,6 +14,7 @@ each proof below shows too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nextafter
 from typing import Any
 
 from ecc.arguments import shown
@@ -183,7 +184,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
     if not all(steps):
         raise ConvergenceError(f"inequalities not settled: {[k for k, held in enumerate(steps) if not held]}", steps)
     first, last = (arb(v) * arb(v).sin() for v in (low, high))
-    return float(first.lower()), float(last.upper())
+    return nextafter(float(first.lower()), 0.0), nextafter(float(last.upper()), 1.0)
 
 
 def averaging_is_stable_for_all_rtts(protocol: PIQIRCP, least_mean_rtt: float) -> bool:

@@ -44,7 +44,8 @@ class Theorem:
     Attributes
     ----------
     id, source, statement : str
-        What it is called, where it stands, what it says.
+        What it is called, where it stands, what it says: D, of one flow or of equal ones, d and D_max are RTTs, their
+        mean and their maximum, in steps where time is discrete; "stable" is asymptotic stability of the linear model.
     kind : str
         "necessary and sufficient" or "sufficient".
     time : str
@@ -223,7 +224,7 @@ def _equal(rtt: float, flows: int = 2) -> Network:
     return Network.dumbbell("1 Gb/s", [rtt] * flows)
 
 
-def _mix(at: Unit, low: float = 0.02, high: float = 4.0) -> Network:
+def _heterogeneous(at: Unit, low: float = 0.02, high: float = 4.0) -> Network:
     """A flow a coordinate: the least RTT, and up to 30 times that for the others."""
     base = _between(low, high, at[0])
     return Network.dumbbell("1 Gb/s", [base] + [base * 30.0 ** float(x) for x in at[1:]])
@@ -275,7 +276,7 @@ def _short_intervals(*names: str) -> Callable[[Any, Network], float | None]:
     published = _published(*names)
     return lambda protocol, network: (
         published(protocol, network)
-        if protocol.tau1 + 2.0 * protocol.tau2 < 2.0 and protocol.interval <= 0.0101 * network.rtts.min()
+        if protocol.tau1 + 2.0 * protocol.tau2 < 2.0 and protocol.interval <= 0.01 * network.rtts.min() * (1.0 + 1e-9)
         else None
     )
 
@@ -350,7 +351,7 @@ def _at_mean_rtt(protocol: Any, network: Network) -> float | None:
 
 def _rcp_on_boundary(at: Unit) -> Loop:
     omega = 0.05 + 1.45 * float(at[0])
-    return RCP(alpha=omega * sin(omega)), _mix(at[1:], 0.001, 0.01)
+    return RCP(alpha=omega * sin(omega)), _heterogeneous(at[1:], 0.001, 0.01)
 
 
 # ---- the registry ------------------------------------------------------------------------------------------
@@ -361,9 +362,9 @@ _ALL = [
     Theorem("qi-3", "THESIS Theorem 3", "Continuous QI-RCP with equal RTTs is stable iff 0 < alpha < pi/2.", EXACT,
             "continuous", "alpha", "one link, equal RTTs", _published("THESIS Theorem 3"),
             lambda u: (QIRCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2),
-    Theorem("qi-4", "THESIS Theorem 4", "Continuous QI-RCP is stable if 0 < alpha < pi d/(2 D).", SUFFICIENT,
+    Theorem("qi-4", "THESIS Theorem 4", "Continuous QI-RCP is stable if 0 < alpha < pi d/(2 D_max).", SUFFICIENT,
             "continuous", "alpha", _ANY_RTTS, _published("THESIS Theorem 4", "THESIS Theorem 3"),
-            lambda u: (QIRCP(), _mix(u)), 5),
+            lambda u: (QIRCP(), _heterogeneous(u)), 5),
     Theorem("qi-5", "THESIS Theorem 5", "Discrete QI-RCP without delay is stable iff 0 < alpha < 2.", EXACT,
             "discrete", "alpha", "one link, RTTs of one interval", _one_interval,
             lambda u: (QIRCP(interval=_between(1e-3, 1.0, u[0])),
@@ -371,15 +372,16 @@ _ALL = [
     Theorem("qi-7", "THESIS Theorem 7", "Discrete QI-RCP with equal delays is stable iff "
             "0 < alpha/D < 2 sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", "one link, equal RTTs",
             _published("THESIS Theorem 7"), lambda u: (QIRCP(), _equal(_between(0.01, 3.0, u[0]))), 1),
-    Theorem("qi-8", "THESIS Theorem 8", "Discrete QI-RCP is stable if 0 < alpha/d < 2 sin(pi/(2(2D - 1))).",
-            SUFFICIENT, "discrete", "alpha", _ANY_RTTS, _published("THESIS Theorem 8", "THESIS Theorem 7"),
-            lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
+    Theorem("qi-8", "THESIS Theorem 8", "Discrete QI-RCP is stable if 0 < alpha/d < "
+            "2 sin(pi/(2(2 D_max - 1))).", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
+            _published("THESIS Theorem 8", "THESIS Theorem 7"),
+            lambda u: (QIRCP(), _heterogeneous(u, 0.01, 0.3)), 4),
     Theorem("piqi-9", "THESIS Theorem 9", "Continuous PIQI-RCP with equal RTTs is stable iff 0 < alpha < pi/4.",
             EXACT, "continuous", "alpha", _LIMIT + ", equal RTTs", _short_intervals("THESIS Theorem 9"),
             lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 100.0, u[2]))), 3, None, (0.0, 0.0, 0.0)),
-    Theorem("piqi-10", "THESIS Theorem 10", "Continuous PIQI-RCP is stable if 0 < alpha < pi d/(4 D).", SUFFICIENT,
-            "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10", "THESIS Theorem 9"),
-            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 10.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
+    Theorem("piqi-10", "THESIS Theorem 10", "Continuous PIQI-RCP is stable if 0 < alpha < pi d/(4 D_max).",
+            SUFFICIENT, "continuous", "alpha", _LIMIT, _short_intervals("THESIS Theorem 10", "THESIS Theorem 9"),
+            lambda u: ((p := _piqi(u))[0], _heterogeneous(u[2:], p[1], 10.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
     Theorem("piqi-11", "THESIS Theorem 11", "The eigenvalues of undelayed discrete PIQI-RCP, and with them its "
             "critical alpha, depend neither on C nor on N.", EXACT, "discrete", "alpha",
             "one link, RTTs of one interval", _reference,
@@ -388,56 +390,61 @@ _ALL = [
             "0 < alpha/D < sin(pi/(2(2D - 1))).", EXACT, "discrete", "alpha", _LIMIT + ", equal RTTs",
             _short_intervals("THESIS Theorem 12"),
             lambda u: ((p := _piqi(u))[0], _equal(_between(p[1], 4.0, u[2]))), 3, None, (0.0, 0.0, 0.0)),
-    Theorem("piqi-13", "THESIS Theorem 13", "Discrete PIQI-RCP is stable if 0 < alpha/d < sin(pi/(2(2D - 1))).",
-            SUFFICIENT, "discrete", "alpha", _LIMIT, _short_intervals("THESIS Theorem 13", "THESIS Theorem 12"),
-            lambda u: ((p := _piqi(u))[0], _mix(u[2:], p[1], 2.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
+    Theorem("piqi-13", "THESIS Theorem 13", "Discrete PIQI-RCP is stable if 0 < alpha/d < "
+            "sin(pi/(2(2 D_max - 1))).", SUFFICIENT, "discrete", "alpha", _LIMIT,
+            _short_intervals("THESIS Theorem 13", "THESIS Theorem 12"),
+            lambda u: ((p := _piqi(u))[0], _heterogeneous(u[2:], p[1], 2.0)), 5, None, (0.0, 0.0, 0.0, 0.0, 0.0)),
     Theorem("xcp-1", "EVAL sec. 2, JETMAX sec. 2, THESIS II.E.1, of Katabi et al. 2002", "XCP with equal RTTs is "
             "stable if 0 < alpha < pi/(4 sqrt 2) and beta = sqrt(2) alpha^2.", SUFFICIENT, "continuous", "alpha",
-            "one link, equal RTTs, a queue that may be negative", _published("EVAL sec. 2"),
+            "one link, equal RTTs, unconstrained queue", _published("EVAL sec. 2"),
             lambda u: (XCP(), _equal(_between(0.001, 10.0, u[0]), _whole(1, 5, u[1]))), 2, _on_curve),
-    Theorem("emkc-1", "JETMAX sec. 2", "EMKC on one link is stable for all delays if 0 < beta < 2.", SUFFICIENT,
+    Theorem("emkc-1", "JETMAX sec. 2", "EMKC on one link is stable for all constant delays if 0 < beta < 2 "
+            "(JETMAX says: varying ones too, which is false: docs/varying_delays.md).", SUFFICIENT,
             "discrete", "beta", "one link, constant delays", _published("JETMAX sec. 2"),
-            lambda u: (EMKC(alpha=_between(1e3, 1e6, u[0])), _mix(u[1:], 0.01, 0.1)), 4),
-    Theorem("mm-1", "JETMAX Theorem 1", "A network of EMKC with a consistent assignment is stable if each link is.",
+            lambda u: (EMKC(alpha=_between(1e3, 1e6, u[0])), _heterogeneous(u[1:], 0.01, 0.1)), 4),
+    Theorem("mm-1", "JETMAX Theorem 1", "A network of EMKC with a consistent assignment is stable if each link is "
+            "(of what JETMAX states: MKC, any assignment that does not change, and only if).",
             SUFFICIENT, "discrete", "beta", "max-min bottlenecks that do not change, constant delays",
             _published("JETMAX sec. 2"), lambda u: (EMKC(alpha=2e4, interval=0.05), _links(u)), 13),
-    Theorem("jm-th2", "JETMAX Theorem 2", "JetMax is stable for all delays iff 0 < tau < 2.", EXACT, "discrete",
-            "tau", "max-min bottlenecks that do not change, constant delays", _published("JETMAX Theorem 2"),
-            lambda u: (JetMax(interval=0.05), _links(u)), 13),
+    Theorem("jm-th2", "JETMAX Theorem 2", "JetMax is stable for all constant delays iff 0 < tau < 2.", EXACT,
+            "discrete", "tau", "max-min bottlenecks that do not change, constant delays",
+            _published("JETMAX Theorem 2"), lambda u: (JetMax(interval=0.05), _links(u)), 13),
     Theorem("kelly-1", "THESIS II.D.2, of Johari and Tan 2001", "Kelly's control with equal RTTs on one link is "
             "stable iff kappa (p + y p') < 2 sin(pi/(2(2D - 1))).", EXACT, "discrete", "kappa",
             "one link, equal RTTs", _published("Johari and Tan 2001 (THESIS II.D.2)"),
             lambda u: (Kelly(steepness=_between(0.2, 5.0, u[0])), _equal(_between(0.01, 1.0, u[1]))), 2),
-    Theorem("kelly-2", "THESIS II.D.2, of Johari and Tan 2001", "Kelly's control is stable if kappa sum(p_l + y_l p_l')"
-            " < 2 sin(pi/(2(2 D_i - 1))) for every flow.", SUFFICIENT, "discrete", "kappa", "any network, any RTTs",
+    Theorem("kelly-2", "THESIS II.D.2: conjecture of Johari and Tan 2001, proof in Tian and Yang 2004",
+            "Kelly's control is stable if kappa sum(p_l + y_l p_l') < 2 sin(pi/(2(2 D_i - 1))) for every flow.",
+            SUFFICIENT, "discrete", "kappa", "any network, any RTTs",
             _published("Johari and Tan 2001 (THESIS II.D.2)"), lambda u: (Kelly(interval=0.05), _links(u)), 13),
     Theorem("mean-1", "Bernard and Crauste 2015 (arXiv:1405.7333), for x' = -(alpha/d) mean x(t - D_i)",
-            "An integral loop is stable for every mix of delays if it is where all are equal to their mean: continuous "
-            "QI-RCP, and RCP without queue term, if 0 < alpha < pi/2.", SUFFICIENT, "continuous", "alpha", _ANY_RTTS,
-            _on_one_link(pi / 2.0), lambda u: (QIRCP(), _mix(u, 0.002, 1.0)), 4),
+            "An integral loop is stable for every distribution of delays if it is where all are equal to their mean: "
+            "continuous QI-RCP, and RCP without queue term, if 0 < alpha < pi/2.", SUFFICIENT, "continuous", "alpha",
+            _ANY_RTTS, _on_one_link(pi / 2.0), lambda u: (QIRCP(), _heterogeneous(u, 0.002, 1.0)), 4),
     Theorem("mean-2", "derived: docs/rtt_distributions.md", "Discrete QI-RCP is stable if 0 < alpha/d < "
             "2 sin(pi/(2(2d - 1))), with the mean delay d on both sides.", SUFFICIENT, "discrete", "alpha", _ANY_RTTS,
-            _integral_at_mean, lambda u: (QIRCP(), _mix(u, 0.01, 0.3)), 4),
-    Theorem("mean-3", "refuted: docs/rtt_distributions.md", "RCP (and XCP) with a free queue is stable for every "
-            "mix of RTTs if it is where all are equal to their mean.", SUFFICIENT, "continuous", "beta",
-            "one link, any RTTs, a queue that may be negative", _at_mean_rtt, _rcp_on_boundary, 5, None,
+            _integral_at_mean, lambda u: (QIRCP(), _heterogeneous(u, 0.01, 0.3)), 4),
+    Theorem("mean-3", "refuted: docs/rtt_distributions.md", "RCP, and XCP with gamma = 0, with an unconstrained "
+            "queue is stable for every RTT distribution if it is where all RTTs are equal to their mean.", SUFFICIENT,
+            "continuous", "beta", "one link, any RTTs, unconstrained queue", _at_mean_rtt, _rcp_on_boundary, 5, None,
             (0.35, 0.0, 1.0, 1.0, 1.0)),
     Theorem("mean-4", "derived: docs/rtt_distributions.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
-            "0 < alpha < d/(2d - 1), with the mean delay d: so for every mix if alpha <= 1/2.", SUFFICIENT, "discrete",
-            "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
+            "0 < alpha < d/(2d - 1), with the mean delay d: so for every RTT distribution if alpha <= 1/2.",
+            SUFFICIENT, "discrete", "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _averaging_at_mean,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * float(u[1])),
-                       _mix(u[2:], 0.01, 0.3)), 6, None, (0.0, 0.0, 0.3, 0.0, 0.0, 0.0)),
+                       _heterogeneous(u[2:], 0.01, 0.3)), 6, None, (0.0, 0.0, 0.3, 0.0, 0.0, 0.0)),
     Theorem("mean-5", "derived: docs/short_intervals.md", "Continuous PIQI-RCP whose sources average is stable if "
             "0 < alpha < (pi/4) d/(d + k T), with the mean RTT d and k = (1 - tau2)/tau1 - 1/2.", SUFFICIENT,
-            "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 where z exp(-z) = tau1",
+            "continuous", "alpha", "one link, any RTTs, tau1 <= 1/e, tau2 (exp(z) - 1) <= tau1 for the lesser z with "
+            "z exp(-z) = tau1",
             _lag_added,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 0.36, u[0])), tau2=_most_tau2(tau1) * 0.999 * float(u[1])),
-                       _mix(u[2:], 0.001, 4.0)), 6),
+                       _heterogeneous(u[2:], 0.001, 4.0)), 6),
     Theorem("mean-6", "derived: docs/short_intervals.md", "Discrete PIQI-RCP with tau1 + tau2 <= 1 is stable if "
             "0 < alpha/d < sin(pi/(2(2(d + k) - 1))), with the mean delay d and k = (1 - tau2)/tau1 - 1/2.",
             SUFFICIENT, "discrete", "alpha", "one link, any RTTs, tau1 + tau2 <= 1", _lag_added_in_steps,
             lambda u: (PIQIRCP(tau1=(tau1 := _between(1e-3, 1.0, u[0])), tau2=(1.0 - tau1) * 0.999 * float(u[1])),
-                       _mix(u[2:], 0.01, 2.0)), 6),
+                       _heterogeneous(u[2:], 0.01, 2.0)), 6),
 ]  # fmt: skip
 THEOREMS: Mapping[str, Theorem] = {theorem.id: theorem for theorem in _ALL}
 """Theorems by id, those of the ledger under its ids."""

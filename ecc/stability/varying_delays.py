@@ -23,8 +23,8 @@ of one flow: their joint spectral radius is that of one flow.
 x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is heard u after t0
 is at most M min(1, (a/d)(D - u)), and the next peak, which comes before t0 + D, is at most M (a D/d - 1/2), or M/2 if
 a D < d. For x' = -(a/d) x(t - tau(t)) 3/2 is sharp (Myshkis, Yorke): delays that hold a peak for D and stay at D for
-another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/d, which is 1 at q = 3/2 and more beyond
-(`held_delays`, in steps).
+another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/d, which is 1 at q = 3/2 and more for
+3/2 < q < 6 (`held_delays`, in steps); from q = pi/2 on a constant D does.
 *Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
 sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is heard at most J times on either side,
 with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the constant

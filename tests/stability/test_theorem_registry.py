@@ -105,3 +105,9 @@ def test_search(name):
     assert found.holds == (name not in CONTRADICTED)
     assert found.least.ratio <= found.largest.ratio
     assert found.least.proof[1] is (name not in CONTRADICTED)
+
+
+def test_short_intervals_are_a_hundredth_of_the_least_rtt():
+    for rtt, holds in (1.0, True), (1.0 - 1e-6, False):
+        bound = THEOREMS["piqi-9"].bound(PIQIRCP(interval=0.01), Network.dumbbell("1 Gb/s", [rtt, rtt]))
+        assert (bound is not None) is holds
