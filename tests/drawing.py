@@ -11,7 +11,7 @@ def drawn(few, many):
         def decorate(test):
             @pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.slow)])
             def test_drawn(examples):
-                settings(max_examples=examples, deadline=None)(given(*places, **names)(test))()
+                settings(max_examples=examples)(given(*places, **names)(test))()
 
             test_drawn.__doc__ = test.__doc__
             return test_drawn

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "fair_share.py"
@@ -74,7 +75,7 @@ def test_a_notebook_as_a_page_keeps_its_figures(monkeypatch):
     monkeypatch.setenv("PLOTLY_RENDERER", renderer)
     code = "from ecc.plot import root_figure\nroot_figure({'a': [-1.0]})"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(book, timeout=int(HANG), kernel_name="python3").execute()
     html = [str(output["data"].get("text/html", "")) for output in book.cells[0].outputs]
     assert any("plotly.js v" in text for text in html)
     assert "Plotly.newPlot" in html[-1] and "application/vnd.plotly.v1+json" in book.cells[0].outputs[-1]["data"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import HANG
 
 import ecc
 from ecc.arguments import Count, Matrix, Seed, Vector, check_arguments, shown
@@ -44,14 +45,14 @@ def test_good_arguments_are_taken(tmp_path, monkeypatch):
         assert tally.counts[expected] == 1, (entry.name, tally)
 
 
-def test_none_and_a_number_that_is_too_large_are_refused_everywhere(tmp_path, monkeypatch):
+def test_none_what_is_too_large_and_what_fills_lines_are_refused_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tally = inputs.Tally()
     for entry in ENTRIES.values():
         if any(part in entry.name for part in HEAVY):
             continue
         for one in entry.parameters:
-            for value in (None, 10**400):
+            for value in (None, 10**400, np.full((2, 2, 2), np.nan)):
                 if value is None and one.default is None:
                     continue
                 inputs.attempt(entry, {one.name: value}, 5.0, tally)
@@ -69,7 +70,7 @@ def test_bad_and_extreme_inputs(module, tmp_path, monkeypatch):
     tally = inputs.Tally()
     for entry in ENTRIES.values():
         if entry.module == module or (module != "ecc" and entry.module.startswith(module)):
-            tally.add(inputs.isolated(entry, 2, 1.0, 120.0))
+            tally.add(inputs.isolated(entry, 2, 1.0, HANG))
     assert not tally.bad, explained(tally)
     assert tally.counts.total() > 20 or module in ("ecc.allocation", "ecc.models")
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from waiting import HANG, advancing, until
 
 from ecc.claims import ledger
 from ecc.claims.report.output import Report, write_report
@@ -54,11 +56,23 @@ def start(arguments, **options):
     )
 
 
+def session(leader):
+    """The states of the processes of a session, by number, and the CPU time that it has taken [s]."""
+    states, ticks = {}, 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            about = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(about[3]) == leader:
+            states[int(pid)] = about[0]
+            ticks += sum(map(int, about[11:15]))  # its own, and of those it has waited for
+    return states, ticks / os.sysconf("SC_CLK_TCK")
+
+
 def of_session(leader):
     """The processes of a session that are left, but for those that only wait to be counted."""
-    found = subprocess.run(["ps", "-eo", "pid=,sid=,stat="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split() for line in found.splitlines()]
-    return [int(pid) for pid, session, state in rows if int(session) == leader and not state.startswith("Z")]
+    return [pid for pid, state in session(leader)[0].items() if state != "Z"]
 
 
 def answers_signals(process):
@@ -70,14 +84,7 @@ def answers_signals(process):
     return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1) or process.poll() is not None
 
 
-def until(condition, seconds=120.0):
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < seconds
-        time.sleep(0.05)
-
-
-SWEEP = ["--vary", "seed=1:200:200", "--metric", "utilization", "--jobs", "2"]
+SWEEP = ["--vary", "seed=1:2000:2000", "--metric", "utilization", "--jobs", "2"]
 
 
 @pytest.mark.slow
@@ -90,28 +97,24 @@ def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, t
     os.killpg(sweep.pid, signal.SIGINT)  # a terminal sends it to all of them
     said = sweep.stderr.readline()
     assert time.monotonic() - begin < 30.0  # far below a second on a quiet machine
-    printed, rest = sweep.communicate(timeout=60)
+    printed, rest = sweep.communicate(timeout=HANG)
     assert rest == ""
     assert sweep.returncode == 130 and "ecc: interrupted after" in said
     assert out.read_text() == "of a former sweep" and "table.partial.nc" in printed
     table = xr.load_dataset(tmp_path / "table.partial.nc")
     done = int(table["utilization"].notnull().sum())
-    assert 3 < done < 200 and f"interrupted after {done} of 200 points" in said
+    assert 3 < done < 2000 and f"interrupted after {done} of 2000 points" in said
     assert "not run" not in printed and len(Store(store)) >= done  # what was not run has no row
 
 
 def test_sigterm_writes_the_checkpoint_that_was_asked_for(scenario, tmp_path):
-    saved, patience, said = tmp_path / "run.ckpt", 0.5, "ecc: interrupted\n"
-    while said == "ecc: interrupted\n":  # it was still importing
-        run = start(
-            ["simulate", scenario("100000 s"), "--checkpoint", saved, "--sample", "10"],
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as behind a shell's `&`
-        )
-        until(lambda run=run: answers_signals(run))
-        patience *= 2.0
-        time.sleep(patience)
-        run.send_signal(signal.SIGTERM)
-        _, said = run.communicate(timeout=60)
+    saved = tmp_path / "run.ckpt"
+    run = advancing(
+        *("simulate", scenario("100000 s"), "--checkpoint", saved, "--sample", "10"),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as behind a shell's `&`
+    )
+    run.send_signal(signal.SIGTERM)
+    _, said = run.communicate(timeout=HANG)
     assert run.returncode == 130 and said.endswith(" of 100000 s: interrupted\n")
     assert resume(saved).now > 0.0
 
@@ -193,10 +196,10 @@ def test_standard_output_on_a_full_disk():
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_ctrl_c_during_the_imports_is_answered(share, scenario):
     process = start(["simulate", scenario("100000 s")])
-    until(lambda: answers_signals(process), 20.0)
+    until(lambda: answers_signals(process))
     time.sleep(share)
     os.killpg(process.pid, signal.SIGINT)
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert said == "ecc: interrupted\n" if not printed else said.endswith("of 100000 s: interrupted\n")
 
@@ -204,7 +207,7 @@ def test_ctrl_c_during_the_imports_is_answered(share, scenario):
 # ---- everything, at ten moments each --------------------------------------------------------------------------------
 
 
-CLAIMS = ["xcp-3", "piqi-11", "piqi-w", "qi-6", "pi-1", "src-2"]
+CLAIMS = ["piqi-11", "piqi-w", "qi-6", "src-2"]
 SMALL = {"duration": "5 s", "capacity": "10 Mb/s"}
 PAGE = 4096  # bytes
 SAID = re.compile(
@@ -232,10 +235,11 @@ class Case:
         self.arguments.insert(0, command)
         self.environment = os.environ | {"TMPDIR": str(self.temporary)}
         self.place.mkdir()
-        begin = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         whole = self.start()
-        self.printed, said = whole.communicate(timeout=120)
-        self.seconds = time.monotonic() - begin
+        self.printed, said = whole.communicate(timeout=HANG)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu_time = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         assert whole.returncode == 0 and "ecc:" not in said
         self.result = self.result_in(self.place)
         assert self.result
@@ -313,7 +317,8 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
     for k in range(10):
         process = case.start()
         until(lambda process=process: answers_signals(process))
-        time.sleep(max(0.0, case.seconds - 0.1) * (k + draw.random()) / 10)
+        work = case.cpu_time * (k + draw.random()) / 10  # on a busy machine time says nothing of how far it is
+        until(lambda work=work, leader=process.pid: session(leader)[1] >= work or not of_session(leader))
         before = case.kept(case.place)
         sent = time.monotonic()
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
@@ -322,8 +327,8 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
             said += line
             if line.startswith("ecc:"):
                 print(f"{time.monotonic() - sent:.2f} s to {line.strip()}")
-        process.communicate(timeout=60)
-        until(lambda leader=process.pid: not of_session(leader), 20.0)
+        process.communicate(timeout=HANG)
+        until(lambda leader=process.pid: not of_session(leader))
         assert case.kept(case.place) >= before
         found = case.result_in(case.place)
         assert found == case.result or found == case.known
@@ -342,9 +347,10 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
                 assert {one["claim"]["id"] for one in report["findings"]} >= set(told)
         if found is not None and case.known is None:  # it got to its end: once more from the beginning
             case.begin()
-    assert set(os.listdir("/dev/shm")) == memory
+    left = set(os.listdir("/dev/shm")) - memory
+    until(lambda: not left & set(os.listdir("/dev/shm")))  # what other tests have there goes with them
     last = case.start()
-    last.communicate(timeout=120)
+    last.communicate(timeout=HANG)
     assert last.returncode == 0 and case.result_in(case.place) == case.result
     assert not list(case.place.glob("**/.*"))  # nor what those that were killed had begun
 

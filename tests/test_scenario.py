@@ -91,7 +91,7 @@ IMPAIRED = st.lists(
 
 
 @pytest.mark.property
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_a_scenario_comes_back_from_its_toml_as_it_was(data):
     network = data.draw(NETWORKS)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import HANG, advancing
 
 from ecc.native import inside
 from ecc.native.stuck import GRACE_PERIOD, ending_stuck_hooks
@@ -49,20 +50,6 @@ delay = "25 ms"
 [[flows]]
 route = [0]
 """
-START = """
-import signal, sys, threading, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from ecc.cli import main
-from ecc.native import inside
-
-def tell(thread):  # once the engine has been in one call for a while
-    while inside(thread)[1] < float(sys.argv[1]):
-        time.sleep(0.01)
-    print("inside", flush=True)
-
-threading.Thread(target=tell, args=(threading.get_ident(),), daemon=True).start()
-sys.exit(main(sys.argv[2:]))
-"""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals")
 
@@ -70,20 +57,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def start(name: str, inside: float, directory: Path) -> subprocess.Popen[str]:
     (directory / "stuck_protocol.py").write_text(PROTOCOL)
     (directory / "scenario.toml").write_text(SCENARIO.format(name=name))
-    command = [sys.executable, "-P", "-c", START, str(inside), "simulate", "scenario.toml"]
     given = {**os.environ, "PYTHONPATH": str(directory)}
-    return subprocess.Popen(
-        command, cwd=directory, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return advancing("simulate", "scenario.toml", inside=inside, cwd=directory, env=given)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals, tmp_path: Path) -> None:
     run = start("Stuck", 0.5, tmp_path)
-    assert run.stdout is not None and run.stdout.readline() == "inside\n"
     begin = time.monotonic()
     run.send_signal(number)
-    printed, said = run.communicate(timeout=60)
+    printed, said = run.communicate(timeout=HANG)
     assert time.monotonic() - begin > 0.9 * (GRACE_PERIOD - 0.5)
     assert (run.returncode, printed) == (130, "")
     assert said == "ecc: a hook has not returned for 3 s: the process ends without a result\n"
@@ -92,9 +75,8 @@ def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals,
 @pytest.mark.slow
 def test_hooks_that_take_their_time_are_interrupted_as_any(tmp_path: Path) -> None:
     run = start("Slow", 0.05, tmp_path)
-    assert run.stdout is not None and run.stdout.readline() == "inside\n"
     run.send_signal(signal.SIGINT)
-    printed, said = run.communicate(timeout=60)
+    printed, said = run.communicate(timeout=HANG)
     assert run.returncode == 130 and "flow" in printed
     assert said.endswith("interrupted\n") and "has not returned" not in said
 

@@ -4,11 +4,11 @@ import importlib
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
 from pathlib import Path
 
 import pytest
+from waiting import HANG, until
 
 from ecc.workers import WorkerDied, _next, in_workers
 
@@ -109,13 +109,12 @@ def test_a_killed_worker_costs_its_call_one_more_try(calls, tmp_path):
 
 
 PARENT = """
-import os, sys, time
+import os, sys
 from ecc.workers import in_workers
 
 def call(k):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
-    end = time.monotonic() + 100.0
-    while time.monotonic() < end:
+    while True:
         pass
 
 if __name__ == "__main__":
@@ -138,17 +137,12 @@ def test_workers_end_with_their_parent(number, tmp_path):
     marks.mkdir()
     (tmp_path / "parent.py").write_text(PARENT)
     parent = subprocess.Popen([sys.executable, "-P", tmp_path / "parent.py", marks], stderr=subprocess.DEVNULL)
-    begin = time.monotonic()
-    while len(list(marks.iterdir())) < 2 and time.monotonic() - begin < 60.0:
-        time.sleep(0.05)
+    until(lambda: len(list(marks.iterdir())) == 2)
     pids = [int(mark.name) for mark in marks.iterdir()]
-    assert len(pids) == 2 and all(map(alive, pids))
+    assert all(map(alive, pids))
     parent.send_signal(number)
-    parent.wait(10.0)
-    begin = time.monotonic()
-    while any(map(alive, pids)) and time.monotonic() - begin < 10.0:
-        time.sleep(0.05)
-    assert not any(map(alive, pids))
+    parent.wait(HANG)
+    until(lambda: not any(map(alive, pids)))
 
 
 def test_calls_of_a_group_go_to_the_worker_that_began_it(calls):

@@ -305,7 +305,7 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     Raises
     ------
     ValueError
-        A gain that is not > 0, or steps that are odd.
+        A gain that is not > 0, steps that are odd, or a span in which no motion grows, whatever beta.
 
     Notes
     -----
@@ -328,6 +328,10 @@ def empty_queue_boundary(alpha: ArrayLike, steps: Positive = 40, span: float = 4
     at, low, high = a[busy], bounds[busy], 2.0 * bounds[busy]
     half = steps // 2
     while np.any(calm := ~(empty_queue_growth(at, high, half, span, seed) > 0.0)):
+        if np.any(small := high > 1e6 * bounds[busy]):
+            raise ValueError(
+                f"span must be longer at alpha = {at[small][0]:g}, got {span:g} RTTs, in which no motion grows"
+            )
         low, high = np.where(calm, high, low), np.where(calm, 2.0 * high, high)
     while np.any(high > 1.01 * low):
         middle = np.sqrt(low * high)

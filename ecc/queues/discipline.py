@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ecc.models.base import Protocol, check_number
+from ecc.models.base import Protocol, check_choice, check_number
 
 __all__ = ["QueueDiscipline", "congested", "congested_at_random"]
 
@@ -36,8 +36,7 @@ class QueueDiscipline(Protocol):
     times = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mark, bool):
-            raise TypeError(f"mark must be True or False, got {self.mark!r}")
+        check_choice(self, "mark", (True, False))
         check_number(self, packet_size=None)
 
     @property

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from waiting import HANG
 
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
@@ -20,6 +21,7 @@ from ecc.claims.ledger import Finding, Verdict
 
 
 def confirm(claim):
+    time.sleep(0.01)
     return Finding(claim, Verdict.CONFIRMED, f"{claim.id} holds")
 
 
@@ -39,7 +41,7 @@ def die(claim):
 
 
 def sleep(claim):
-    time.sleep(120.0)
+    time.sleep(3600.0)
 '''
 
 
@@ -68,7 +70,7 @@ def test_findings_come_in_the_ledgers_order_with_their_seconds(use):
     findings = runner.crosscheck(jobs=2, progress=lambda claim, finding: seen.append((claim.id, finding.verdict)))
     assert [finding.claim.id for finding in findings] == ["qi-3", "qi-7", "piqi-9"]
     assert [str(finding.verdict) for finding in findings] == ["confirmed", "refuted", "confirmed"]
-    assert all(finding.seconds > 0.0 for finding in findings)
+    assert findings[0].seconds >= 0.01 and findings[1].seconds >= 0.0
     assert sorted(seen) == sorted((finding.claim.id, finding.verdict) for finding in findings)
 
 
@@ -104,7 +106,7 @@ def test_the_bar_moves_within_a_job_and_waits_for_its_end():
 @pytest.mark.slow
 def test_a_failing_check_is_named_and_the_others_are_kept(use):
     use(qi_3="confirm", qi_5="fail", qi_7="refute")
-    error = "ZeroDivisionError: no capacity at all (some_checks.py, line 21)"
+    error = "ZeroDivisionError: no capacity at all (some_checks.py, line 22)"
     with pytest.raises(runner.CrosscheckError, match=f"^check of claim qi-5 failed: {re.escape(error)}$") as caught:
         runner.crosscheck(jobs=2)
     assert [finding.claim.id for finding in caught.value.outcome.findings] == ["qi-3", "qi-7"]
@@ -129,7 +131,7 @@ def test_an_interrupt_keeps_what_is_finished_and_ends_the_rest(use):
 
     begin = time.monotonic()
     outcome = runner.examine(catalog.select(), jobs=2, progress=interrupt)
-    assert time.monotonic() - begin < 60.0
+    assert time.monotonic() - begin < HANG
     assert outcome.interrupted
     assert [finding.claim.id for finding in outcome.findings] == ["qi-3"]
     assert outcome.failures == {}

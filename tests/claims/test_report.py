@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from waiting import HANG
 
 from ecc.claims.ledger import Finding, Measurement, Picture, Verdict, claims
 from ecc.claims.report import page as page_module
@@ -269,7 +270,7 @@ addEventListener("load", async () => {
   const drawnAtFirst = document.querySelectorAll(".main-svg").length;
   for (const plot of document.querySelectorAll(".plot")) {
     plot.scrollIntoView({ behavior: "instant" });
-    for (let k = 0; k < 200 && !plot.querySelector(".scatterlayer path"); k++) await pause(50);
+    for (let k = 0; k < 5000 && !plot.querySelector(".scatterlayer path"); k++) await pause(50);
   }
   document.querySelector('.counts button[data-verdict="refuted"]').click();
   const refuted = left();
@@ -315,7 +316,7 @@ def probed(page, folder, width):
         address = f"http://127.0.0.1:{server.server_port}/"
         browser = subprocess.Popen([str(CHROMIUM), *options, address], stderr=subprocess.DEVNULL)
         try:
-            return answers.get(timeout=120)
+            return answers.get(timeout=HANG)
         finally:
             browser.terminate()
             browser.wait()

@@ -25,7 +25,7 @@ def test_a_loop_with_a_free_queue_at_its_closed_form():
     assert critical_ratio(0.4, sqrt(2.0) * 0.16) == pytest.approx(0.4 * 4.0 * sqrt(2.0) / pi)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.floats(0.1, 0.6), st.floats(0.1, 4.0))
 def test_both_sides_of_the_closed_form(alpha, k):
     beta = k * alpha**2

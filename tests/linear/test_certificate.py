@@ -92,7 +92,7 @@ def test_certificate_says_what_it_covers():
 
 
 @pytest.mark.property
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_verdict_equals_certificate_and_rightmost_root(seed, size):
     system = spread_system(seed, size)
@@ -106,7 +106,7 @@ def test_verdict_equals_certificate_and_rightmost_root(seed, size):
 
 
 @pytest.mark.property
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 300))
 def test_sampled_verdict_equals_certificate(seed, size, longest):
     rng = np.random.default_rng(seed)

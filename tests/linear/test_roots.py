@@ -106,7 +106,7 @@ def test_badly_scaled_states_change_nothing():
 
 
 @pytest.mark.property
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 4),
     st.lists(st.integers(0, 40), min_size=1, max_size=8),

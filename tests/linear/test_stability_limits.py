@@ -155,7 +155,7 @@ def test_two_coupled_loops_affine_in_entries_but_not_in_the_determinant():
 
 
 @pytest.mark.property
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 2**32 - 1))
 def test_count_changes_exactly_at_the_crossings(seed):
     rng = np.random.default_rng(seed)

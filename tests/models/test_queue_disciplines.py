@@ -170,7 +170,7 @@ def test_fluid_refuses_disciplines():
 def test_bad_parameters_are_refused_in_one_line(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-    with pytest.raises(TypeError, match="mark must be True or False, got 1"):
+    with pytest.raises(ValueError, match="mark must be one of True, False, got 1"):
         RED(mark=1)
     with pytest.raises(ValueError, match="ecn must be one of False, True, got 'yes'"):
         NewReno(ecn="yes")

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from waiting import HANG
 
 from ecc.errors import EccError
 from ecc.models import RCP
@@ -84,6 +85,7 @@ def test_reading_while_another_thread_advances_changes_nothing(monkeypatch: pyte
         seen: list[float] = []
 
         def look(run: Run = run, seen: list[float] = seen) -> None:
+            seen.append(run.now)
             while run.stopped == "paused":
                 seen.append(run.now)
 
@@ -103,12 +105,12 @@ def test_whoever_comes_while_a_run_is_advanced_is_refused(digest: int, tmp_path)
 
     def wait(share: float) -> None:
         begun.set()
-        assert go_on.wait(60.0)
+        assert go_on.wait(HANG)
         assert run.trajectory().stats["now"] == run.now  # the thread that advances may look
 
     thread = threading.Thread(target=run.advance, kwargs={"progress": wait})
     thread.start()
-    assert begun.wait(60.0)
+    assert begun.wait(HANG)
     engine = run._engine
     for access in (
         run.advance, run.trajectory, run.close, lambda: run.save(tmp_path / "run.ckpt"), engine.save,

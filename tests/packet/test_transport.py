@@ -347,7 +347,7 @@ def impaired_scenarios(draw: Any) -> Scenario:
 
 
 @pytest.mark.property
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(scenario=impaired_scenarios())
 def test_every_byte_arrives_once_and_as_in_the_twin(scenario: Scenario) -> None:
     setup = prepare(scenario)

@@ -44,8 +44,8 @@ from ecc.packet.twin.state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario
 
 CASES = int(os.environ.get("ECC_TWIN_CASES", "500"))
-FEW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-MANY = settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 
 # A protocol that uses all there is -----------------------------------------------------------------------------------
 # `mix` gathers all that a hook sees, so that one wrong bit anywhere shows in the final states.

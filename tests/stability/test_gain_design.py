@@ -48,7 +48,7 @@ def test_fastest_loop_with_a_free_queue_has_a_triple_root():
     assert -root * 0.99 < found.decay * RTT < -root
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-4.0, 0.0), st.floats(-1.0, 1.0), st.floats(-1.0, 1.0))
 def test_no_gains_decay_faster_than_the_triple_roots(size, one, two):
     """By Gauss and Lucas: beside the gains of the triple roots and far from them some root is right of the line."""
@@ -114,7 +114,7 @@ def test_decay_of_what_ends():
 
 
 @pytest.mark.property
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(0.005, 2.0), min_size=1, max_size=6))
 def test_every_mix_decays_once_in_its_largest_rtt(rtts):
     """docs/gain_design.md, statement 1."""

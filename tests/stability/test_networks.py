@@ -25,7 +25,7 @@ def random_network(seed, links=4, flows=7):
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([QIRCP(alpha=1.3), PIQIRCP(alpha=0.9), RCP(alpha=0.4, beta=0.2)]))
 def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
     network = random_network(seed)
@@ -35,7 +35,7 @@ def test_the_spectrum_of_a_network_is_that_of_its_links(seed, protocol):
     assert whole == pytest.approx(max(parts), abs=1e-7)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6))
 def test_qi_rcp_bears_every_network_if_rtts_are_averaged_over_packets(seed):
     network = random_network(seed)

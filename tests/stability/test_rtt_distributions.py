@@ -28,7 +28,7 @@ def net(rtts):
     return Network.dumbbell("1 Gb/s", list(rtts))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0.0, 30.0), st.floats(0.01, 1.0)), min_size=1, max_size=6), st.floats(0.0, 1.0))
 def test_no_distribution_has_a_lesser_mean(values, share):
     x, weight = np.array(values).T
@@ -62,7 +62,7 @@ def test_equal_rtts_are_the_worst_of_piqi_rcp(mean_rtt, time):
     assert worst_rtt_distribution(PIQIRCP(), mean_rtt, time=time).share == 1.0
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(RTTS)
 def test_mixes_bear_what_is_safe_for_all(rtts):
     mean = float(np.mean(rtts))
@@ -194,7 +194,7 @@ def test_the_whole_drawn_in_region_and_its_end():
     assert boundary_is_stable_for_all_rtts(0.9999, 0.95, 1.57)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.02, 3.0), min_size=1, max_size=4), st.floats(0.05, 0.6187))
 def test_no_mix_breaks_what_is_proven_for_all(rtts, alpha):
     assert linearize(PIQIRCP(alpha=alpha), net(rtts)).is_stable

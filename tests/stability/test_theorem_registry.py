@@ -55,7 +55,7 @@ def test_no_corner_contradicts_what_stands(name):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_no_loop_contradicts_what_stands(data):
     theorem = THEOREMS[data.draw(st.sampled_from(sorted(set(THEOREMS) - CONTRADICTED)))]
@@ -74,7 +74,7 @@ def test_contradiction_is_proven():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(0.003, 0.36), st.floats(0.0, 0.99), st.floats(0.01, 0.5))
 def test_first_order_of_the_critical_gain_in_the_interval(tau1, share, eta):
     """docs/short_intervals.md, Corollary: 0 <= critical alpha/(pi/4) - (1 - k T/D) <= 3 (T/(tau1 D))^2."""

@@ -96,7 +96,7 @@ def test_mkc_by_the_steepness_of_its_price():
             assert (absolute_radius(protocol, link(flows)) < 1.0) is borne
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(0.05, 1.95), st.integers(0, 10**6))
 def test_jetmax_has_its_own_modulus_in_networks(tau, seed):
     network = Network.parking_lot(["97 Mb/s", "80 Mb/s", "60 Mb/s"])
@@ -104,7 +104,7 @@ def test_jetmax_has_its_own_modulus_in_networks(tau, seed):
     assert absolute_radius(JetMax(tau=tau), water_filled(network, capacities)) == pytest.approx(abs(1 - tau), abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(3, 5), st.integers(0, 10**6), st.floats(1.01, 1.5))
 def test_no_random_delays_grow_inside_the_bound(flows, seed, factor):
     protocol, assignment = with_loss(min(0.9, factor * (flows - 2) / (2 * (flows - 1))), flows)
@@ -136,7 +136,7 @@ def test_range_of_piqi_rcp_and_of_xcps_loop_is_that_of_constant_delays():
         assert growth_under_delays(protocol, 0.1, [most + 1], prove=True).proven
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_nothing_grows_in_a_range_that_is_borne(seed):
     rng = np.random.default_rng(seed)
