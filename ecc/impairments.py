@@ -17,6 +17,7 @@ from ecc.quantity import (
     QuantitiesField,
     Quantity,
     QuantityField,
+    as_choice,
     as_count,
     as_delay,
     as_number,
@@ -76,8 +77,7 @@ class RandomLoss:
         if probability > 1.0:
             raise ValueError(f"probability must be <= 1, got {shown(self.probability)}")
         object.__setattr__(self, "probability", probability)
-        if self.kind not in LOSS_KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, LOSS_KINDS))}, got {shown(self.kind)}")
+        as_choice(self.kind, "kind", LOSS_KINDS)
         _place(self)
 
 

@@ -518,7 +518,9 @@ class Network(Displayed):
         starts : sequence of Quantity, shape (100,), s, optional
             Default: x100 starts 5 s later, as in T1.
         """
-        return cls.dumbbell(capacity, rtts=[0.22] * 99 + [2.02], starts=starts or [0.0] * 99 + [5.0])
+        return cls.dumbbell(
+            capacity, rtts=[0.22] * 99 + [2.02], starts=[0.0] * 99 + [5.0] if starts is None else starts
+        )
 
     @classmethod
     def T3(cls, capacity: Quantity = "10 Mb/s", starts: Sequence[Quantity] = (0.0, 5.0)) -> Network:

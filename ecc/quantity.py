@@ -12,6 +12,8 @@ import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+
 from ecc.arguments import shown
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Quantity",
     "QuantityField",
     "SizeField",
+    "as_choice",
     "as_count",
     "as_delay",
     "as_number",
@@ -241,6 +244,22 @@ def as_size(value: Quantity, field: str) -> int:
     if size > 2.0**62:
         raise ValueError(f"{field} must be <= 2^62 bytes, got {shown(value)}")
     return round(size)
+
+
+def as_choice(value: Any, field: str, choices: tuple[object, ...]) -> Any:
+    """Return a value that is one of the named variants.
+
+    Parameters
+    ----------
+    value : str, bool or None
+    field : str
+        Name for the message.
+    choices : tuple of object
+        Allowed values.
+    """
+    if not (isinstance(value, str | bool | np.bool_ | None) and value in choices):
+        raise ValueError(f"{field} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
+    return value
 
 
 def as_count(value: Any, field: str, *, minimum: int = 0, bits: int = 63) -> int:

@@ -81,7 +81,7 @@ class Unit:
     wait: QuantityField = default(0.0)
 
     def __post_init__(self) -> None:
-        if self.sender not in (INITIATOR, ACCEPTOR):
+        if not (isinstance(self.sender, int | np.integer) and self.sender in (INITIATOR, ACCEPTOR)):
             raise ValueError(f"sender must be 0 (initiator) or 1 (acceptor), got {shown(self.sender)}")
         if type(self.size) is int and self.size > 0 and type(self.wait) is float and 0.0 <= self.wait < float("inf"):
             return  # there may be millions

@@ -24,6 +24,7 @@ from ecc.quantity import (
     OptionalQuantityField,
     Quantity,
     QuantityField,
+    as_choice,
     as_count,
     as_delay,
     as_number,
@@ -134,8 +135,7 @@ class Arrivals:
                 raise ValueError("distribution and shape must be None for duration=(lowest, highest): it is uniform")
         usual = "fixed" if self.shape is None else "pareto"
         _check_distribution(self, usual if self.distribution is None else self.distribution)
-        if self.spacing not in SPACINGS:
-            raise ValueError(f"spacing must be one of {', '.join(map(repr, SPACINGS))}, got {shown(self.spacing)}")
+        as_choice(self.spacing, "spacing", SPACINGS)
         put("batch", as_count(self.batch, "batch", minimum=1))
         if self.count is not None:
             put("count", as_count(self.count, "count", minimum=1))

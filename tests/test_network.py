@@ -35,6 +35,7 @@ def test_dumbbell_splits_rtts_into_bottleneck_and_access():
 
 
 def test_topologies_of_the_papers():
+    assert [flow.start for flow in Network.T2(starts=np.arange(100.0)).flows] == list(range(100))
     unstable = Network.T_u()
     assert unstable.rtts == pytest.approx([0.202] + [0.004] * 9)
     assert Network.T_u(scale=10).rtts == pytest.approx([2.02] + [0.04] * 9)

@@ -105,7 +105,7 @@ from ecc.errors import LinearizationError
 from ecc.headers import WireHeader
 from ecc.laws.affine import is_affine
 from ecc.network import Network
-from ecc.quantity import as_delay, as_number, as_size
+from ecc.quantity import as_choice, as_delay, as_number, as_size
 
 __all__ = [
     "ECN_ECHOES",
@@ -719,10 +719,7 @@ def check_choice(protocol: Any, name: str, choices: tuple[object, ...]) -> None:
     choices : tuple of object
         Allowed values.
     """
-    value = getattr(protocol, name)
-    if not (isinstance(value, str | bool | np.bool_ | None) and value in choices):
-        listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {listed}, got {shown(value)}")
+    as_choice(getattr(protocol, name), name, choices)
 
 
 def settings(protocol: Protocol) -> dict[str, Any]:
