@@ -20,7 +20,7 @@ import numpy as np
 
 import ecc
 from ecc.impairments import RandomLoss
-from ecc.models import BIC, NewReno, Vegas
+from ecc.models import BIC, CUBIC, NewReno, Vegas
 from ecc.network import Network
 
 CAPACITY, RTT, PACKET = 1e8, 0.1, 1500  # bit/s, s, bytes
@@ -35,6 +35,10 @@ PEERS: dict[str, tuple[Callable[[], Any], ns2.Agents]] = {
     "BIC": (
         lambda: BIC(form="linux", initial=2, min_rto=0.2),  # as Linux and its agent in ns-2, whatever minrto_ says
         ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca bic; $sink set ts_echo_rfc1323_ true"),
+    ),
+    "CUBIC": (
+        lambda: CUBIC(beta=819 / 1024, initial=2, min_rto=0.2),  # its beta is that of Linux 2.6.22
+        ns2.Agents("TCP/Linux", "TCPSink/Sack1", set_up="$tcp select_ca cubic; $sink set ts_echo_rfc1323_ true"),
     ),
 }
 

@@ -1,0 +1,192 @@
+"""CUBIC (RFC 9438): between losses the window is a cubic function of time, flat where the last loss was.
+
+    W_cubic(t) = s C (t - K)^3 + M     K = cbrt((M - W_0)/(s C)), so that W_cubic(0) = W_0                     sec. 4.2
+    W   <- W + (G - W) a/W             an ACK of a, with G = W_cubic(t + D), at least W and at most 3 W/2       sec. 4.2
+    W   <- E                           where W_cubic(t) < E, the window that Reno would have                    sec. 4.3
+    E   <- E + A s a/W                 A = 3 (1 - beta)/(1 + beta) until E = W at the loss, then 1; E(0) = W_0  sec. 4.3
+    M   <- W, or W (1 + beta)/2        a loss; the latter if W < M (fast convergence)                           sec. 4.7
+    W_0 <- beta F                      ... and congestion avoidance begins there once the loss is recovered     sec. 4.6
+    M   <- W_0 <- W                    where it begins without a loss, or after a timeout: then K = 0           sec. 4.8
+
+    W  window [bytes]   t  time since congestion avoidance began [s]   M  window of the last loss, W_max in the RFC
+    s  packet   D  RTT   F  data in flight when the loss is seen   a  bytes that an ACK acknowledges
+    C  0.4 packets/s^3   beta  0.7
+
+Slow start is that of RFC 5681, or HyStart++ (`ecc.models.shared.hystart`). Not here: what RFC 9438 says of idle
+applications (sec. 5.8: flows here always have data) and of losses that were none (sec. 4.9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecc.arguments import check_arguments, shown
+from ecc.models.base import FlowEnv, Hook, Params, check_choice, check_number
+from ecc.models.newreno import NewReno
+from ecc.models.shared import hystart, windows
+from ecc.quantity import Quantity, as_number, as_time
+
+MOST = 1.5  # of a window, in an RTT
+
+
+def cubic(t: float, K: float, M: float, s: float, p: Params) -> float:
+    """RFC 9438 sec. 4.2: the window at time t."""
+    return s * p.C * (t - K) * (t - K) * (t - K) + M
+
+
+def time_to(M: float, W_0: float, s: float, p: Params) -> float:
+    """RFC 9438 sec. 4.2: K, when the window is M again."""
+    return float(max(M - W_0, 0.0) / (s * p.C)) ** (1.0 / 3.0)
+
+
+def goal(W: float, t: float, K: float, M: float, D: float, s: float, p: Params) -> float:
+    """RFC 9438 sec. 4.2: the window an RTT later."""
+    return min(max(cubic(t + D, K, M, s, p), W), MOST * W)
+
+
+def reno_step(E: float, W_prior: float, p: Params) -> float:
+    """RFC 9438 sec. 4.3: packets that Reno's window would gain in an RTT, with the same beta."""
+    return 1.0 if W_prior <= E else 3.0 * (1.0 - p.beta) / (1.0 + p.beta)
+
+
+def last_maximum(W: float, M: float, p: Params) -> float:
+    """RFC 9438 sec. 4.7: where the next cubic is flat."""
+    return 0.5 * (1.0 + p.beta) * W if p.fast_convergence > 0.0 and M > W else W
+
+
+@dataclass
+class FlowState(hystart.FlowState):
+    """A host's state for one flow."""
+
+    M: float = 0.0  # window at the last loss [bytes]; 0: none, or forgotten
+    W_prior: float = 0.0  # ... before fast convergence
+    K: float = 0.0  # [s]
+    began: float = -1.0  # when congestion avoidance began [s]; < 0: it is to begin
+    E: float = 0.0  # window that Reno would have [bytes]
+
+
+@dataclass(frozen=True)
+class CUBIC(windows.EndToEndProtocol):
+    """CUBIC.
+
+    Parameters
+    ----------
+    C : float, packets/s^3, > 0
+    beta : float, in (0, 1)
+        Share of the window that a loss leaves.
+    fast_convergence : bool
+        Whether a flow that lost below its last maximum leaves room for others.
+    slow_start : str
+        "standard" (RFC 5681), or "hystart++" (RFC 9406).
+    transport, initial, receiver_window, min_rto, ecn
+        As of every `EndToEndProtocol`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    C: float = 0.4
+    beta: float = 0.7
+    fast_convergence: bool = True
+    slow_start: str = "standard"
+    transport: str = field(default="sack", kw_only=True)
+
+    no_equilibrium = "its windows grow until a queue overflows or a packet is lost, and jump there"
+
+    def __post_init__(self) -> None:
+        check_number(self, C=None, beta=None)
+        if not self.beta < 1.0:
+            raise ValueError(f"beta must be < 1, got {self.beta:g}")
+        check_choice(self, "fast_convergence", (False, True))
+        check_choice(self, "slow_start", ("standard", "hystart++"))
+        super().__post_init__()
+
+    router_law = staticmethod(NewReno.router_law)
+
+    def params(self) -> dict[str, float]:
+        own = {"C": self.C, "beta": self.beta, "fast_convergence": float(self.fast_convergence)}
+        return {**own, "hystart": float(self.slow_start == "hystart++"), **super().params()}
+
+    # ---- hooks -------------------------------------------------------------------------------------------
+
+    FlowState = FlowState
+
+    def flow_hooks(self) -> dict[str, Hook]:
+        return self._hosts(flow_on_ack, flow_on_loss)
+
+    # ---- published results -------------------------------------------------------------------------------
+
+    @check_arguments
+    def mean_window(self, loss: float, rtt: Quantity) -> float:
+        """Return the mean window of a flow that loses one packet in 1/loss, where it grows as a cubic throughout.
+
+        Implements RFC 9438, sec. 5.1, fig. 5.
+
+        Parameters
+        ----------
+        loss : float, in (0, 1)
+        rtt : float, s, > 0
+
+        Returns
+        -------
+        float, packets
+
+        Raises
+        ------
+        ValueError
+            A value out of range.
+
+        Examples
+        --------
+        >>> round(CUBIC().mean_window(1e-5, "100 ms"))
+        1054
+        """
+        p, D = as_number(loss, "loss", positive=True), as_time(rtt, "rtt", positive=True)
+        if not p < 1.0:
+            raise ValueError(f"loss must be < 1, got {shown(p)}")
+        steepness = self.C * (3.0 + self.beta) / (4.0 * (1.0 - self.beta))
+        return float(steepness**0.25 * (D / p) ** 0.75)
+
+
+def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """Open the window."""
+    if windows.opens(flow, env):
+        if windows.in_slow_start(flow, env):
+            if p.hystart > 0.0:
+                hystart.slow_start(flow, env)
+            else:
+                windows.slow_start(flow, env)
+        else:
+            avoid_congestion(flow, p, env)
+
+
+def avoid_congestion(flow: Any, p: Params, env: FlowEnv) -> None:
+    """RFC 9438 secs. 4.2 to 4.5."""
+    s, W = 1.0 * env.packet_size, env.window
+    if flow.began < 0.0:
+        flow.began = env.now
+        flow.M = max(flow.M, W)
+        flow.K = time_to(flow.M, W, s, p)
+        flow.E = W
+    t = env.now - flow.began
+    flow.E += reno_step(flow.E, flow.W_prior, p) * s * env.acked / W
+    if cubic(t, flow.K, flow.M, s, p) < flow.E:
+        env.window = flow.E
+    else:
+        env.window += (goal(W, t, flow.K, flow.M, env.srtt, s, p) - W) * env.acked / W
+
+
+def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+    """RFC 9438 secs. 4.6 to 4.8."""
+    left = p.beta * windows.on_the_way(env)
+    flow.W_prior = env.window
+    flow.began = -1.0
+    if env.kind == 0:
+        flow.M = last_maximum(env.window, flow.M, p)
+        windows.cut(flow, left, env)
+    else:
+        flow.M = 0.0
+        windows.time_out(flow, left, env)
