@@ -5,6 +5,7 @@ from ecc.models.base import Bound, Equilibrium, Protocol
 from ecc.models.bic import BIC
 from ecc.models.constant_rate import ConstantRate
 from ecc.models.cubic import CUBIC
+from ecc.models.dctcp import DCTCP
 from ecc.models.edn import EDN
 from ecc.models.emkc import EMKC
 from ecc.models.emkc_avq import EMKCAVQ
@@ -24,8 +25,8 @@ from ecc.models.vegas import Vegas
 from ecc.models.xcp import XCP
 
 __all__ = [
-    "BIC", "CUBIC", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "UTIL", "VCP", "XCP",
-    "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas",
+    "BIC", "CUBIC", "DCTCP", "EDN", "EMKC", "EMKCAVQ", "FAST", "MKC", "PEDN", "PIQIRCP", "QIRCP", "RCP", "UTIL", "VCP",
+    "XCP", "Bound", "ConstantRate", "Equilibrium", "JetMax", "Kelly", "MaxNet", "NewReno", "Protocol", "Vegas",
     "all_protocols",
 ]  # fmt: skip
 
@@ -40,5 +41,5 @@ def all_protocols(unresponsive: bool = False) -> dict[str, type[Protocol]]:
         With traffic that responds to no feedback.
     """
     routed = (XCP, RCP, QIRCP, PIQIRCP, JetMax, MaxNet, MKC, EMKC, EMKCAVQ, Kelly)
-    windows = (NewReno, CUBIC, BIC, Vegas, FAST, VCP, UTIL, EDN, PEDN)
+    windows = (NewReno, CUBIC, DCTCP, BIC, Vegas, FAST, VCP, UTIL, EDN, PEDN)
     return {cls.__name__: cls for cls in (*routed, *windows, *((ConstantRate,) if unresponsive else ()))}

@@ -37,7 +37,8 @@ def cubic(t: float, K: float, M: float, s: float, p: Params) -> float:
 
 def time_to(M: float, W_0: float, s: float, p: Params) -> float:
     """RFC 9438 sec. 4.2: K, when the window is M again."""
-    return float(max(M - W_0, 0.0) / (s * p.C)) ** (1.0 / 3.0)
+    K: float = (max(M - W_0, 0.0) / (s * p.C)) ** (1.0 / 3.0)
+    return K
 
 
 def goal(W: float, t: float, K: float, M: float, D: float, s: float, p: Params) -> float:
