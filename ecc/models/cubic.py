@@ -18,11 +18,13 @@ applications (sec. 5.8: flows here always have data) and of losses that were non
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ecc.arguments import check_arguments, shown
-from ecc.models.base import FlowEnv, Hook, Params, check_choice, check_number
+from ecc.laws.elementary import exp, log
+from ecc.models.base import FlowEnv, Hook, Params, State, check_choice, check_number
 from ecc.models.newreno import NewReno
 from ecc.models.shared import hystart, windows
 from ecc.quantity import Quantity, as_number, as_time
@@ -37,8 +39,8 @@ def cubic(t: float, K: float, M: float, s: float, p: Params) -> float:
 
 def time_to(M: float, W_0: float, s: float, p: Params) -> float:
     """RFC 9438 sec. 4.2: K, when the window is M again."""
-    K: float = (max(M - W_0, 0.0) / (s * p.C)) ** (1.0 / 3.0)
-    return K
+    cubed = (M - W_0) / (s * p.C)
+    return exp(log(cubed) / 3.0) if cubed > 0.0 else 0.0
 
 
 def goal(W: float, t: float, K: float, M: float, D: float, s: float, p: Params) -> float:
@@ -54,6 +56,64 @@ def reno_step(E: float, W_prior: float, p: Params) -> float:
 def last_maximum(W: float, M: float, p: Params) -> float:
     """RFC 9438 sec. 4.7: where the next cubic is flat."""
     return 0.5 * (1.0 + p.beta) * W if p.fast_convergence > 0.0 and M > W else W
+
+
+# As fluid, where congestion avoidance begins an RTT after a loss: the window, and what else a loss moves.
+
+
+def window_law(w: float, t: float, K: float, M: float, E: float, D: float, s: float, p: Params) -> float:
+    """The window an RTT later."""
+    return max(goal(w, t, K, M, D, s, p), E)
+
+
+def window_after_loss(w: float, s: float, p: Params) -> float:
+    """RFC 9438 sec. 4.6; two packets at least."""
+    return max(p.beta * w, 2.0 * s)
+
+
+def maximum_after_loss(w: float, M: float, p: Params) -> float:
+    """The state M after a loss."""
+    return last_maximum(w, M, p)
+
+
+def time_to_maximum(w: float, M: float, s: float, p: Params) -> float:
+    """The state K after a loss."""
+    return time_to(last_maximum(w, M, p), window_after_loss(w, s, p), s, p)
+
+
+def reno_law(E: float, W_prior: float, s: float, p: Params) -> float:
+    """The state E an RTT later."""
+    return E + reno_step(E, W_prior, p) * s
+
+
+def at_a_loss(w: float) -> float:
+    """The state W_prior after one."""
+    return w
+
+
+def passed(t: float) -> float:
+    """The derivative of the time."""
+    return 1.0
+
+
+def before_recovery(D: float) -> float:
+    """The time at a loss."""
+    return -D
+
+
+def same_M(M: float) -> float:
+    """Nothing moves M but losses."""
+    return M
+
+
+def same_K(K: float) -> float:
+    """Nothing moves K but losses."""
+    return K
+
+
+def same_W_prior(W_prior: float) -> float:
+    """Nothing moves W_prior but losses."""
+    return W_prior
 
 
 @dataclass
@@ -106,6 +166,21 @@ class CUBIC(windows.EndToEndProtocol):
         super().__post_init__()
 
     router_law = staticmethod(NewReno.router_law)
+    source_law = staticmethod(window_law)
+    loss_response_law = staticmethod(window_after_loss)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        def moved(law: Callable[..., float], clock: str, jump: Callable[..., float], unit: str) -> State:
+            return State(law, clock, jumps={"loss": jump, "mark": jump}, unit=unit)
+
+        return {
+            "t": moved(passed, "continuous", before_recovery, "s"),
+            "K": moved(same_K, "rtt", time_to_maximum, "s"),
+            "M": moved(same_M, "rtt", maximum_after_loss, "bit"),
+            "W_prior": moved(same_W_prior, "rtt", at_a_loss, "bit"),
+            "E": moved(reno_law, "rtt", window_after_loss, "bit"),
+        }
 
     def params(self) -> dict[str, float]:
         own = {"C": self.C, "beta": self.beta, "fast_convergence": float(self.fast_convergence)}
