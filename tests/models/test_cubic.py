@@ -7,7 +7,7 @@ import pytest
 
 import ecc
 from ecc.models import CUBIC, cubic
-from ecc.models.shared import hystart, windows
+from ecc.models.shared import windows
 from ecc.scenario import Scenario
 
 S = 1000.0  # bytes
@@ -15,8 +15,8 @@ S = 1000.0  # bytes
 
 def env(**fields):
     defaults = {
-        "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "ece": 0, "in_flight": 100_000,
-        "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
+        "window": 70 * S, "packet_size": 1000, "acked": 1000, "recovering": 0, "recovered": 0, "ece": 0,
+        "in_flight": 100_000, "kind": 0, "rtt": 0.1, "srtt": 0.1, "now": 10.0, "delivered": 0,
     }  # fmt: skip
     return SimpleNamespace(**{**defaults, **fields})
 
@@ -131,13 +131,13 @@ def test_hystart_loses_less_than_slow_start():
 
 def test_hystart_by_its_rules():
     """Rounds of 10 ACKs; RTTs of 100, then 113 ms: 12.5 ms more make it conservative; a shorter RTT resumes it."""
-    flow = hystart.FlowState()
+    flow = CUBIC.FlowState()
 
     def one_round(at, rtt):
         at.rtt = rtt
         for _ in range(10):
             at.delivered += 1000
-            hystart.slow_start(flow, at)
+            cubic.hystart(flow, at)
 
     at = env(window=10 * S, in_flight=10_000)
     one_round(at, 0.100)
