@@ -18,7 +18,7 @@ from ecc.models import ConstantRate, all_protocols
 from ecc.stability import analyze, critical_gain, stable_interval
 
 ONE = ecc.Network.dumbbell("100 Mb/s", ["100 ms"])
-WITHOUT = {"NewReno", "Vegas", "BIC", "VCP", "UTIL", "ConstantRate"}
+WITHOUT = {"NewReno", "CUBIC", "DCTCP", "Vegas", "BIC", "VCP", "UTIL", "ConstantRate"}
 RELAYS = {"EDN", "PEDN"}
 MINE = (Path(__file__).parents[2] / "examples" / "fair_share.py").read_text(encoding="utf-8")
 
