@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ecc.fluid import simulate as simulate_fluid
-from ecc.models import BIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
+from ecc.models import BIC, CUBIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
 from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Network
@@ -21,7 +21,7 @@ from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, CoDel, DropTail, StepMarking
 from ecc.scenario import Scenario
 
 MARKING = [cls for cls in all_disciplines().values() if cls is not DropTail]
-HOSTS = [cls(ecn=ecn) for cls in (NewReno, BIC, Vegas, FAST) for ecn in (False, True)]
+HOSTS = [cls(ecn=ecn) for cls in (NewReno, CUBIC, BIC, Vegas, FAST) for ecn in (False, True)]
 
 
 def network(n_flows: int = 4, capacity: str = "10 Mb/s", packets: int = 200, **options: Any) -> Network:
