@@ -66,7 +66,8 @@ def contract() -> str:
               "`ecc/models/base.py` has all of it, with what each entry means.", "", "```{eval-rst}"]  # fmt: skip
     lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", "   :no-index:", ""]
     lines += [
-        f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n" for name in ("Equilibrium", "Bound", "Stepping")
+        f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n"
+        for name in ("Equilibrium", "Bound", "SampledPrices", "SteppedRates", "GrantedWindows")
     ]
     return "\n".join([*lines, "```", ""])
 

@@ -25,7 +25,7 @@ from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed, Rows, value_text
 from ecc.errors import EccError
 from ecc.linear import DelaySystem, SampledSystem
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, GrantedWindows, Protocol
 from ecc.network import Network
 from ecc.scenario import Scenario
 from ecc.trajectory import Trajectory
@@ -368,7 +368,7 @@ class _Causes:
 
     def intervals(self) -> list[str]:
         """Routers that grant in an interval what the one before left."""
-        if self.protocol is None or self.protocol.interval_law is None:
+        if self.protocol is None or not isinstance(self.protocol.fluid_form, GrantedWindows):
             return []
         return ["routers grant in an interval what the last one left, those of equilibrium and recurrence all the time"]
 

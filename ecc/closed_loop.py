@@ -82,9 +82,8 @@ _TAKEN = Taken(
     {"combine": None, "scaling_rtt": None, "scaling_rtt_limit": None},
     {
         # who follows whom is given; what waits nowhere is as old at a departure; the mean RTT is that of the flows
-        "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "", "sampled": "",
-        **dict.fromkeys(("windowed", "source_clock", "router_clock", "interval_law", "queue_interval_law", "stepping",
-                         "refusal_law"), _ONE_CLOCK),
+        "priority_law": "", "stamping": "", "rtt_weights": "", "opening_rate": "", "floor": "", "initial": "",
+        **dict.fromkeys(("windowed", "source_clock", "router_clock", "fluid_form"), _ONE_CLOCK),
     },
     model="linear model",
 )  # fmt: skip

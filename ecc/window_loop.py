@@ -43,7 +43,8 @@ _TAKEN = Taken(
     "a linear model",
     {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "p")},
     {"combine": None},
-    {"slow_start_law": "", "loss_response_law": "", "memory_law": ""},  # nothing starts or is lost at an equilibrium
+    # at an equilibrium nothing starts, and nothing is lost
+    {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": ""},
     model="linear model",
 )
 _EQUAL = 1e-9  # relative: rounding in the equilibrium

@@ -16,7 +16,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
-from ecc.models.base import Protocol, State, Stepping
+from ecc.models.base import GrantedWindows, Protocol, SampledPrices, State, SteppedRates
 from ecc.models.declared import ENTRIES, LAWS, Taken
 
 NETWORK = ecc.Network(
@@ -95,20 +95,23 @@ DECLARATIONS: dict[str, list[Any]] = {
     "probability_law": [staticmethod(probability_law)],
     "states": [{"share": State(share_law, "rtt")}],
     "priority_law": [staticmethod(priority_law)],
-    "refusal_law": [staticmethod(refusal_law)],
-    "interval_law": [staticmethod(interval_law)],
-    "queue_interval_law": [staticmethod(queue_interval_law)],
     "scaling_rtt": ["max"],
     "scaling_rtt_limit": [0.02],
     "rtt_weights": ["flows", "rates"],
     "router_clock": ["rtt", "interval"],
     "source_clock": ["ack", "rtt", "always"],
     "stamping": ["arrival", "departure"],
-    "stepping": [Stepping((3, 3), False, 0.3)],
+    "fluid_form": [
+        SampledPrices(0.3),
+        SteppedRates((3, 3), False, 0.3, refusal_law),
+        GrantedWindows(interval_law, queue_interval_law),
+        None,
+    ],
+    "floor": [3.0],
+    "initial": [0.7, 3.0],
     "windowed": [True, False],
     "receiver_window": [3000],
     "opening_rate": [opening_rate],
-    "sampled": [True, False],
 }
 """Values of every entry that no protocol of `ENGINES` has, or that only some of them have."""
 
@@ -169,10 +172,10 @@ ENGINES: dict[str, tuple[type[Protocol], Callable[[Protocol], tuple[list[Any], t
 SAME = {
     # waits delay nothing in the recurrence, and there are none where it is linear; who follows whom is given there, all
     # have long begun, and the mean RTT is that of the flows
-    ("recurrence", "stamping"), ("recurrence", "sampled"),
+    ("recurrence", "stamping"),
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
-      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "sampled")),
-    *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law")),
+      for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
+    *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial")),
 }  # fmt: skip
 
 
@@ -256,9 +259,9 @@ def test_what_a_law_asks_for_changes_the_run_or_is_refused(engine: str, entry: s
         (type("Scales", (FAST,), {"scaling_rtt": "max"}),
          "scaling_rtt must be 'mean' for a fluid of windows of Scales"),
         (type("Rates", (XCP,), {"rtt_weights": "rates"}),
-         "rtt_weights must be 'flows' for a fluid of grants of Rates"),
-        (type("Refuses", (QIRCP,), {"refusal_law": staticmethod(refusal_law)}),
-         "Refuses has no fluid model: it declares refusal_law, which a fluid run does not act on"),
+         "rtt_weights must be 'flows' for a fluid of granted windows of Rates"),
+        (type("Remembers", (QIRCP,), {"memory_law": staticmethod(memory_law)}),
+         "Remembers has no fluid model: it declares memory_law, which a fluid run does not act on"),
         (type("Clocked", (QIRCP,), {"source_clock": "rtt"}),
          "Clocked has no fluid model: it declares source_clock, which a fluid run does not act on"),
         (type("Announces", (FAST,), {"announce_law": staticmethod(announce_law)}),

@@ -186,17 +186,67 @@ class Bound:
     verdict: str = "stable"
 
 
-class Stepping(NamedTuple):
-    """How sources step: once routers have reported on a whole interval that began after the last step.
+class SampledPrices(NamedTuple):
+    """The fluid form of sources that answer each price, which a router computes of an interval, once.
 
-    `waits`: intervals of theirs that are let pass before that, after a change of router and after one of the rate;
-    `needs_approval`: whether a higher rate waits until no link refuses it; `near`: distance from what its link offers,
-    as a share of it, up to which a source has come there.
+    Attributes
+    ----------
+    rtt_gain : float
+        Weight of the RTT of an interval in the moving average that the router law gets as `d`.
+    """
+
+    rtt_gain: float = 1.0
+
+
+class SteppedRates(NamedTuple):
+    """The fluid form of sources that step once routers have reported on a whole interval after their last step.
+
+    Attributes
+    ----------
+    waits : tuple of int
+        Intervals of the router that pass before that, after a change of router and after one of the rate.
+    needs_approval : bool
+        Whether a higher rate waits until no link refuses it.
+    near : float
+        Distance from what its link offers, as a share of it, within which a source has reached it.
+    refusal_law : callable or None
+        With a router's arguments: above 0 a link refuses what is requested; None: it never does.
+    opening_rate : float
+        Rate with which flows begin [bit/s], if it is more than their `floor`.
+    opening_bytes : float
+        What a flow has delivered before it responds to feedback [bytes].
+    limits_requests : bool
+        Whether a flow of finite size requests no more than its size over its RTT.
     """
 
     waits: tuple[int, int]
     needs_approval: bool
     near: float
+    refusal_law: Callable[..., float] | None = None
+    opening_rate: float = 0.0
+    opening_bytes: float = 0.0
+    limits_requests: bool = False
+
+
+class GrantedWindows(NamedTuple):
+    """The fluid form of routers that count an interval and grant in the next one changes of windows.
+
+    Attributes
+    ----------
+    interval_law : callable
+        How long a router counts [s], of d and p.
+    queue_interval_law : callable
+        How long a router seeks the lowest queue [s], of d, q, C and p.
+    paced : bool
+        Whether sources send at no more than w/D.
+    """
+
+    interval_law: Callable[..., float]
+    queue_interval_law: Callable[..., float]
+    paced: bool = False
+
+
+FluidForm = SampledPrices | SteppedRates | GrantedWindows
 
 
 class State(NamedTuple):
@@ -352,11 +402,6 @@ class Protocol:
         """A law with a router's arguments: flows are bottlenecked at the link where it is largest; None: no law."""
         return None
 
-    @property
-    def refusal_law(self) -> Callable[..., float] | None:
-        """With `stepping`, a law with a router's arguments: above 0 a link refuses what is asked for; None: nothing."""
-        return None
-
     def params(self) -> dict[str, float]:
         """Return the parameters as the laws and hooks see them (`p`): name -> float; by default all numbers."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -422,16 +467,6 @@ class Protocol:
         """How long routers measure: "interval", the parameter of that name, or "rtt", as long as their mean RTT."""
         return "interval"
 
-    @property
-    def interval_law(self) -> Callable[..., float] | None:
-        """How long routers count (of d) before they share out what is left of the capacity; None: they do not."""
-        return None
-
-    @property
-    def queue_interval_law(self) -> Callable[..., float] | None:
-        """With `interval_law`: how long a router seeks the lowest queue (of d, q and C)."""
-        return None
-
     # ---- source timing, and the form of the fluid --------------------------------------------------------
 
     @property
@@ -444,12 +479,28 @@ class Protocol:
 
     windowed: ClassVar[bool] = False
     """Whether sources keep windows: the rate of the source law is then a window over the RTT of the moment."""
-    sampled: ClassVar[bool] = False
-    """Whether the fluid keeps the steps of sources that answer each price of an interval (`ecc.fluid`)."""
 
     @property
-    def stepping(self) -> Stepping | None:
-        """How sources move in steps; None: they respond to feedback at every moment."""
+    def fluid_form(self) -> FluidForm | None:
+        """What acts in steps or by intervals in continuous fluid: one of the three records above.
+
+        None: nothing does, routers and sources act at every moment, by delay differential equations. Windows clocked by
+        ACKs need none: they are those of a source law with an argument `w`. A class attribute of this name will do.
+        """
+        return None
+
+    @property
+    def floor(self) -> float:
+        """The least that a flow sends, in packets: in an RTT, of `SteppedRates` in an interval (0: one); or a field."""
+        return 0.0
+
+    @property
+    def initial(self) -> float | None:
+        """What a run begins with; an attribute or a field of this name.
+
+        Of windows the first window in packets, None for that of RFC 5681; of rates what routers announce from the start
+        as a share of the capacity, None for none.
+        """
         return None
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
@@ -461,7 +512,7 @@ class Protocol:
         packet : float or array
             Bit.
         """
-        return max(1.0, self.params().get("floor", 0.0)) * packet / rtt
+        return max(1.0, self.floor) * packet / rtt
 
     # ---- loss recovery -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ecc.arguments import shown
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, interval_of
 
-__all__ = ["ENTRIES", "LAWS", "Taken"]
+__all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
 _PACKETS = (
     "Header", "LinkState", "FlowState", "required_env", "opening_size", "header_bytes", "wire_header", "transport",
@@ -43,14 +43,26 @@ LAWS = tuple(name for name in ENTRIES if name.endswith("_law"))
 """Those of them that are laws."""
 
 
+def form_laws(protocol: Protocol) -> dict[str, Callable[..., float]]:
+    """Return the laws that a protocol's `fluid_form` holds, by name.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    """
+    form = protocol.fluid_form
+    entries = {} if form is None else form._asdict()
+    return {name: law for name, law in entries.items() if name.endswith("_law") and law is not None}
+
+
 @dataclass(frozen=True)
 class Taken:
     """What an engine takes.
 
-    `engine`, `model`: its name in messages, and what it makes. `laws`: law -> the arguments that it is given. `values`:
-    other entry -> the values that are acted on, None for any; of an entry that is not there it is what `Protocol` has.
-    `instead`: entry -> what the engine has in its place, a note for who runs a protocol that declares it; "" where that
-    is the same thing.
+    `engine`, `model`: its name in messages, and what it makes. `laws`: law, also of a `fluid_form` -> the arguments it
+    is given. `values`: other entry -> the values that are acted on, None for any; of an entry that is not there it is
+    what `Protocol` has. `instead`: entry -> what the engine has in its place, a note for who runs a protocol that
+    declares it; "" where that is the same thing.
     `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
     `acted_on`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
     """
@@ -104,6 +116,9 @@ class Taken:
             elif allowed is not None and value not in allowed:
                 listed = " or ".join(map(repr, allowed))
                 raise ValueError(f"{entry} must be {listed} for {self.engine} of {name}, got {shown(value)}")
+        for entry, law in form_laws(protocol).items():
+            if entry in self.laws:
+                self._check_arguments(protocol, entry, law)
         return tuple(note for note in dict.fromkeys(notes) if note)
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import MKC, flow_hooks, prices
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import shared_rate
@@ -57,7 +57,7 @@ class EMKC(Protocol):
 
     combine = "max"
     stamping = "arrival"
-    sampled = True
+    fluid_form = SampledPrices()
     times = ("discrete",)
     main_parameter = "beta"
     overloads_at_equilibrium = True

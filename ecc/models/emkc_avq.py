@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, Protocol, check_number
+from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
 from ecc.models.shared.equilibria import followers, shared_fair_rate
@@ -79,7 +79,6 @@ class EMKCAVQ(Protocol):
 
     combine = "max"
     stamping = "arrival"
-    sampled = True
     times = ("discrete",)
     main_parameter = "beta"
 
@@ -103,6 +102,10 @@ class EMKCAVQ(Protocol):
 
     def opening_rate(self, rtt: Any, packet: Any) -> Any:
         return self.alpha
+
+    @property
+    def fluid_form(self) -> SampledPrices:
+        return SampledPrices(self.rtt_gain)
 
     def params(self) -> dict[str, float]:
         return {

@@ -69,7 +69,7 @@ from ecc.models.base import (
     LinkEnv,
     Params,
     Protocol,
-    Stepping,
+    SteppedRates,
     check_choice,
     check_number,
 )
@@ -219,16 +219,20 @@ class JetMax(Protocol):
         return self.virtual_loss if self.bottleneck == "loss" else None
 
     @property
-    def refusal_law(self) -> Callable[..., float] | None:
-        return self.virtual_loss
-
-    @property
-    def stepping(self) -> Stepping:
-        managed = int(self.switching == "managed")
-        return Stepping((managed, int(managed and self.proposed_rate)), self.proposed_rate, self.tolerance)
+    def fluid_form(self) -> SteppedRates:
+        p = self.params()
+        return SteppedRates(
+            waits=(int(p["wait_router"]), int(p["wait_rate"])),
+            needs_approval=self.proposed_rate,
+            near=self.tolerance,
+            refusal_law=self.virtual_loss,
+            opening_rate=p["basic_rate"],
+            opening_bytes=p["mouse_size"],
+            limits_requests=p["desires"] > 0.0,
+        )
 
     def params(self) -> dict[str, float]:
-        unresponsive = self.mice == "unresponsive"
+        managed, unresponsive = self.switching == "managed", self.mice == "unresponsive"
         return {
             "tau": self.tau,
             "interval": self.interval,
@@ -237,8 +241,8 @@ class JetMax(Protocol):
             "floor": self.floor,
             "by_rate": float(self.bottleneck == "rate"),
             "proposes": float(self.proposed_rate),
-            "wait_router": float(self.stepping.waits[0]),
-            "wait_rate": float(self.stepping.waits[1]),
+            "wait_router": float(managed),
+            "wait_rate": float(managed and self.proposed_rate),
             "mouse_size": float(self.mouse_size) if unresponsive else 0.0,
             "basic_rate": self.basic_rate if unresponsive else 0.0,
             "desires": float(self.mice == "desired_rate"),

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import ConvergenceError
-from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import on_interval, power_price
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.network import Network
@@ -91,7 +91,7 @@ class Kelly(Protocol):
 
     combine = "sum"
     stamping = "arrival"
-    sampled = True
+    fluid_form = SampledPrices()
     times = ("discrete",)
     main_parameter = "kappa"
     overloads_at_equilibrium = True

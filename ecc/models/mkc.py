@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.laws.elementary import exp, log
-from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, check_number
+from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.shared import price_feedback, rate_feedback
 from ecc.models.shared.equilibria import followers, shared_rate
 from ecc.network import Network
@@ -62,7 +62,7 @@ class MKC(Protocol):
 
     combine = "max"
     stamping = "arrival"
-    sampled = True
+    fluid_form = SampledPrices()
     times = ("discrete",)
     main_parameter = "beta"
     overloads_at_equilibrium = True

@@ -43,7 +43,7 @@ model: routers that count for an interval and grant in the next, and windows tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, pi, sqrt
 from typing import Any
@@ -70,6 +70,7 @@ from ecc.models.base import (
     Bound,
     Equilibrium,
     FlowEnv,
+    GrantedWindows,
     Hook,
     LinkEnv,
     Params,
@@ -221,12 +222,8 @@ class XCP(Protocol):
         return max((d - q / C) / 2.0, LEAST_QUEUE_INTERVAL)
 
     @property
-    def interval_law(self) -> Callable[..., float] | None:
-        return self.time_to_measure
-
-    @property
-    def queue_interval_law(self) -> Callable[..., float] | None:
-        return self.time_to_look
+    def fluid_form(self) -> GrantedWindows:
+        return GrantedWindows(self.time_to_measure, self.time_to_look, bool(self.paced))
 
     @property
     def router_clock(self) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from ecc.arguments import shown
+from ecc.laws.arguments import law_arguments
+from ecc.models.base import GrantedWindows, Protocol, SampledPrices, SteppedRates
 from ecc.models.declared import Taken
 
-__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of"]
+__all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
 _ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
@@ -24,11 +27,10 @@ EQUATIONS = Taken(
     },
     {
         "combine": None, "scaling_rtt": None, "rtt_weights": None, "router_clock": None, "source_clock": None,
-        "stamping": None, "windowed": None, "opening_rate": None,
+        "stamping": None, "windowed": None, "opening_rate": None, "floor": None, "initial": None,
     },
     {
-        "interval_law": _ALL_THE_TIME,
-        "queue_interval_law": _ALL_THE_TIME,
+        "fluid_form": _ALL_THE_TIME,
         **_LIMITED,
     },
     without_memory=("y", "x", *_MEASURED),
@@ -49,10 +51,9 @@ RECURRENCE = Taken(
         "priority_law": ("R", "y", "y_prev", *_MEASURED),
         "source_law": _SOURCE,
     },
-    {"combine": None, "scaling_rtt": None, "opening_rate": None},
+    {"combine": None, "scaling_rtt": None, "opening_rate": None, "floor": None, "initial": None},
     {
         "stamping": "",  # waits delay nothing here
-        "sampled": "",  # as all are
         "rtt_weights": "routers weight RTTs by rates here, not by flows (rtt_weights)",
         **_LIMITED,
         **dict.fromkeys(
@@ -60,10 +61,7 @@ RECURRENCE = Taken(
                 "windowed",
                 "source_clock",
                 "router_clock",
-                "interval_law",
-                "queue_interval_law",
-                "stepping",
-                "refusal_law",
+                "fluid_form",
             ),
             "routers and sources step once an interval here, whatever clocks and windows of their own they have",
         ),
@@ -73,19 +71,19 @@ RECURRENCE = Taken(
 """Of `ecc.fluid.network.recurrence`: the papers' systems."""
 
 STEPPED = Taken(
-    "a fluid of steps",
+    "a fluid of stepped rates",
     {
         "router_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
         "priority_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
         "refusal_law": ("R", "y", "u", "N", "q", "C", "T", "p"),
         "source_law": ("x", "x_rtt", "R", "T", "p"),
     },
-    {"stepping": None, "stamping": ("arrival",)},
+    {"fluid_form": None, "stamping": ("arrival",), "floor": None},
 )
 """Of `ecc.fluid.network.stepped_rates`."""
 
 SAMPLED = Taken(
-    "a sampled fluid",
+    "a fluid of sampled prices",
     {
         "router_law": ("R", "y", "y_prev", "q", "C", "d", "T", "p"),
         "announce_law": ("R", "y", "y_prev", "q", "C", "d", "T", "p"),
@@ -93,14 +91,14 @@ SAMPLED = Taken(
     },
     {
         "combine": None, "scaling_rtt": None, "source_clock": ("interval", "always"), "stamping": ("arrival",),
-        "sampled": (True,), "opening_rate": None,
+        "fluid_form": None, "opening_rate": None, "floor": None,
     },
     _LIMITED,
 )  # fmt: skip
 """Of `ecc.fluid.network.sampled_prices`."""
 
 GRANTED = Taken(
-    "a fluid of grants",
+    "a fluid of granted windows",
     {
         "router_law": ("x", "y", "q", "N_all", "C", "d", "T", "p"),
         "interval_law": ("d", "p"),
@@ -109,7 +107,7 @@ GRANTED = Taken(
     },
     {
         "scaling_rtt": None, "rtt_weights": ("flows",), "router_clock": ("rtt",), "source_clock": ("always",),
-        "windowed": (True,),
+        "windowed": (True,), "fluid_form": None, "initial": None,
     },
     _LIMITED,
 )  # fmt: skip
@@ -122,7 +120,7 @@ WINDOWS = Taken(
         "announce_law": ("R", "y", "q", "q_mean", "C", "T", "p"),
         **dict.fromkeys(("source_law", "slow_start_law", "decrease_law", "loss_response_law", "memory_law"), _WINDOW),
     },
-    {"combine": None, "receiver_window": None},
+    {"combine": None, "receiver_window": None, "initial": None},
 )
 """Of `ecc.fluid.network.windows`."""
 
@@ -131,6 +129,38 @@ _MODULES = (
     (EQUATIONS, "continuous"), (RECURRENCE, "recurrence"), (STEPPED, "stepped_rates"), (SAMPLED, "sampled_prices"),
     (GRANTED, "granted_windows"), (WINDOWS, "windows"),
 )  # fmt: skip
+
+
+def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
+    """Return what the fluid takes that a protocol runs in.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    time : str
+        "continuous" or "discrete".
+    ack_clocked : bool
+        Whether ACKs clock windows.
+
+    Raises
+    ------
+    TypeError
+        It declares a `fluid_form` that is none.
+    """
+    if "w" in law_arguments(getattr(protocol, "source_law", None)):
+        return WINDOWS
+    if time == "discrete":
+        return RECURRENCE
+    form = protocol.fluid_form
+    if form is None or (isinstance(form, GrantedWindows) and not ack_clocked):
+        return EQUATIONS
+    for kind, taken in ((SampledPrices, SAMPLED), (SteppedRates, STEPPED), (GrantedWindows, GRANTED)):
+        if isinstance(form, kind):
+            return taken
+    raise TypeError(
+        f"fluid_form of {type(protocol).__name__} must be SampledPrices, SteppedRates, GrantedWindows or None, got "
+        f"{shown(form)}"
+    )
 
 
 def module_of(taken: Taken) -> str:

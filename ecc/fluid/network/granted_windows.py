@@ -47,7 +47,7 @@ from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import Protocol
+from ecc.models.base import GrantedWindows, Protocol
 
 __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 
@@ -256,7 +256,9 @@ def advance(
     return 0
 
 
-def _counted(state: Any, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray) -> None:
+def _counted(
+    state: Any, form: GrantedWindows, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray
+) -> None:
     """Routers have counted an interval of flows at rates x, and are about to look at it."""
     for link, b in enumerate(state):
         through = [g for g, route in enumerate(fluid.routes) if link in route]
@@ -264,8 +266,7 @@ def _counted(state: Any, protocol: Protocol, laws: CompiledLaws, fluid: FluidNet
         if len(through):
             b[_RTT] = rtts.max() if protocol.scaling_rtt == "max" else np.average(rtts, weights=members)
         supply = {"d": float(b[_RTT]), "C": float(fluid.capacity[link]), "p": protocol.namespace()}
-        assert protocol.interval_law is not None
-        T = protocol.interval_law(**{name: supply[name] for name in laws.wants["interval"]})
+        T = form.interval_law(**{name: supply[name] for name in laws.wants["interval"]})
         b[_BITS], b[_TIME], b[_RTT_TIME] = T * members @ x[through], T * members.sum(), T * members @ rtts
         b[_LARGEST], b[_OPENED], b[_DUE] = b[_RTT], -T, 0.0
 
@@ -276,7 +277,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol with an `interval_law`.
+        Of a protocol whose `fluid_form` is `GrantedWindows`.
 
     Returns
     -------
@@ -285,7 +286,8 @@ def run(problem: Problem) -> Result:
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, GRANT_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups
-    params = protocol.params()
+    form, interval = protocol.fluid_form, protocol.params()["interval"]
+    assert isinstance(form, GrantedWindows)
     width = float(problem.samples[0])
     per_sample = ceil(_PER_RTT * width / float(fluid.rtt.min()))
     h = width / per_sample
@@ -297,25 +299,25 @@ def run(problem: Problem) -> Result:
     rtt, spacing = np.zeros((2, G, grid.rows))
     window, opened = np.zeros(G), np.zeros(G, dtype=np.int64)
     state = np.zeros((L, _KEPT))
-    state[:, _RTT] = params["interval"]
-    state[:, _DUE] = state[:, _LOOKS] = problem.ticks * params["interval"]
+    state[:, _RTT] = interval
+    state[:, _DUE] = state[:, _LOOKS] = problem.ticks * interval
     if point is not None:
         x = point.rates[problem.first_flow]
         at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
         giver[:, :zero] = curves.bottleneck[paths.owner, :1]
-        _counted(state, protocol, laws, fluid, x)
+        _counted(state, form, protocol, laws, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
         laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record,
-        int(protocol.scaling_rtt == "max"), int(params.get("paced", 0.0)),
+        int(protocol.scaling_rtt == "max"), int(form.paced),
     )  # fmt: skip
     routers = Routers(state, np.zeros(curves.arrived.shape), giver, curves.arrived[:, zero - 1].copy())
     opening = np.full(G, 8.0 * protocol.opening_size or paths.packet)
     sources = Sources(
-        opening, params.get("initial", 1.0) * paths.packet, window, fluid.rtt.copy(), opened, np.zeros(G), rtt, spacing,
+        opening, (protocol.initial or 1.0) * paths.packet, window, fluid.rtt.copy(), opened, np.zeros(G), rtt, spacing,
     )  # fmt: skip
     states = {"env.window": window, "env.srtt": sources.srtt, "link.d": state[:, _RTT]} if problem.records else None
     grid.run(

@@ -177,7 +177,7 @@ class FluidNetwork:
         ----------
         protocol : Protocol
         """
-        return protocol.params().get("floor", 0.0) * 8.0 * self.packet_size
+        return protocol.floor * 8.0 * self.packet_size
 
     def mean_floor(self, protocol: Protocol) -> FloatArray:
         """Return for each link the mean of that over the flows that cross it, 0 where none does.

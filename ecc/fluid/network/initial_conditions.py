@@ -78,11 +78,11 @@ class InitialConditions:
         voice = np.arange(len(links)) if laws.by_flow else links
         params = protocol.params()
         keeps = laws.remembers and not laws.announce
-        greets = keeps and "initial" in params
+        greets = keeps and protocol.initial is not None
         least, most = _range(protocol, fluid, greets)
         rest = np.where(np.isfinite(most), most, least)  # of a link that nobody follows
         if point is None:
-            state = np.clip(params["initial"] * fluid.capacity, least, most) if greets else rest
+            state = np.clip((protocol.initial or 0.0) * fluid.capacity, least, most) if greets else rest
             x = np.broadcast_to(protocol.opening_rate(fluid.rtt, 8.0 * fluid.packet_size), fluid.rtt.shape)
             waits = greets & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)

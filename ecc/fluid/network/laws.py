@@ -56,13 +56,14 @@ class CompiledLaws:
 
     def __init__(self, protocol: Protocol, arguments: tuple[str, ...] = ARGUMENTS) -> None:
         from ecc.laws.arguments import law_arguments
+        from ecc.models.declared import form_laws
 
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
-            "announce": protocol.announce_law, "priority": protocol.priority_law, "refusal": protocol.refusal_law,
+            "announce": protocol.announce_law, "priority": protocol.priority_law,
             "loss": protocol.loss_response_law, "memory": protocol.memory_law,
             "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
-            "interval": protocol.interval_law, "queue_interval": protocol.queue_interval_law,
+            **{name.removesuffix("_law"): law for name, law in form_laws(protocol).items()},
         }  # fmt: skip
         laws = {name: law for name, law in given.items() if law is not None}
         self.wants = {name: law_arguments(law) for name, law in laws.items()}

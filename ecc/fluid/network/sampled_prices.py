@@ -49,6 +49,7 @@ from ecc.fluid.network.initial_conditions import InitialConditions
 from ecc.fluid.network.laws import ARGUMENTS, CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
+from ecc.models.base import SampledPrices
 
 __all__ = ["advance", "run"]
 
@@ -247,7 +248,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol that is `sampled`.
+        Of a protocol whose `fluid_form` is `SampledPrices`.
 
     Returns
     -------
@@ -257,8 +258,9 @@ def run(problem: Problem) -> Result:
     laws = CompiledLaws(protocol)
     beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
-    params = protocol.params()
-    T = float(params["interval"])
+    form = protocol.fluid_form
+    assert isinstance(form, SampledPrices)
+    T = float(protocol.params()["interval"])
     per = min(_FINEST, max(_PER_INTERVAL, ceil(_PER_RTT * T / float(fluid.rtt.min()))))
     h = T / per
     zero = 2 + ceil(float(beginning.rtt.max()) / h)
@@ -290,7 +292,7 @@ def run(problem: Problem) -> Result:
         laws.router, laws.source, laws.announce,
         np.array([record.ctypes.data, laws.params.ctypes.data]), record, per,
         ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
-        int(protocol.scaling_rtt == "max"), float(params.get("rtt_gain", 1.0)), int(laws.remembers),
+        int(protocol.scaling_rtt == "max"), form.rtt_gain, int(laws.remembers),
     )  # fmt: skip
     routers = Routers(tick, beginning.state.copy(), beginning.least, beginning.most, told, counters)
     sources = Sources(

@@ -144,21 +144,11 @@ def simulate(
     protocol, steady = _responsive(scenario)
     _check_losses(scenario)
     from ecc.fluid.network import declared
-    from ecc.laws.arguments import law_arguments
 
-    windows = "w" in law_arguments(getattr(protocol, "source_law", None))
-    grants = protocol.interval_law is not None and time == "continuous" and clocking == "ack"
+    taken = declared.taken_by(protocol, time, clocking == "ack")
+    windows = taken is declared.WINDOWS
     if clocking != "ack" and not (windows or protocol.windowed):
         raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
-    taken = declared.EQUATIONS if time == "continuous" else declared.RECURRENCE
-    if windows:
-        taken = declared.WINDOWS
-    elif time == "continuous" and protocol.sampled:
-        taken = declared.SAMPLED
-    elif time == "continuous" and protocol.stepping is not None:
-        taken = declared.STEPPED
-    elif grants:
-        taken = declared.GRANTED
     if windows and time != "continuous":
         raise ValueError(f"time must be 'continuous' for the windows of {type(protocol).__name__}, got {shown(time)}")
     if time != "continuous" and "stamping" in type(protocol).__dataclass_fields__ and protocol.stamping != "departure":

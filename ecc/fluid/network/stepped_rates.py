@@ -47,6 +47,7 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
+from ecc.models.base import SteppedRates
 
 __all__ = ["STEP_ARGUMENTS", "advance", "run"]
 
@@ -243,7 +244,7 @@ def run(problem: Problem) -> Result:
     Parameters
     ----------
     problem : Problem
-        Of a protocol with `stepping`.
+        Of a protocol whose `fluid_form` is `SteppedRates`.
 
     Returns
     -------
@@ -251,18 +252,17 @@ def run(problem: Problem) -> Result:
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
     laws = CompiledLaws(protocol, STEP_ARGUMENTS)
-    stepping = protocol.stepping
-    assert stepping is not None
+    form = protocol.fluid_form
+    assert isinstance(form, SteppedRates)
     L, G = fluid.n_links, fluid.n_groups
-    params = protocol.params()
-    T = float(params["interval"])
+    T = float(protocol.params()["interval"])
     h = T / _PER_INTERVAL
     zero = 2 + ceil(float(fluid.rtt.max()) / h)
     grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
-    least = params.get("floor", 1.0) * paths.packet / T
-    x, owner = np.maximum(least, params.get("basic_rate", 0.0)), np.full(G, -1, dtype=np.int64)
+    least = (protocol.floor or 1.0) * paths.packet / T
+    x, owner = np.maximum(least, form.opening_rate), np.full(G, -1, dtype=np.int64)
     offers = np.array([protocol.rate_range(float(C))[1] for C in fluid.capacity])
     heard, asked = np.full(G, -1.0), np.zeros((G, grid.rows))
     changed = zero + paths.start / h - 1e-9
@@ -279,14 +279,14 @@ def run(problem: Problem) -> Result:
     record[_T] = T
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
     rules = Rules(
-        laws.router, laws.priority, laws.refusal, laws.source, addresses, record, *stepping.waits, stepping.near,
-        int(stepping.needs_approval),
+        laws.router, laws.priority, laws.refusal, laws.source, addresses, record, *form.waits, form.near,
+        int(form.needs_approval),
     )  # fmt: skip
     tick = np.maximum(1, np.rint(_PER_INTERVAL * problem.ticks)).astype(np.int64)
     routers = Routers(tick, told, urgency, refusal, np.zeros((L, 3)))
     sources = Sources(
-        least=least, desired=fluid.size / fluid.rtt if params.get("desires", 0.0) else np.full(G, np.inf),
-        deaf=curves.sent[:, zero - 1] + 8.0 * params.get("mouse_size", 0.0), x=x, wants=x.copy(),
+        least=least, desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
+        deaf=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes, x=x, wants=x.copy(),
         offered=offers[paths.links[np.maximum(owner, 0)]], owner=owner, changed=changed,
         marked=np.full(G, _NOT_YET), wait=np.zeros(G, np.int64), heard=heard, asked=asked,
     )  # fmt: skip

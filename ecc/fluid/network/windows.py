@@ -346,7 +346,7 @@ def run(problem: Problem) -> Result:
     curves = curves_of(paths, fluid, grid, keeps_drops=True)
     acked = np.zeros(G)
     if point is None:
-        initial = protocol.params().get("initial", 0.0) or np.array([initial_window(s) / s for s in fluid.packet_size])
+        initial = protocol.initial or np.array([initial_window(s) / s for s in fluid.packet_size])
         window = initial * paths.packet * np.ones(G)
     else:
         x = point.rates[problem.first_flow]

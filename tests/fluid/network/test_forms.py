@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 import ecc.fluid
 import ecc.models
 from ecc.fluid import simulate
-from ecc.models.base import Protocol, Stepping
+from ecc.models.base import GrantedWindows, Protocol, SampledPrices, SteppedRates
 from ecc.network import Network
 from ecc.scenario import Scenario
 
@@ -25,9 +25,7 @@ class HalfSteps(Protocol):
     interval: float = 0.05
     stamping = "arrival"
 
-    @property
-    def stepping(self) -> Stepping:
-        return Stepping((0, 0), False, 0.0)
+    fluid_form = SteppedRates((0, 0), False, 0.0)
 
     @staticmethod
     def router_law(u: Any, N: Any, C: Any) -> Any:
@@ -63,15 +61,40 @@ class SpareGrants(Protocol):
         return d
 
     @property
-    def interval_law(self) -> Callable[..., float]:
-        return self.measured_for
-
-    @property
-    def queue_interval_law(self) -> Callable[..., float]:
-        return self.measured_for
+    def fluid_form(self) -> GrantedWindows:
+        return GrantedWindows(self.measured_for, self.measured_for)
 
 
-@pytest.mark.parametrize("protocol", [HalfSteps(), SpareGrants()], ids=["rates in steps", "granted windows"])
+@dataclass(frozen=True)
+class IntegralPrice(Protocol):
+    """Prices add up what arrives above 0.9 C; rates answer each price once."""
+
+    interval: float = 0.1
+    combine = "max"
+    stamping = "arrival"
+    fluid_form = SampledPrices(rtt_gain=0.5)
+
+    @staticmethod
+    def router_law(R: Any, y: Any, C: Any) -> Any:
+        return R + 0.1 * (y - 0.9 * C)
+
+    @staticmethod
+    def source_law(x: Any, R: Any) -> Any:
+        return 0.5 * (x + 9e6 - R)
+
+    def rate_range(self, capacity: float) -> tuple[float, float]:
+        return 0.0, inf
+
+
+def test_a_fluid_form_that_is_none_is_refused():
+    kind = type("Formless", (HalfSteps,), {"fluid_form": "steps"})
+    with pytest.raises(TypeError, match="fluid_form of Formless must be SampledPrices, SteppedRates, Granted"):
+        simulate(Scenario(Network.dumbbell("10 Mb/s", rtts=[0.04]), kind(), 1.0))
+
+
+@pytest.mark.parametrize(
+    "protocol", [HalfSteps(), SpareGrants(), IntegralPrice()], ids=["stepped", "granted", "sampled"]
+)
 def test_a_protocol_of_ones_own_runs_in_its_form(protocol):
     network = Network.dumbbell("10 Mb/s", rtts=[0.04, 0.08], starts=[0.0, 2.0])
     run = simulate(Scenario(network, protocol, 40.0), sample=0.5)
