@@ -22,12 +22,12 @@ from ecc.store import Store
 
 FIGURES = {
     "empty_queue": ("open-empty-queue", "RCP and XCP at an empty queue, equal RTTs"),
-    "gain_design_cost": ("open-gains", "Settle time and peak queue"),
+    "gain_design_cost": ("open-gains", "Settling time and peak queue"),
     "gain_design_decay": ("open-gains", "Decay over the gain"),
-    "hopf_bifurcation": ("open-hopf", "Cycles about the boundary, RTT 100 ms"),
-    "networks_cycle": ("open-tu", "RCP in T_u: a cycle beside a stable equilibrium"),
-    "networks_t_u": ("open-networks", "RCP in T_u: the link that loses first"),
-    "rtt_estimates_ratio": ("open-estimates", "How far d may be off"),
+    "hopf_bifurcation": ("open-hopf", "Periodic orbits about the boundary, RTT 100 ms"),
+    "networks_cycle": ("open-tu", "RCP in T_u: limit cycle beside a stable equilibrium"),
+    "networks_t_u": ("open-networks", "RCP in T_u: critical beta of l1"),
+    "rtt_estimates_ratio": ("open-estimates", "Critical estimate of d"),
     "rtt_estimates_tiny": ("open-tiny", "RTTs below the control interval"),
     "varying_loss": ("open-varying", "EMKC is stable for all delays only beyond this loss"),
     "varying_ranges": ("open-jitter", "The worst sequence of RTTs found"),

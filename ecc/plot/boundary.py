@@ -112,6 +112,7 @@ def envelope_figure(
     y_title: str = "deviation from the equilibrium",
     title: str = "",
     decades: float = 6.0,
+    x_title: str = "time [s]",
 ) -> go.Figure:
     """Return how a perturbation grows or dies: |deviation| on a logarithmic axis, with the fitted envelopes.
 
@@ -127,6 +128,8 @@ def envelope_figure(
     title : str, optional
     decades : float, > 0, optional
         Span of the amplitude axis below the largest value drawn, at most.
+    x_title : str, optional
+        With unit.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def envelope_figure(
                 hovertemplate=f"{name}, fitted: %{{y:.3g}}<extra></extra>",
             )  # fmt: skip
     made.update_layout(hovermode="x unified")
-    made.update_xaxes(title_text="time [s]", hoverformat=".4g")
+    made.update_xaxes(title_text=x_title, hoverformat=".4g")
     span = _log_range(drawn, decades)
     made.update_yaxes(**axis(y_title, log=True, values=() if span is None else 10.0 ** np.array(span)), range=span)
     return made

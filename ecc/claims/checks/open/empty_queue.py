@@ -132,7 +132,7 @@ def open_empty_queue(claim: Claim) -> Finding:
                             reported="stable" if expected < 0.0 else "unstable",
                             note=f"growth {run.growth_rate:+.4f} 1/RTT; queue at equilibrium empty")
             )  # fmt: skip
-        envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.time, fine.deviation)
+        envelopes[f"α = {alpha:g}, β = {beta:g}"] = (fine.stability.time, fine.stability.amplitude)
     for alpha, beta in ((0.4, 1.0), (0.5, 2.0), (0.5, 6.0)):
         for engine in ("fluid", "packet"):
             run = perturbed_run(XCP(alpha=alpha, beta=beta), network, 9.0, 20.0, engine).stability
@@ -185,10 +185,10 @@ def open_empty_queue(claim: Claim) -> Finding:
                 "Stable below the lines; left of alpha = 1/e = 0.368 for every beta. Dashed: proven stable below.",
             ),
             Picture.of(
-                plot.envelope_figure(envelopes, y_title="deviation of arrivals", title="RCP's fluid, perturbed by "
-                                                                                       "0.03 %"),
+                plot.envelope_figure(envelopes, y_title="deviation of arrivals / mean", x_title="time [RTT]",
+                                     title="RCP's fluid, perturbed by 0.03 %"),
                 "RCP's fluid, perturbed by 0.03 %",
-                "Runs that keep the queue >= 0, at the gains of the marks: time in RTTs.",
+                "Largest deviation in windows of two periods; runs keep the queue >= 0, gains are those of the marks.",
             ),
         ],
         [

@@ -259,18 +259,19 @@ def open_hopf(claim: Claim) -> Finding:
                 plot.boundary_figure(
                     percent, {name: curves[name] for name in curves if "predicted" in name}, {},
                     {name: (percent, curves[name], None) for name in curves if "predicted" not in name},
-                    x_title="distance from the boundary [%]", y_title="amplitude of arrivals, share", log_y=True,
-                    title="Cycles about the boundary, RTT 100 ms",
+                    x_title="distance from the boundary [%]", y_title="amplitude of arrivals / mean", log_y=True,
+                    title="Periodic orbits about the boundary, RTT 100 ms",
                 ),
-                "Cycles about the boundary, RTT 100 ms",
+                "Periodic orbits about the boundary, RTT 100 ms",
                 "Predicted by the first Lyapunov coefficient, and periodic orbits: QI-RCP above, PIQI-RCP below.",
             ),
             Picture.of(
                 plot.boundary_figure(
-                    rtts, {"PIQI-RCP": of_rtt}, {"QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
-                    y_title="first Lyapunov coefficient / ω", title="Supercritical below zero, subcritical above",
+                    rtts, {"PIQI-RCP": of_rtt, "QI-RCP": [_share(above)] * len(rtts)}, x_title="RTT [s]",
+                    y_title="first Lyapunov coefficient / ω", title="First Lyapunov coefficient",
                 ),
-                "Supercritical below zero, subcritical above", "Continuous models, equal RTTs, over the RTT.",
+                "First Lyapunov coefficient",
+                "Supercritical below zero, subcritical above: continuous models, equal RTTs.",
             ),
         ],
         [

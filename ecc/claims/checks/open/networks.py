@@ -213,15 +213,16 @@ def open_networks(claim: Claim) -> Finding:
     figures = [
         plot.boundary_figure(
             alphas,
-            {"l1 alone, queue >= 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
-             "one link, equal RTTs, queue >= 0": empty_queue_boundary(alphas)},
+            {"l1 isolated, queue ≥ 0": empty_queue_boundary(scale["alpha"] * alphas) / scale["beta"],
+             "one link, equal RTTs, queue ≥ 0": empty_queue_boundary(alphas)},
             points={f"fluid runs, {order}": ([sum(edge) / 2], [1.0], None) for order, edge in together.items()},
-            x_title="α", y_title="critical β", log_x=False, log_y=True, title="RCP in T_u: the link that loses first",
+            x_title="α", y_title="critical β", log_x=False, log_y=True, title="RCP in T_u: critical beta of l1",
         ),
         plot.boundary_figure(
-            counts, {"d over flows": [loss.value for loss in by_flow], "d over packets": [by_packet] * len(counts)},
-            x_title="flows that are held back elsewhere", y_title="critical α", log_y=True,
-            title="QI-RCP: what the average decides",
+            counts,
+            {"mean over flows": [loss.value for loss in by_flow], "mean over packets": [by_packet] * len(counts)},
+            x_title="flows bottlenecked elsewhere", y_title="critical α", log_y=True,
+            title="QI-RCP: d as a mean over flows and over packets",
         ),
     ]  # fmt: skip
     return Finding(
@@ -265,10 +266,10 @@ def open_networks(claim: Claim) -> Finding:
             Measurement("the same, inconsistent ones", f"{min(radii[False]):.4f} to {max(radii[False]):.4f}",
                         note=f"{len(radii[False])} of them"),
         ],
-        [Picture.of(figures[0], "RCP in T_u: the link that loses first",
-                    "Beta from which motions grow: l1 of T_u alone, a link at which all its flows are bottlenecked, "
-                    "and runs."),
-         Picture.of(figures[1], "QI-RCP: what the average decides",
+        [Picture.of(figures[0], "RCP in T_u: critical beta of l1",
+                    "Beta from which perturbations grow: l1 of T_u as an isolated link, a link at which all its flows "
+                    "are bottlenecked, and runs of T_u whole."),
+         Picture.of(figures[1], "QI-RCP: d as a mean over flows and over packets",
                     "Critical alpha of a link where a flow of 1 s is bottlenecked, beside flows of 10 ms bottlenecked "
                     "elsewhere.")],
         ["Max-min assignments, which consistent ones are; RCP's linear model has free queues.",
@@ -277,6 +278,8 @@ def open_networks(claim: Claim) -> Finding:
 
 
 SIZES = (1000, 500, 250, 100)
+CYCLE = 0.05
+"""Standard deviation of a rate over its mean, from which on a run is said to have a limit cycle."""
 CURES: dict[str, tuple[Protocol, str]] = {
     "RCP": (RCP(alpha=0.5), "l1 first"),
     "RCP, alpha = 0.4": (RCP(alpha=0.4), "l1 first"),
@@ -316,23 +319,24 @@ def open_tu(claim: Claim) -> Finding:
     alphas = (0.3, 0.4, 0.45, 0.5, 0.6, 0.7)
     swings = {by: [_perturbed_swing(RCP(alpha=a), "l1 first", by) for a in alphas] for by in (small, large)}
     fine = _perturbed_swing(RCP(alpha=0.5), "l1 first", large, 100)
-    cycles = [a for a, calm, moved in zip(alphas, swings[small], swings[large], strict=True) if calm < 0.05 < moved]
+    cycles = [a for a, calm, moved in zip(alphas, swings[small], swings[large], strict=True) if calm < CYCLE < moved]
     edge = {by: _peaks(0.5, "l1 first", by)[-1] for by in (1e-4, 0.3)}
     cures = {name: _perturbed_swing(protocol, order, large) for name, (protocol, order) in CURES.items()}
     alone = onset_alone()
-    stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < 0.05 and alone[0] > 0.5
+    stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < CYCLE and alone[0] > 0.5
     figures = [
         plot.boundary_figure(
-            SIZES, {f"alpha = {alpha:g}": values for alpha, values in grain.items()}, x_title="packet [bytes]",
-            y_title="swing of x1 / mean", log_y=True, title="RCP in T_u: swings are the grain of packets",
+            SIZES, {f"α = {alpha:g}": values for alpha, values in grain.items()}, x_title="packet size [bytes]",
+            y_title="standard deviation of x1 / mean", log_y=True, title="RCP in T_u: oscillation over packet size",
         ),
         plot.boundary_figure(
-            alphas, {f"perturbed by {by:.1%}": values for by, values in swings.items()},
-            {"10 %": 0.1}, x_title="α", y_title="swing of x1 / mean", log_x=False, log_y=True,
-            title="RCP in T_u, 250-byte packets: a cycle beside a stable equilibrium",
+            alphas, {f"perturbed by {100 * by:g} %": values for by, values in swings.items()},
+            {f"limit cycle above {CYCLE:g}": CYCLE}, x_title="α", y_title="standard deviation of x1 / mean",
+            log_x=False, log_y=True,
+            title="RCP in T_u, 250-byte packets: limit cycle beside a stable equilibrium",
         ),
     ]  # fmt: skip
-    calm = [name for name, swing in cures.items() if swing < 0.05]
+    calm = [name for name, swing in cures.items() if swing < CYCLE]
     return Finding(
         claim,
         Verdict.REFUTED if stable else Verdict.CONFIRMED,
@@ -356,9 +360,10 @@ def open_tu(claim: Claim) -> Finding:
               for by, value in edge.items()),
             *(Measurement(f"packets of 250 bytes, perturbed by 2 %: {name}", swing) for name, swing in cures.items()),
         ],
-        [Picture.of(figures[0], "RCP in T_u: swings are the grain of packets",
-                    "Swing of x1 long after nine flows have joined, over the packet size; beta = 1."),
-         Picture.of(figures[1], "RCP in T_u: a cycle beside a stable equilibrium",
-                    "Swing of x1 long after a perturbation of all rates, over alpha; beta = 1.")],
+        [Picture.of(figures[0], "RCP in T_u: oscillation over packet size",
+                    "Standard deviation of x1 over its mean, long after nine flows have joined; beta = 1."),
+         Picture.of(figures[1], "RCP in T_u: limit cycle beside a stable equilibrium",
+                    "Standard deviation of x1 over its mean, long after a perturbation of all rates; beta = 1, "
+                    "packets of 250 bytes.")],
         ["beta = 1; routers average RTTs by packet with weight 0.02."],
     )  # fmt: skip

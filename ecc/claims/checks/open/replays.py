@@ -152,9 +152,9 @@ def open_replay(claim: Claim) -> Finding:
     every = points["fluid"][0] + points["packets"][0]
     ends = [min(every), max(every)]
     figure = plot.boundary_figure(
-        ends, {"as the linear model": ends}, {}, {name: (x, y, None) for name, (x, y) in points.items()},
+        ends, {"equal": ends}, {}, {name: (x, y, None) for name, (x, y) in points.items()},
         x_title="growth rate of the linear model [1/s]", y_title="growth rate of the run [1/s]", log_x=False,
-        title="Replays beside their linear models",
+        title="Growth rates of runs and linear models",
     )  # fmt: skip
     return Finding(
         claim,
@@ -167,12 +167,12 @@ def open_replay(claim: Claim) -> Finding:
         "solver of delay equations; the protocols, whose queue is never negative, come to rest.",
         measurements,
         [
-            Picture.of(figure, "Replays beside their linear models",
+            Picture.of(figure, "Growth rates of runs and linear models",
                        "Growth rate of each run of PIQI-RCP beside that of its linear model: the theorem's own for "
                        "the fluid, the hybrid for packets. Above zero: unstable below the published bound."),
             Picture.of(
-                plot.envelope_figure(envelopes, title="Theorem 10: packets grow below its bound"),
-                "Theorem 10: packets grow below its bound",
+                plot.envelope_figure(envelopes, title="Theorem 10: packet runs unstable below its bound"),
+                "Theorem 10: packet runs unstable below its bound",
                 "RTTs of 1 and 1.1 s, tau1 = 0.01, tau2 = 0.1, T = 10 ms: amplitude of the arrival rate's deviation in "
                 "packet runs. Theorem 10 allows alpha < 0.7497.",
             ),

@@ -151,11 +151,11 @@ def open_estimates(claim: Claim) -> Finding:
         )  # fmt: skip
     k = np.geomspace(0.2, 20.0, 60)
     figure = plot.boundary_figure(
-        k, {"critical ratio / α": [critical_ratio(1.0, x) for x in k]}, None,
+        k, {"stability limit": [critical_ratio(1.0, x) for x in k]}, None,
         {"XCP": ([1.4125], [ratios["XCP, unconstrained queue"] / 0.4], None),
          "RCP": ([6.25], [ratios["RCP, unconstrained queue"] / 0.4], None)},
-        x_title="k = β/α²", y_title="critical ratio / α", title="RCP and XCP, unconstrained queue: how far d may be "
-                                                                "off",
+        x_title="k = β/α²", y_title="critical estimated RTT / (α true RTT)",
+        title="RCP and XCP, unconstrained queue: critical estimate of d",
     )  # fmt: skip
     stable = [name for name, ratio in ratios.items() if ratio < HALF]
     worst = ratios["XCP, unconstrained queue"]
@@ -168,7 +168,7 @@ def open_estimates(claim: Claim) -> Finding:
         f"whose hosts "
         f"misjudge {'agree' if agreed else 'do not all agree'} with the hybrid model 10 % on either side.",
         measured,
-        [Picture.of(figure, "How far d may be off", "The critical ratio of estimated to true RTT over beta/alpha^2.")],
+        [Picture.of(figure, "Critical estimate of d", "The critical ratio of estimated to true RTT over beta/alpha^2.")],
         [
             "Every flow's estimate is off by one factor, or what routers average is; delays are the true ones.",
             "XCP takes its control interval from its estimate, too, which the linear model does not have.",
@@ -182,20 +182,20 @@ def open_tiny(claim: Claim) -> Finding:
     share = np.array([0.03, 0.05, 0.08, 0.12, 1 / 6, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 5.0])
     curves: dict[str, list[float]] = {}
     for name, given in (("QI-RCP", QIRCP(interval=INTERVAL)), ("PIQI-RCP", PIQIRCP(interval=INTERVAL))):
-        for label, least in (("d as it is", 0.0), ("d at least T", INTERVAL)):
+        for label, least in (("d = RTT", 0.0), ("d = max(RTT, T)", INTERVAL)):
             curves[f"{name}, {label}"] = [
                 critical_gain(given, _net(f * INTERVAL), "alpha", "hybrid", mean_rtt=[max(least, f * INTERVAL)]).value
                 for f in share
             ]
     closed = np.array([2.0 * f / (1.0 - 2.0 * f) if f < 0.25 else 1.0 for f in share])
     below = share <= 1.0
-    off = float(np.abs(np.array(curves["QI-RCP, d as it is"])[below] / closed[below] - 1.0).max())
+    off = float(np.abs(np.array(curves["QI-RCP, d = RTT"])[below] / closed[below] - 1.0).max())
     edges = {"QI-RCP": 0.5 / (2.0 * 1.5)}
     edges["PIQI-RCP"] = brentq(
         lambda f: critical_gain(PIQIRCP(interval=INTERVAL), _net(f * INTERVAL), "alpha", "hybrid").value - 0.5,
         0.02, 0.2, xtol=1e-9,
     )  # fmt: skip
-    safe = {name: min(values) for name, values in curves.items() if name.endswith("least T")}
+    safe = {name: min(values) for name, values in curves.items() if name.endswith("T)")}
     measured = [
         Measurement("QI-RCP: largest relative distance of the hybrid model from the closed form, d <= T", off,
                     note="alpha* = 2 f/(1 - 2 f) for f = d/T < 1/4, and 1 up to f = 1"),
@@ -220,7 +220,7 @@ def open_tiny(claim: Claim) -> Finding:
         share, curves, {"recommended": 0.5}, x_title="RTT / T", y_title="critical α", log_y=True,
         title="RTTs below the control interval",
     )  # fmt: skip
-    held = min(min(curves[name + ", d as it is"]) for name in edges) > 0.5
+    held = min(min(curves[name + ", d = RTT"]) for name in edges) > 0.5
     return Finding(
         claim,
         Verdict.CONFIRMED if held else Verdict.REFUTED,

@@ -56,10 +56,10 @@ def open_theorems(claim: Claim) -> Finding:
             "largest found": (list(range(1, len(found) + 1)), [min(s.largest.ratio, 10.0) for s in found], None),
         },
         x_title="theorem",
-        y_title="critical gain / bound (10: or more)",
+        y_title="critical gain / bound (drawn up to 10)",
         log_x=False,
         log_y=True,
-        title="Published bounds beside the worst loops found",
+        title="Critical gain over published bound",
     )
     figure.update_xaxes(tickvals=list(range(1, len(found) + 1)), ticktext=order, tickangle=-45)
     return Finding(

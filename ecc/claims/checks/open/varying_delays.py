@@ -91,12 +91,12 @@ def open_varying(claim: Claim) -> Finding:
         plot.boundary_figure(
             BETAS, {"batches of three steps, in order": [g.value for g in growths],
                     "spectral radius of |A|, sixth root": np.array(bounds) ** (1.0 / 6.0)},
-            {"stable below": 1.0}, x_title="β", y_title="growth in a step", log_x=False,
+            {"stable below": 1.0}, x_title="β", y_title="growth per step", log_x=False,
             title="EMKC, three flows, feedback in batches",
         ),
         plot.boundary_figure(
             flows, {"(N - 2)/(2(N - 1))": (flows - 2) / (2.0 * (flows - 1))},
-            points={"delays that reach it": (list(exact), [found for _, found in exact.values()], None)},
+            points={"exact, delays that reach it": (list(exact), [found for _, found in exact.values()], None)},
             x_title="flows", y_title="stationary loss", title="EMKC is stable for all delays only beyond this loss",
         ),
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def open_jitter(claim: Claim) -> Finding:
         for (alpha, rtt, hold), value in packets.items()
     ]  # fmt: skip
     figure = plot.boundary_figure(
-        tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth in a step", log_x=False,
+        tops, curves, {"stable below": 1.0}, x_title="longest RTT [steps]", y_title="growth per step", log_x=False,
         title="The worst sequence of RTTs found",
     )  # fmt: skip
     stable = [f"{m.value} ({m.name.split(':')[0]})" for m in measurements if "vary from 1 step" in m.name]
