@@ -20,15 +20,29 @@ __all__ = ["Jet", "derivatives", "gradient", "rebind", "taylor"]
 _ROUNDING = 1e-12  # relative, of slopes
 
 
+class _Side:
+    """From where a tie is approached: h > 0 or h < 0; `asked`: whether a comparison needed to know."""
+
+    __slots__ = ("above", "asked")
+
+    def __init__(self, above: bool) -> None:
+        self.above, self.asked = above, False
+
+    def has(self, term: float) -> bool:
+        """Whether an odd power of h with this coefficient is negative on this side."""
+        self.asked = True
+        return (term < 0.0) is self.above
+
+
 @dataclass(eq=False, slots=True)  # not frozen: a model makes hundreds of them, and that takes three times as long
 class Jet:
     """Taylor coefficients c[0] + c[1] h + c[2] h^2 + c[3] h^3 of a function of one variable h.
 
-    `side`: whether comparisons are decided for small h > 0 (1) or h < 0 (-1); 0 for a constant.
+    `side`: that on which comparisons are decided, of all jets of one evaluation; None for a constant.
     """
 
     c: tuple[float, float, float, float]
-    side: int = 0
+    side: _Side | None = None
 
     @staticmethod
     def lift(value: Jet | float) -> Jet:
@@ -36,31 +50,39 @@ class Jet:
         return value if isinstance(value, Jet) else Jet((float(value), 0.0, 0.0, 0.0))
 
     def __add__(self, other: Jet | float) -> Jet:
-        other = Jet.lift(other)
-        a, b = self.c, other.c
-        return Jet((a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]), self.side or other.side)
+        a0, a1, a2, a3 = self.c
+        if not isinstance(other, Jet):
+            return Jet((a0 + float(other), a1, a2, a3), self.side)
+        b0, b1, b2, b3 = other.c
+        return Jet((a0 + b0, a1 + b1, a2 + b2, a3 + b3), self.side or other.side)
 
     def __neg__(self) -> Jet:
-        a = self.c
-        return Jet((-a[0], -a[1], -a[2], -a[3]), self.side)
+        a0, a1, a2, a3 = self.c
+        return Jet((-a0, -a1, -a2, -a3), self.side)
 
     def __sub__(self, other: Jet | float) -> Jet:
-        return self + (-Jet.lift(other))
+        return self + (-other)
 
     def __rsub__(self, other: float) -> Jet:
-        return Jet.lift(other) + (-self)
+        return -self + other
 
     def __mul__(self, other: Jet | float) -> Jet:
-        other = Jet.lift(other)
-        (a0, a1, a2, a3), (b0, b1, b2, b3) = self.c, other.c
+        a0, a1, a2, a3 = self.c
+        if not isinstance(other, Jet):
+            b = float(other)
+            return Jet((a0 * b, a1 * b, a2 * b, a3 * b), self.side)
+        b0, b1, b2, b3 = other.c
         return Jet(
             (a0 * b0, a0 * b1 + a1 * b0, a0 * b2 + a1 * b1 + a2 * b0, a0 * b3 + a1 * b2 + a2 * b1 + a3 * b0),
             self.side or other.side,
         )
 
     def __truediv__(self, other: Jet | float) -> Jet:
-        other = Jet.lift(other)
-        (a0, a1, a2, a3), (b0, b1, b2, b3) = self.c, other.c
+        a0, a1, a2, a3 = self.c
+        if not isinstance(other, Jet):
+            b = float(other)
+            return Jet((a0 / b, a1 / b, a2 / b, a3 / b), self.side)
+        b0, b1, b2, b3 = other.c
         q0 = a0 / b0
         q1 = (a1 - q0 * b1) / b0
         q2 = (a2 - (q0 * b2 + q1 * b1)) / b0
@@ -70,9 +92,6 @@ class Jet:
     def __rtruediv__(self, other: float) -> Jet:
         return Jet.lift(other) / self
 
-    def __rpow__(self, base: float) -> Jet:
-        return _exp(self * math.log(base))
-
     __radd__ = __add__
     __rmul__ = __mul__
 
@@ -80,7 +99,7 @@ class Jet:
         difference = self - other
         for k, term in enumerate(difference.c):
             if term != 0.0:
-                return (term < 0.0) is (k % 2 == 0 or difference.side > 0)
+                return difference.side.has(term) if k % 2 and difference.side else term < 0.0
         return False
 
     def __gt__(self, other: Jet | float) -> bool:
@@ -120,17 +139,17 @@ def _sqrt(x: Jet | float) -> Jet:
     return _compose(x, taylor)
 
 
-def _min(*values: Jet | float) -> Jet:
-    best = Jet.lift(values[0])
+def _min(*values: Jet | float) -> Jet | float:
+    best = values[0]
     for value in values[1:]:
-        best = Jet.lift(value) if Jet.lift(value) < best else best
+        best = value if value < best else best
     return best
 
 
-def _max(*values: Jet | float) -> Jet:
-    best = Jet.lift(values[0])
+def _max(*values: Jet | float) -> Jet | float:
+    best = values[0]
     for value in values[1:]:
-        best = Jet.lift(value) if best < value else best
+        best = value if best < value else best
     return best
 
 
@@ -267,15 +286,17 @@ def taylor(law: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, fl
 def _sides(
     on_jets: Callable[..., Any], at: Mapping[str, Any], line: Mapping[str, float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Taylor coefficients of h -> law(at + h line), ties decided for h > 0 and for h < 0."""
+    """Taylor coefficients of h -> law(at + h line) for h > 0 and for h < 0; the same where no comparison is tied."""
 
-    def seen(side: int) -> tuple[float, ...]:
+    def seen(side: _Side) -> tuple[float, ...]:
         moved = dict(at)
         for name, step in line.items():
             moved[name] = Jet((float(at[name]), step, 0.0, 0.0), side)
         return Jet.lift(on_jets(**moved)).c
 
-    return seen(1), seen(-1)
+    above = _Side(above=True)
+    right = seen(above)
+    return right, seen(_Side(above=False)) if above.asked else right
 
 
 def _agreed(names: str, right: tuple[float, ...], left: tuple[float, ...], slack: float = 0.0) -> tuple[float, ...]:

@@ -52,3 +52,16 @@ def test_partial_derivatives_do_not_hide_a_kink_between_arguments():
     with pytest.raises(LinearizationError, match="x, y"):
         gradient(law, {"x": 0.0, "y": 0.0}, ["x", "y"])
     assert gradient(law, {"x": 2.0, "y": 1.0}, ["x", "y"]) == {"x": 1.0, "y": 2.0}
+
+
+@pytest.mark.parametrize(("at", "expected"), [(3.0, 1), (2.0, 2)])
+def test_a_law_is_evaluated_on_the_other_side_only_where_a_comparison_is_tied(at, expected):
+    count = 0
+
+    def law(x):
+        nonlocal count
+        count += 1
+        return x * 1.0 if x > 2.0 else x + 0.0
+
+    assert derivatives(law, {"x": at}, "x")[:2] == (at, 1.0)
+    assert count == expected

@@ -52,7 +52,7 @@ ROOM = {"gamma": 0.8}
 
 # What several claims ask for is computed once in a process; claims of one `group` are checked in one.
 _KEPT = 256
-_NEAR = 100.0  # times a bound: up to there its exact boundary is looked for first
+_NEAR = 8.0  # times a bound: up to there its exact boundary is looked for first
 perturbed = lru_cache(_KEPT)(perturbed_run)
 measured = lru_cache(_KEPT)(partial(measured_boundary, run=partial(perturbed, engine="packet")))
 """The boundary of packet runs: those that are kept are not made again."""
@@ -100,7 +100,7 @@ def exact_boundaries(
 
 
 def boundary_near(protocol: Protocol, network: Network, time: str, bound: float, **options: Any) -> float:
-    """Return the critical alpha, looked for below a hundred times a bound first: half as many models are compared.
+    """Return the critical alpha, looked for below eight times a bound first: fewer models are compared.
 
     Parameters
     ----------

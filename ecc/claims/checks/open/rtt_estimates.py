@@ -168,7 +168,8 @@ def open_estimates(claim: Claim) -> Finding:
         f"whose hosts "
         f"misjudge {'agree' if agreed else 'do not all agree'} with the hybrid model 10 % on either side.",
         measured,
-        [Picture.of(figure, "Critical estimate of d", "The critical ratio of estimated to true RTT over beta/alpha^2.")],
+        [Picture.of(figure, "Critical estimate of d",
+                    "The critical ratio of estimated to true RTT over beta/alpha^2.")],
         [
             "Every flow's estimate is off by one factor, or what routers average is; delays are the true ones.",
             "XCP takes its control interval from its estimate, too, which the linear model does not have.",
