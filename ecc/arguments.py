@@ -24,6 +24,7 @@ import inspect
 import math
 import numbers
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -36,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from ecc.errors import OutOfMemoryError
 
-__all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "shown"]
+__all__ = ["Count", "Matrix", "Positive", "Seed", "Vector", "check_arguments", "nearest", "shown"]
 
 Count: TypeAlias = Annotated[int, 0, 63]
 Positive: TypeAlias = Annotated[int, 1, 63]
@@ -65,6 +66,26 @@ def shown(value: object) -> str:
     except Exception:  # an integer of very many digits, or an object that has no text
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}...{text[-17:]}"
+
+
+def nearest(name: object, known: Mapping[str, str]) -> str:
+    """Return the end of a message on an unknown name: which ones may have been meant, or nothing.
+
+    Parameters
+    ----------
+    name : object
+        As it was given.
+    known : mapping
+        Name -> what it stands for, in a line: its words are looked for first, then names that are spelled alike.
+    """
+    from difflib import get_close_matches
+
+    word = str(name).lower()
+    meant = [key for key, line in known.items() if word in re.findall(r"[\w-]+", line.lower())]
+    if not meant:
+        spelled = {re.sub(r"[-_ ]", "", key.lower()): key for key in known}
+        meant = [spelled[one] for one in get_close_matches(re.sub(r"[-_ ]", "", word), spelled)]
+    return f": did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}?" if meant else ""
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -67,6 +67,10 @@ _POINTS = 1_000_000
 """Most runs of a sweep."""
 _MOST_KEPT = 5000
 """Most results in the user's cache."""
+_LONG_RTT = 5.0
+"""Seconds: an RTT from here on that has no unit may have been meant in milliseconds."""
+_SECONDS, _SHARE = 10.0, 0.05
+"""Where there is no terminal, a line on the progress comes after so many seconds and such a share of the work."""
 _METRICS = ("utilization", "fairness", "mean_queue", "peak_queue", "loss")
 
 
@@ -577,6 +581,9 @@ def stability(
     else:
         chosen = _protocol(protocol, settings or ())
     over = _dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
+    for text in rtt or ():
+        if isinstance(_value(text), float) and float(text) >= _LONG_RTT:
+            _complain(f"note: an RTT of {text} is {text} s; for milliseconds: --rtt {text}ms")
     times = None if time is None else [str(one) for one in time]
     with _progress() as bar:
         task = bar.add_task("", total=None)
@@ -781,10 +788,12 @@ def _print_json(value: Any) -> None:
 
 
 def _progress(shown: bool = True) -> Any:
-    """A bar with the time that has passed and an estimate of what is left, on a terminal.
+    """A bar with the time that has passed and an estimate of what is left; lines with both where there is no terminal.
 
     `moving`, if it is set, is called before each time that the bar is drawn.
     """
+    from time import monotonic
+
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -802,6 +811,19 @@ def _progress(shown: bool = True) -> Any:
 
     class Moving(Progress):
         moving: Callable[[], None] | None = None
+        began = said = monotonic()
+        share = 0.0
+
+        def update(self, task_id: Any, **changes: Any) -> None:
+            super().update(task_id, **changes)
+            task, now = self.tasks[task_id], monotonic()
+            if console.is_terminal or not shown or task.total is None or task.finished:
+                return
+            share = task.completed / task.total
+            if now >= self.said + _SECONDS and share >= self.share + _SHARE:
+                self.said, self.share, passed = now, share, now - self.began
+                left = passed * (1.0 - share) / share
+                _complain(f"{task.description}: {share:.0%} in {passed:.0f} s, about {left:.0f} s left")
 
         def get_renderables(self) -> Iterable[Any]:
             if self.moving is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ecc.arguments import nearest
 from ecc.scenario import Scenario
 from ecc.tmix import response_times
 from ecc.trajectory import Trajectory
@@ -75,7 +76,9 @@ def get(name: str) -> Metric:
     """
     if name not in METRICS:
         known = ", ".join(f"{key} ({one.title})" for key, one in METRICS.items())
-        raise ValueError(f"metric must be one of {known}, got {name!r}")
+        field = ": fields of states are series, recorded by --record" if "." in name else ""
+        hint = field or nearest(name, {key: one.title for key, one in METRICS.items()})
+        raise ValueError(f"metric must be one of {known}, got {name!r}{hint}")
     return METRICS[name]
 
 

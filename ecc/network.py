@@ -655,7 +655,7 @@ def _instances(items: Any, kind: type, name: str) -> tuple[Any, ...]:
     if found is None or any(not isinstance(item, kind) for item in found):
         raise TypeError(f"{name} must be a sequence of {kind.__name__}, got {shown(items)}")
     if not found:
-        raise ValueError(f"{name} must not be empty")
+        raise ValueError(f"{name} must be at least one {kind.__name__}, got none")
     return found
 
 

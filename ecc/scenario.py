@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import check_arguments, nearest, shown
 from ecc.display import Displayed, Rows, quantity_text, value_text
 from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
@@ -460,8 +460,18 @@ def protocol_class(name: Any) -> type[Protocol]:
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ValueError(f"protocol name {name!r} cannot be imported: {kind}{error}") from None
     if not (isinstance(found, type) and issubclass(found, Protocol)):
-        raise ValueError(f"protocol name must be one of {', '.join(protocols)} or module:Class, got {shown(name)}")
+        lines = {key: _summary(kind) for key, kind in protocols.items()}
+        raise ValueError(
+            f"protocol name must be one of {', '.join(protocols)} or module:Class, got {shown(name)}"
+            f"{nearest(name, lines)}"
+        )
     return found
+
+
+def _summary(kind: type[Protocol]) -> str:
+    """What the first lines of its file and of its class say that a protocol is."""
+    documented = (sys.modules[kind.__module__].__doc__, kind.__doc__)
+    return " ".join((text or "").partition("\n")[0] for text in documented)
 
 
 def _module_of_user(name: str) -> ModuleType:

@@ -19,7 +19,7 @@ from ecc import cli
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
 from ecc.claims.ledger import Finding, Measurement, Verdict, claims
-from ecc.cli import main
+from ecc.cli import _progress, main
 from ecc.store import Store
 from ecc.sweeps import SweepInterrupted
 
@@ -118,6 +118,18 @@ def test_help_does_not_wait_for_heavy_imports():
             ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "joy"],
             "metric must be one of rate (sending rate), ",
         ),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "flow.alpha"],
+            "got 'flow.alpha': fields of states are series, recorded by --record",
+        ),
+        (
+            ["sweep", "{scenario}", "--vary", "seed=1", "--metric", "mean_que"],
+            "got 'mean_que': did you mean mean_queue",
+        ),
+        (["stability", "rcp-1", "--rtt", "0.1"], "got 'rcp-1': did you mean RCP?"),
+        (["stability", "tcp", "--rtt", "0.1"], "got 'tcp': did you mean MaxNet, NewReno, Vegas or FAST?"),
+        (["stability", "cubic", "--rtt", "0.1"], "got 'cubic': did you mean BIC?"),
+        (["stability", "piqi-10", "--rtt", "0.1"], "got 'piqi-10': did you mean PIQIRCP?"),
         (["sweep", "{scenario}", "--vary", "seed=1", "--between", "2:1"], "between must be BEGIN:END in seconds"),
         (
             ["sweep", "{scenario}", "--vary", "seed=1", "--store", "{scenario}"],
@@ -133,6 +145,26 @@ def test_bad_input_is_one_line_on_standard_error(arguments, message, scenario, t
     assert output.out == ""
     assert output.err.startswith("ecc: ") and output.err.count("\n") == 1
     assert message in output.err
+
+
+@pytest.mark.parametrize(("rtt", "said"), [("100", True), ("100ms", False), ("0.1", False), ("100s", False)])
+def test_a_long_rtt_without_a_unit_gets_a_note(rtt, said, capsys):
+    assert main(["stability", "QIRCP", "--rtt", rtt, "--time", "discrete"]) == 0
+    assert ("note: an RTT of 100 is 100 s; for milliseconds: --rtt 100ms" in capsys.readouterr().err) is said
+
+
+def test_progress_where_there_is_no_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with _progress() as bar:
+        task = bar.add_task("runs", total=1.0)
+        for now[0], share in ((5.0, 0.1), (12.0, 0.12), (13.0, 0.2), (24.0, 0.22), (40.0, 0.5), (60.0, 1.0)):
+            bar.update(task, completed=share)
+    assert capsys.readouterr().err.splitlines() == [
+        "ecc: runs: 12% in 12 s, about 88 s left",
+        "ecc: runs: 22% in 24 s, about 85 s left",
+        "ecc: runs: 50% in 40 s, about 40 s left",
+    ]
 
 
 def test_programming_errors_are_not_hidden(monkeypatch):

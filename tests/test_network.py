@@ -137,8 +137,8 @@ def test_proportional_fairness_on_random_networks():
             lambda: Network([Link(1e6, 0, 500)], [Flow([0])]),
             r"buffer must be >= a packet of flow 0 \(1000 bytes\), got 500",
         ),
-        (lambda: Network([], [Flow([0])]), "links must not be empty"),
-        (lambda: Network([Link(1e6)], []), "flows must not be empty"),
+        (lambda: Network([], [Flow([0])]), "links must be at least one Link, got none"),
+        (lambda: Network([Link(1e6)], []), "flows must be at least one Flow, got none"),
         (lambda: Network.dumbbell(1e8, rtts=[]), "rtts must name at least one flow"),
         (
             lambda: Network.dumbbell(1e8, rtts=[0.1], delay=0.06),
