@@ -40,7 +40,7 @@ from R_x x_R D_i = -3 T/2 on. The loop is cut at what a router shares out evenly
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -56,8 +56,10 @@ from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
 from ecc.linear.systems import components, reachable
+from ecc.marking_loop import linearize_marks
 from ecc.models.base import Equilibrium, Protocol, interval_of
 from ecc.models.declared import Taken
+from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Network
 from ecc.window_loop import linearize_windows
@@ -461,7 +463,7 @@ def _unrest(network: Network, point: Equilibrium, flow: int, x: float, next_rate
 
 @check_arguments
 def linearize(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     time: str = "continuous",
     assignment: Sequence[int] | NDArray[np.int64] | None = None,
@@ -479,7 +481,8 @@ def linearize(
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol, ProtocolAssignment or mapping
+        One for all, or hosts and queue disciplines, {"flows": ..., "links": ...}, as in `Scenario`: `ecc.marking_loop`.
     network : Network
     time : str, optional
         "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
@@ -526,8 +529,12 @@ def linearize(
     """
     if time not in _TIMES:
         raise ValueError(f"time must be one of {', '.join(map(repr, _TIMES))}, got {shown(time)}")
+    protocol = read_protocol(protocol)
+    if not isinstance(protocol, Protocol) and len(protocol.protocols) == 1:
+        protocol = protocol.protocols[0]
     if not isinstance(protocol, Protocol):
-        raise TypeError(f"protocol must be one Protocol for a linear model, got {shown(protocol)}")
+        others = (approximation, assignment, mean_rtt, phases, intervals)
+        return _linearize_halves(protocol, network, time, clocking, others)
     if protocol.linear_refusal is not None:
         raise ValueError(f"{protocol.linear_refusal}; ecc.stability.analyze says what there is instead")
     if time not in protocol.times:
@@ -585,6 +592,21 @@ def linearize(
         "the empty queue"
     )
     return system.with_notes(unconstrained).with_switched(partial(_switched, protocol, network, assignment, mean_rtt))
+
+
+def _linearize_halves(
+    halves: ProtocolAssignment, network: Network, time: str, clocking: str, others: Sequence[Any]
+) -> DelaySystem | SampledSystem:
+    """The model of hosts over queue disciplines."""
+    if time != "continuous":
+        raise ValueError(f"hosts over queue disciplines have no {time} model: time must be 'continuous'")
+    if any(option is not None for option in others):
+        raise ValueError(
+            "approximation, assignment, mean_rtt, phases and intervals must be None for hosts over queue disciplines"
+        )
+    if clocking not in ("ack", "rate"):
+        raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(clocking)}")
+    return linearize_marks(halves.deploy(network), network, clocking)
 
 
 def _beside(system: Any, equations: Sequence[_Equation]) -> Any:

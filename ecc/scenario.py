@@ -21,7 +21,7 @@ from ecc.errors import EccError
 from ecc.impairments import Impairment, check_impairments, impairment_from_table, impairment_to_table
 from ecc.models import Protocol, all_protocols
 from ecc.models.base import Equilibrium, label, settings
-from ecc.models.protocol_assignment import Deployment, ProtocolAssignment
+from ecc.models.protocol_assignment import Deployment, ProtocolAssignment, read_protocol
 from ecc.models.shared.equilibria import check_assignment
 from ecc.network import Flow, Network, from_table, tables_in, to_table
 from ecc.quantity import Quantity, QuantityField, as_count, as_number, as_time, required
@@ -139,14 +139,7 @@ class Scenario(Displayed):
                     self.network.check_flow(flow, f"workload.{name}[{index}]")
 
     def _check_protocol(self) -> None:
-        given = self.protocol
-        if isinstance(given, Mapping):
-            if not {"flows"} <= set(given) <= {"flows", "links"}:
-                raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(given)}")
-            given = ProtocolAssignment(**given)
-            object.__setattr__(self, "protocol", given)
-        if not isinstance(given, Protocol | ProtocolAssignment):
-            raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
+        object.__setattr__(self, "protocol", read_protocol(self.protocol))
         flows = [*self.network.flows, *(self.workload.templates if self.workload else [])]
         runs = [*self.deployment.flows, *self.deployment.templates]
         for index, (flow, protocol) in enumerate(zip(flows, runs, strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from ecc.arguments import shown
 from ecc.models.base import Protocol
 from ecc.network import Flow, Network
 
-__all__ = ["Deployment", "ProtocolAssignment"]
+__all__ = ["Deployment", "ProtocolAssignment", "parameter_names", "parameter_value", "read_protocol", "with_parameter"]
 
 OTHERS = "default"
 EVERY_LINK = ("delay", "loss")
@@ -52,9 +52,9 @@ class ProtocolAssignment:
 
     Parameters
     ----------
-    flows : mapping
-        Which flows -> Protocol.
-    links : mapping
+    flows : mapping or Protocol
+        Which flows -> Protocol; one for all.
+    links : mapping or Protocol
         Which links -> Protocol, or sequence of Protocols whose routers are all deployed there. A link that is not named
         runs the routers of the protocols of all flows that cross it.
 
@@ -75,12 +75,14 @@ class ProtocolAssignment:
     (XCP(...), RCP(...))
     """
 
-    flows: Mapping[Any, Protocol]
-    links: Mapping[Any, Any] = field(default_factory=dict)
+    flows: Any
+    links: Any = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("flows", "links"):
             given = getattr(self, name)
+            if isinstance(given, Protocol):
+                given = {OTHERS: given}
             if not isinstance(given, Mapping):
                 raise TypeError(f"protocol {name} must be a mapping of {name} to protocols, got {shown(given)}")
             table: dict[str, Any] = {}
@@ -159,6 +161,84 @@ class ProtocolAssignment:
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(type(protocol).__name__ for protocol in self.protocols))
+
+
+def read_protocol(given: Any) -> Protocol | ProtocolAssignment:
+    """Return a Protocol or an assignment as it is, and a mapping of flows and links as the assignment it stands for.
+
+    Parameters
+    ----------
+    given : object
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none of these.
+    """
+    if isinstance(given, Mapping):
+        if not {"flows"} <= set(given) <= {"flows", "links"}:
+            raise ValueError(f"protocol must be a mapping with 'flows' and maybe 'links', got {shown(given)}")
+        given = ProtocolAssignment(**given)
+    if not isinstance(given, Protocol | ProtocolAssignment):
+        raise TypeError(f"protocol must be a Protocol, or a mapping of flows and links to them, got {shown(given)}")
+    return given
+
+
+def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:
+    """Return the names of numeric parameters: of one protocol "alpha", of halves "flows.beta", "links.alpha".
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    """
+    if isinstance(protocol, Protocol):
+        return [f.name for f in fields(protocol) if "float" in str(f.type) or str(f.type).startswith("Quantity")]
+    found = [f"{half}.{name}" for half, one in _of_halves(protocol) for name in parameter_names(one)]
+    return list(dict.fromkeys(found))
+
+
+def parameter_value(protocol: Protocol | ProtocolAssignment, name: str) -> Any:
+    """Return the value of a parameter; of halves that of the first protocol which has it.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    name : str
+        One of `parameter_names`.
+    """
+    if isinstance(protocol, Protocol):
+        return getattr(protocol, name)
+    half, _, own = name.partition(".")
+    return next(getattr(one, own) for part, one in _of_halves(protocol) if part == half and hasattr(one, own))
+
+
+def with_parameter(protocol: Any, name: str, value: float) -> Any:
+    """Return a protocol, or halves, with another value of a parameter, in all protocols of the half that have it.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    name : str
+        One of `parameter_names`.
+    value : float
+    """
+    if isinstance(protocol, Protocol):
+        return replace(protocol, **{name: value})
+    half, _, own = name.partition(".")
+
+    def moved(one: Protocol) -> Protocol:
+        return replace(one, **{own: value}) if own in parameter_names(one) else one
+
+    flows, links = protocol.flows, protocol.links
+    if half == "flows":
+        return ProtocolAssignment({key: moved(one) for key, one in flows.items()}, links)
+    return ProtocolAssignment(flows, {key: tuple(map(moved, some)) for key, some in links.items()})
+
+
+def _of_halves(assignment: ProtocolAssignment) -> list[tuple[str, Protocol]]:
+    """The protocols of flows, then those of links, each with the name of its half."""
+    hosts = [("flows", one) for one in assignment.flows.values()]
+    return hosts + [("links", one) for some in assignment.links.values() for one in some]
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:

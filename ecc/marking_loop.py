@@ -1,0 +1,656 @@
+"""The linear model of hosts with windows over queue disciplines that mark or drop at random.
+
+For a flow with window w, rate x = w/D, RTT D (queues included) and packets of s, and a link l whose discipline chooses
+packets with the probability P_l: F_l is what a packet takes to that queue, D - F_l from there to the ACK that tells.
+
+    w' = [source_law(w) - w]/D + r (jump(w) - w)       r = x(t - D) (1 - D') P/s
+                                                       P = 1 - prod_l [1 - P_l(t - D + F_l)]
+    h' = [law(h) - h]/D + r (jump(h) - h)              states of hosts, in the same way
+    q_l' = y_l - C_l                                   y_l = sum of x(t - F_l), less what is dropped on arrival
+    z' = [law(z) - z]/T, or y_l [law(z) - z]           states of disciplines, by their clocks
+    D(t) = D_0 + sum_l q_l(t - D + F_l)/C_l
+
+With marks at one queue under NewReno it is the model of Misra, Gong, Towsley 2000, whose linear form is that of Hollot,
+Misra, Towsley, Gong 2001, but for D': theirs has ACKs come as packets were sent, x(t - D), though while the queue grows
+they come apart, and no faster than C in all. All of it is evaluated on `_Signal`s, numbers with their derivatives in
+every state at every delay: one text gives the equilibrium and the linear model, and laws are differentiated by jets.
+
+That is clocking="rate": queues integrate what w/D would send. With "ack" (as in `ecc.window_loop`) a window is what is
+on its way, q_l = sum of w(t - F_l) - C_l D_0 where one kind of flow fills one queue, and ACKs come at the rate C_l.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import LinearizationError
+from ecc.laws.arguments import law_arguments
+from ecc.laws.jets import gradient
+from ecc.linear import DelaySystem
+from ecc.models.base import Params, Protocol, State, interval_of, states_of
+from ecc.models.protocol_assignment import Deployment
+from ecc.network import Network
+
+__all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]
+
+_Slopes = dict[tuple[int, float, int], float]
+"""(state, delay [s], order of its derivative) -> coefficient."""
+_OF_HOSTS = ("w", "D", "s", "marked", "p")
+_OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
+_ROUNDING = 1e-10  # relative: of an equilibrium
+_STEPS, _NEWTON = 500, 20  # towards it
+
+
+class _Signal:
+    """A number that moves along a run: its value at the equilibrium, and its derivatives in states, now and before."""
+
+    __slots__ = ("slopes", "value")
+
+    def __init__(self, value: float, slopes: _Slopes) -> None:
+        self.value, self.slopes = value, slopes
+
+    def _with(self, value: float, own: float, other: Any = 0.0, factor: float = 0.0) -> _Signal:
+        slopes = {key: own * slope for key, slope in self.slopes.items()}
+        for key, slope in other.slopes.items() if isinstance(other, _Signal) else ():
+            slopes[key] = slopes.get(key, 0.0) + factor * slope
+        return _Signal(value, slopes)
+
+    def __add__(self, other: Any) -> _Signal:
+        return self._with(self.value + _value(other), 1.0, other, 1.0)
+
+    def __sub__(self, other: Any) -> _Signal:
+        return self._with(self.value - _value(other), 1.0, other, -1.0)
+
+    def __rsub__(self, other: float) -> _Signal:
+        return self._with(other - self.value, -1.0)
+
+    def __mul__(self, other: Any) -> _Signal:
+        return self._with(self.value * _value(other), _value(other), other, self.value)
+
+    def __truediv__(self, other: Any) -> _Signal:
+        over = _value(other)
+        return self._with(self.value / over, 1.0 / over, other, -self.value / over**2)
+
+    def __rtruediv__(self, other: float) -> _Signal:
+        return self._with(other / self.value, -other / self.value**2)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _value(number: Any) -> float:
+    return number.value if isinstance(number, _Signal) else float(number)
+
+
+def _later(number: Any, delay: float) -> Any:
+    """The number a while ago."""
+    if not isinstance(number, _Signal):
+        return number
+    return _Signal(number.value, {(state, tau + delay, n): a for (state, tau, n), a in number.slopes.items()})
+
+
+def _derivative(number: Any) -> Any:
+    """How fast the number moves."""
+    if not isinstance(number, _Signal):
+        return 0.0
+    return _Signal(0.0, {(state, tau, n + 1): a for (state, tau, n), a in number.slopes.items()})
+
+
+def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
+    """A law of numbers, some of which may be signals."""
+    given = {name: known[name] for name in law_arguments(law)}
+    moving = [name for name, number in given.items() if isinstance(number, _Signal)]
+    if not moving:
+        return law(**given)
+    at = {name: _value(number) if name in moving else number for name, number in given.items()}
+    found = _Signal(float(law(**at)), {})
+    for name, slope in gradient(law, at, moving).items():
+        found = found._with(found.value, 1.0, given[name], slope)
+    return found
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Flows that are alike: how many, of which protocol, on which links; delays without queues [s], packets [bit]."""
+
+    flows: tuple[int, ...]
+    protocol: Protocol
+    route: tuple[int, ...]
+    forward: tuple[float, ...]
+    rtt: float
+    s: float
+    p: Params
+    states: Mapping[str, State]
+    scalable: float
+
+    def jumps(self, signal: str) -> Callable[..., float] | None:
+        """What the window is right after a signal."""
+        law = self.protocol.mark_response_law if signal == "mark" else None
+        return law or self.protocol.loss_response_law
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """A link with a discipline; capacity [packets/s], packets [bit]."""
+
+    link: int
+    protocol: Protocol
+    capacity: float
+    packet: float
+    p: Params
+    states: Mapping[str, State]
+    marks: bool
+    interval: float
+
+    @property
+    def law(self) -> Callable[..., float]:
+        law = self.protocol.probability_law
+        assert law is not None
+        return law
+
+
+@dataclass(frozen=True)
+class MarkingEquilibrium:
+    """Where hosts over queue disciplines are at rest: see `equilibrium_of_marks`.
+
+    `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities` by link; `states` of links, by name.
+    """
+
+    windows: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    rtts: NDArray[np.float64]
+    queues: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    states: tuple[Mapping[str, float], ...]
+
+
+class _Loop:
+    """All the equations, on numbers or on signals; its states are w and h of each kind of flows, q and z of queues."""
+
+    def __init__(self, deployed: Deployment, network: Network) -> None:
+        self.network = network
+        self.queues = _queues(deployed, network)
+        self.kinds = _kinds(deployed, network)
+        self.names: list[tuple[str, int, str]] = []
+        for g, kind in enumerate(self.kinds):
+            self.names += [("host", g, name) for name in ("w", *kind.states)]
+        for k, queue in enumerate(self.queues):
+            self.names += [("queue", k, name) for name in ("q", *queue.states)]
+        self.at = {name: place for place, name in enumerate(self.names)}
+        self.number = {queue.link: k for k, queue in enumerate(self.queues)}
+
+    # ---- the equations -----------------------------------------------------------------------------------
+
+    def _delays(self, z: Sequence[Any]) -> list[tuple[float, dict[int, float]]]:
+        """D and F of each kind, queues included."""
+        found = []
+        for kind in self.kinds:
+            waited, late = 0.0, {}
+            for link, delay in zip(kind.route, kind.forward, strict=True):
+                late[link] = delay + waited
+                if link in self.number:
+                    k = self.number[link]
+                    waited += _value(z[self.at["queue", k, "q"]]) / self.queues[k].capacity
+            found.append((kind.rtt + waited, late))
+        return found
+
+    def moves(self, z: Sequence[Any], clocking: str = "rate", deaf: bool = False) -> tuple[list[Any], list[list[Any]]]:
+        """Derivatives of all states, and the probabilities of queues, by kind; `deaf`: hosts hear none that moves."""
+        delays = self._delays(z)
+        q = [z[self.at["queue", k, "q"]] for k in range(len(self.queues))]
+        waits = {queue.link: q[k] / queue.capacity for k, queue in enumerate(self.queues)}
+        rtts, rates = [], []
+        for g, (kind, (D, late)) in enumerate(zip(self.kinds, delays, strict=True)):
+            rtt: Any = kind.rtt
+            for link in kind.route:
+                if link in waits:
+                    rtt = rtt + _later(waits[link], D - late[link])
+            rtts.append(rtt)
+            rates.append(z[self.at["host", g, "w"]] / rtt)
+        arrivals = [self._arrivals(k, rates, waits, delays) for k in range(len(self.queues))]
+        if clocking == "ack":
+            arrivals = [[queue.capacity + _derivative(q[k])] for k, queue in enumerate(self.queues)]
+        chosen = [self._chosen(k, z, sum(arrivals[k])) for k in range(len(self.queues))]
+        out: list[Any] = [0.0] * len(self.names)
+        for k, queue in enumerate(self.queues):
+            kept = [
+                y * (1.0 - P) if self._signal(queue, kind) == "loss" else y
+                for y, P, kind in zip(arrivals[k], chosen[k], self.kinds, strict=True)
+            ]
+            out[self.at["queue", k, "q"]] = sum(kept) - queue.capacity
+            known = self._known(k, z, sum(arrivals[k]))
+            for name, state in queue.states.items():
+                here, after = known[name], _call(state.law, known)
+                rate = known["y"] if state.clock == "arrival" else 1.0 / queue.interval if queue.interval else 1.0
+                moved = after if state.clock == "continuous" else (after - here) * rate
+                out[self.at["queue", k, name]] = moved
+        for g, kind in enumerate(self.kinds):
+            D, late = delays[g]
+            acked = _later(rates[g], D)
+            for link in kind.route:  # ACKs come apart as queues grow; clocked by them, they come as a queue lets go
+                k = self.number.get(link, -1)
+                if k >= 0 and isinstance(q[k], _Signal):
+                    grows = out[self.at["queue", k, "q"]] / self.queues[k].capacity
+                    acked = acked * (1.0 - _later(grows - _value(grows), D - late[link]))
+            acked = _value(rates[g]) if clocking == "ack" else acked
+            heard = [[_value(P) for P in some] for some in chosen] if deaf else chosen
+            self._host(g, z, out, rtts[g], acked, heard, delays[g])
+        return out, chosen
+
+    def _arrivals(self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any) -> list[Any]:
+        """What each kind of flows brings to a queue, through those before it, whose waits stretch it."""
+        queue, found = self.queues[k], []
+        for kind, x, (_, late) in zip(self.kinds, rates, delays, strict=True):
+            if queue.link not in late:
+                found.append(0.0)
+                continue
+            y = _later(x, late[queue.link]) * (len(kind.flows) / queue.packet)
+            for link in kind.route[: kind.route.index(queue.link)]:
+                if link in waits:
+                    y = y * (1.0 - _derivative(_later(waits[link], late[queue.link] - late[link])))
+            found.append(y)
+        return found
+
+    def _known(self, k: int, z: Sequence[Any], y: Any) -> dict[str, Any]:
+        queue = self.queues[k]
+        q = z[self.at["queue", k, "q"]]
+        return {
+            **{name: z[self.at["queue", k, name]] for name in queue.states},
+            "q": q, "q_prev": _later(q, queue.interval), "y": y, "C": queue.capacity, "T": queue.interval, "p": queue.p,
+        }  # fmt: skip
+
+    def _chosen(self, k: int, z: Sequence[Any], y: Any) -> list[Any]:
+        """The probability at a queue, for each kind of flows; 0 for those that do not come there."""
+        queue, known = self.queues[k], self._known(k, z, y)
+        found: dict[float, Any] = {}
+        for kind in self.kinds:
+            if kind.scalable not in found:
+                found[kind.scalable] = _call(queue.law, known | {"scalable": kind.scalable})
+        return [found[kind.scalable] if queue.link in kind.route else 0.0 for kind in self.kinds]
+
+    def _signal(self, queue: _Queue, kind: _Kind) -> str:
+        return "mark" if queue.marks and kind.protocol.ecn_echo is not None else "loss"
+
+    def _host(
+        self, g: int, z: Sequence[Any], out: list[Any], rtt: Any, acked: Any, chosen: Sequence[Any], delays: Any
+    ) -> None:
+        """The window and the states of a kind of flows."""
+        kind, (D, late) = self.kinds[g], delays
+        spared: dict[str, Any] = {"mark": 1.0, "loss": 1.0}
+        for k, queue in enumerate(self.queues):
+            if queue.link in late:
+                signal = self._signal(queue, kind)
+                spared[signal] = spared[signal] * (1.0 - _later(chosen[k][g], D - late[queue.link]))
+        own = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
+        known = {**own, "D": rtt, "s": kind.s, "marked": 1.0 - spared["mark"], "p": kind.p}
+        for name, here in own.items():
+            state = kind.states.get(name)
+            law = kind.protocol.source_law if state is None else state.law
+            after = _call(law, known)
+            moved = after if state is not None and state.clock == "continuous" else (after - here) / rtt
+            for signal, none in spared.items():
+                jump = kind.jumps(signal) if state is None else state.jumps.get(signal)
+                if jump is not None and not (isinstance(none, float) and none == 1.0):
+                    moved = moved + acked * (1.0 - none) / kind.s * (_call(jump, known) - here)
+            out[self.at["host", g, name]] = moved
+
+    # ---- the equilibrium ---------------------------------------------------------------------------------
+
+    def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Least and largest values, sizes, and where to start from, of all states."""
+        low, high, size, start = (np.zeros(len(self.names)) for _ in range(4))
+        loads = np.zeros(self.network.n_links)
+        for kind in self.kinds:
+            loads[list(kind.route)] += len(kind.flows)
+        for place, (part, number, name) in enumerate(self.names):
+            if name == "w":
+                kind = self.kinds[number]
+                share = min(self.network.capacities[link] / loads[link] for link in kind.route)
+                w = max(share * kind.rtt, 2.0 * kind.s)
+                low[place], high[place], size[place], start[place] = 1e-6 * kind.s, 1e6 * (w + kind.s), kind.s, w
+                continue
+            if name == "q":
+                queue = self.queues[number]
+                rtts = [kind.rtt for kind in self.kinds if queue.link in kind.route]
+                size[place] = max(queue.capacity * min(rtts, default=0.0), 1.0)
+                high[place], start[place] = 1e9, 0.05 * size[place]
+                continue
+            state = (self.kinds if part == "host" else self.queues)[number].states[name]
+            first = state.initial
+            if callable(first):
+                queue = self.queues[number]
+                first = _call(first, {"C": queue.capacity, "T": queue.interval, "p": queue.p})
+            low[place], high[place], start[place] = state.lowest, state.highest, first
+            size[place] = max(abs(first), state.highest if np.isfinite(state.highest) else 1.0, 1e-9)
+        return low, high, size, start
+
+    def settle(self) -> NDArray[np.float64]:
+        """Return the states at rest: by Newton's method from points that the loop without delays comes by."""
+        low, high, size, z = self._limits()
+
+        def moving(z: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.array([float(moved) for moved in self.moves(z.tolist())[0]])
+
+        def slopes(z: NDArray[np.float64], G: NDArray[np.float64]) -> NDArray[np.float64]:
+            steps = np.where(z + 1e-7 * size > high, -1e-7, 1e-7) * np.maximum(np.abs(z), 1e-3 * size)
+            return np.array([(moving(z + h) - G) / h.sum() for h in np.diag(steps)]).T
+
+        def change(new: NDArray[np.float64], z: NDArray[np.float64]) -> float:
+            return float(np.max(np.abs(new - z) / np.maximum(np.abs(z), 0.01 * size)))
+
+        def ahead(z: NDArray[np.float64]) -> NDArray[np.float64] | None:
+            """Newton's method from there; None where it does not come to rest."""
+            last = np.inf
+            for _ in range(_NEWTON):
+                G = moving(z)
+                new = _step(z, G, slopes(z, G), 1e12, low, high)
+                moved, z = change(new, z), new
+                if max(moved, last) < _ROUNDING:
+                    return z
+                last = moved
+            return None
+
+        dt = 0.02 * min(kind.rtt for kind in self.kinds)
+        for k in range(_STEPS):
+            if k % 10 == 0 and (found := ahead(z)) is not None:
+                return found
+            G = moving(z)
+            new = _step(z, G, slopes(z, G), dt, low, high)
+            far = change(new, z)
+            dt = min(dt * min(max(0.3 / max(far, 1e-12), 0.3), 3.0), 1e9)
+            z = z if far > 1.0 and dt > 1e-9 else new
+        raise LinearizationError(
+            "no equilibrium was found: without delays, too, windows and queues of these laws come to no rest"
+        )
+
+
+def _step(
+    z: NDArray[np.float64],
+    G: NDArray[np.float64],
+    J: NDArray[np.float64],
+    dt: float,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """An implicit Euler step of z' = G, with those held at their limits that would pass them."""
+    held = ((z <= low) & (G < 0.0)) | ((z >= high) & (G > 0.0))
+    new = z
+    for _ in z:
+        left = np.eye(len(z)) / dt - J
+        left[held] = np.eye(len(z))[held]
+        try:
+            new = z + np.linalg.solve(left, np.where(held, np.clip(new, low, high) - z, G))
+        except np.linalg.LinAlgError:
+            return np.clip(z + 0.5 * dt * G, low, high)
+        beyond = ((new < low) | (new > high)) & ~held
+        if not beyond.any():
+            break
+        held |= beyond
+    return np.clip(new, low, high)
+
+
+def _queues(deployed: Deployment, network: Network) -> list[_Queue]:
+    """The links whose disciplines choose packets by a law."""
+    found = []
+    for link, routers in enumerate(deployed.links):
+        disciplines = [router for router in routers if not router.has_hosts()]
+        laws = [router for router in disciplines if router.probability_law is not None]
+        for router in disciplines:
+            if router.probability_law is None and (router.states or router.link_hooks()):
+                raise ValueError(f"{type(router).__name__} has no linear model: it has no probability_law")
+        if len(laws) > 1:
+            names = " and ".join(type(router).__name__ for router in laws)
+            raise ValueError(f"link {link} must have one discipline for a linear model, got {names}")
+        for router in laws:
+            states, name = states_of(router), type(router).__name__
+            p = router.namespace()
+            packet = 8.0 * float(router.params()["packet_size"])
+            clocked = "interval" in router.params()
+            for law_name, law in [
+                ("probability_law", router.probability_law),
+                *((n, s.law) for n, s in states.items()),
+            ]:
+                given = (*states, *_OF_QUEUES, *(("scalable",) if law_name == "probability_law" else ()))
+                _check(law, given, f"{name} has no linear model: its {law_name}")
+            for state_name, state in states.items():
+                if state.clock == "rtt" or (state.clock == "interval" and not clocked):
+                    raise ValueError(
+                        f"{name} has no linear model: its state {state_name} has the clock {state.clock!r}, "
+                        "which its queue has not"
+                    )
+            interval = interval_of(router) if clocked else 0.0
+            capacity = float(network.capacities[link]) / packet
+            found.append(_Queue(link, router, capacity, packet, p, states, "ecn" in router.gives, interval))
+    return found
+
+
+def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for i, (flow, protocol) in enumerate(zip(network.flows, deployed.flows, strict=True)):
+        delays = tuple(network.forward_delays[i, list(flow.route)].tolist())
+        alike[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet].append(i)
+    kinds = []
+    for (protocol, route, delays, rtt, packet), flows in alike.items():
+        name, states = type(protocol).__name__, states_of(protocol)
+        law = getattr(protocol, "source_law", None)
+        if law is None or "w" not in law_arguments(law) or protocol.loss_response_law is None:
+            raise ValueError(
+                f"{name} has no linear model over queue disciplines: it has no source_law of a window w with a "
+                "loss_response_law"
+            )
+        if protocol.memory_law is not None or protocol.decrease_law is not None:
+            raise ValueError(
+                f"{name} has no linear model over queue disciplines: its memory of losses is none of its states"
+            )
+        given = (*states, *_OF_HOSTS)
+        responses = [protocol.loss_response_law, protocol.mark_response_law]
+        jumps = [(f"state {n}", jump) for n, state in states.items() for jump in state.jumps.values()]
+        laws = [("source_law", law), *(("response", law) for law in responses if law), *jumps]
+        for law_name, one in [*laws, *((f"state {n}", state.law) for n, state in states.items())]:
+            _check(one, given, f"{name} has no linear model over queue disciplines: its {law_name}")
+        for state_name, state in states.items():
+            if state.clock not in ("rtt", "continuous"):
+                raise ValueError(
+                    f"{name} has no linear model over queue disciplines: its state {state_name} has the clock "
+                    f"{state.clock!r}"
+                )
+        scalable = float(protocol.ecn_echo == "scalable")
+        p = protocol.namespace()
+        kinds.append(_Kind(tuple(flows), protocol, route, delays, rtt, 8.0 * packet, p, states, scalable))
+    return kinds
+
+
+def _check(law: Any, given: Sequence[str], what: str) -> None:
+    if unknown := [name for name in law_arguments(law) if name not in given]:
+        raise ValueError(f"{what} asks for {', '.join(unknown)}, and what there is is {', '.join(given)}")
+
+
+def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.float64], list[int]]:
+    """The loop, its states at rest, and the queues that choose packets there."""
+    loop = _Loop(deployed, network)
+    if not loop.queues:
+        raise ValueError("there is no linear model of windows over links without a queue discipline: they overflow")
+    z = loop.settle()
+    size = loop._limits()[2]
+    moved, chosen = loop.moves(z.tolist())
+    rates = [z[loop.at["host", g, "w"]] / D for g, (D, _) in enumerate(loop._delays(z.tolist()))]
+    loads = np.zeros(network.n_links)
+    for kind, x in zip(loop.kinds, rates, strict=True):
+        loads[list(kind.route)] += x * len(kind.flows)
+    for link, load in enumerate(loads):
+        if link not in loop.number and load > network.capacities[link] * (1.0 + 1e-9):
+            raise LinearizationError(f"no equilibrium: link {link} has no queue discipline, and would overflow")
+    active = []
+    for k, queue in enumerate(loop.queues):
+        P = max(chosen[k])
+        if P > 0.0:
+            active.append(k)
+        held = z[loop.at["queue", k, "q"]] * queue.packet / 8.0
+        buffer = network.links[queue.link].buffer
+        if buffer is not None and held > buffer:
+            raise LinearizationError(
+                f"no equilibrium: the queue of link {queue.link} would be {held:.6g} bytes, more than its buffer"
+            )
+        for name in queue.states if P > 0.0 else ():
+            place = loop.at["queue", k, name]
+            if abs(float(moved[place])) > 1e-6 * size[place] * (1.0 + 1.0 / (queue.interval or 1.0)):
+                raise LinearizationError(
+                    f"no equilibrium: {name} of {type(queue.protocol).__name__} at link {queue.link} stays at its "
+                    f"limit {z[place]:g}"
+                )
+    if not active:
+        raise LinearizationError("no equilibrium: no link would mark or drop, and windows grow without end")
+    return loop, z, active
+
+
+def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquilibrium:
+    """Return where hosts over queue disciplines are at rest, from their laws.
+
+    Parameters
+    ----------
+    deployed : Deployment
+        Who runs what (`ProtocolAssignment.deploy`).
+    network : Network
+
+    Raises
+    ------
+    LinearizationError
+        They come to no rest.
+    ValueError
+        Laws that ask for what there is not.
+    """
+    loop, z, _ = _settled(deployed, network)
+    _, chosen = loop.moves(z.tolist())
+    windows, rates, rtts = (np.zeros(network.n_flows) for _ in range(3))
+    queues, probabilities = np.zeros(network.n_links), np.zeros(network.n_links)
+    states: list[dict[str, float]] = [{} for _ in range(network.n_links)]
+    for g, (kind, (D, _)) in enumerate(zip(loop.kinds, loop._delays(z.tolist()), strict=True)):
+        w = float(z[loop.at["host", g, "w"]])
+        windows[list(kind.flows)], rates[list(kind.flows)], rtts[list(kind.flows)] = w, w / D, D
+    for k, queue in enumerate(loop.queues):
+        queues[queue.link] = z[loop.at["queue", k, "q"]] * queue.packet
+        probabilities[queue.link] = max(map(float, chosen[k]))
+        states[queue.link] = {name: float(z[loop.at["queue", k, name]]) for name in queue.states}
+    return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states))
+
+
+def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> DelaySystem:
+    """Return the linear model; its states are w [bit] and states of unlike hosts, then q [packets] and those of queues.
+
+    Parameters
+    ----------
+    deployed : Deployment
+        Who runs what (`ProtocolAssignment.deploy`).
+    network : Network
+    clocking : str
+        "ack" or "rate".
+
+    Raises
+    ------
+    LinearizationError
+        No equilibrium, a law that switches there, or, clocked by ACKs, unlike flows or several queues.
+    ValueError
+        Laws that ask for what there is not.
+    """
+    loop, z, active = _settled(deployed, network)
+    fixed = {place for place, (part, k, _) in enumerate(loop.names) if part == "queue" and k not in active}
+    fixed |= {loop.at["queue", k, "q"] for k in active if z[loop.at["queue", k, "q"]] <= 0.0}  # it stays empty
+    signals: list[Any] = [
+        float(value) if place in fixed else _Signal(float(value), {(place, 0.0, 0): 1.0})
+        for place, value in enumerate(z)
+    ]
+    if clocking == "ack":
+        place = _clock(loop, z, active)
+        (kind,), (k,) = loop.kinds, active
+        late = loop._delays(z.tolist())[0][1][loop.queues[k].link]
+        here = len(kind.flows) / loop.queues[k].packet
+        signals[place] = _Signal(float(z[place]), {(loop.at["host", 0, "w"], late, 0): here})
+        fixed.add(place)
+    moved, chosen = loop.moves(signals, clocking)
+    deaf, _ = loop.moves(signals, clocking, deaf=True)
+    rows = [place for place in range(len(z)) if place not in fixed]
+    apart = [one for g in range(len(loop.kinds)) for one in _differences(loop, g, z, clocking)]
+    notes = _notes(loop, z, active, chosen)
+    if apart:
+        notes = (*notes, "differences between flows of one link grow, whatever their sum does")
+    opened = _system([(deaf, rows), *apart])
+    return _system([(moved, rows), *apart], opened, notes)
+
+
+def _differences(loop: _Loop, g: int, z: NDArray[np.float64], clocking: str) -> list[tuple[list[Any], list[int]]]:
+    """The equations of the difference between two flows that are alike, unless it dies out; queues do not see it."""
+    if len(loop.kinds[g].flows) < 2:
+        return []
+    rows = [place for place, (part, number, _) in enumerate(loop.names) if (part, number) == ("host", g)]
+    alone: list[Any] = [
+        _Signal(float(value), {(place, 0.0, 0): 1.0}) if place in rows else float(value)
+        for place, value in enumerate(z)
+    ]
+    moved, _ = loop.moves(alone, clocking, deaf=True)
+    return [] if _system([(moved, rows)]).verdict == "stable" else [(moved, rows)]
+
+
+def _clock(loop: _Loop, z: NDArray[np.float64], active: Sequence[int]) -> int:
+    """The place of the one queue whose ACKs clock one kind of flows."""
+    queues = [k for k in range(len(loop.queues)) if z[loop.at["queue", k, "q"]] > 0.0]
+    if len(loop.kinds) != 1 or len(active) != 1 or queues != list(active):
+        raise LinearizationError(
+            "windows have no self-clocked linear model over queue disciplines but where one kind of flows fills one "
+            f"queue, got {len(loop.kinds)} kinds and {len(queues)} queues: clocking='rate' has one"
+        )
+    return loop.at["queue", active[0], "q"]
+
+
+def _system(
+    parts: Sequence[tuple[Sequence[Any], Sequence[int]]],
+    opened: DelaySystem | None = None,
+    notes: Sequence[str] = (),
+) -> DelaySystem:
+    """The linear system of some rows of equations, of each part in its own states."""
+    size = sum(len(rows) for _, rows in parts)
+    by_order: list[dict[float, NDArray[np.float64]]] = [defaultdict(lambda: np.zeros((size, size))) for _ in range(2)]
+    first = 0
+    for moved, rows in parts:
+        column = {place: first + number for number, place in enumerate(rows)}
+        for number, place in enumerate(rows):
+            for (state, delay, order), slope in moved[place].slopes.items():
+                if state in column:
+                    by_order[order][delay][first + number, column[state]] += slope
+        first += len(rows)
+    plain, neutral = by_order
+    plain = plain or {0.0: np.zeros((size, size))}
+    neutral = {delay: -matrix for delay, matrix in neutral.items() if np.any(matrix)}
+    return DelaySystem(
+        list(plain.values()),
+        list(plain),
+        neutral=list(neutral.values()),
+        neutral_delays=list(neutral),
+        opened=opened,
+        notes=notes,
+    )
+
+
+def _notes(
+    loop: _Loop, z: NDArray[np.float64], active: Sequence[int], chosen: Sequence[Sequence[Any]]
+) -> tuple[str, ...]:
+    """What must be known of the model."""
+    found = []
+    stepping = {queue.interval for queue in (loop.queues[k] for k in active) if queue.interval}
+    if stepping:
+        every = ", ".join(f"{1e3 * T:.4g} ms" for T in sorted(stepping))
+        found.append(f"steps of disciplines, every {every}, are spread evenly over their intervals in this model")
+    most = 0.0
+    for g, kind in enumerate(loop.kinds):
+        spared = np.prod([1.0 - _value(chosen[k][g]) for k in active])
+        most = max(most, float(z[loop.at["host", g, "w"]] / kind.s * (1.0 - spared)))
+    found.append(
+        f"marks and losses are a rate in this model, at most {most:.2g} an RTT of a flow, each answered; hosts answer "
+        "one an RTT"
+    )
+    return tuple(found)
