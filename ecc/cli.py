@@ -553,6 +553,9 @@ def stability(
     ] = "",
     time: Annotated[list[Time] | None, typer.Option(help="Linear model; may be given again. Default: all.")] = None,
     mean_rtt: Annotated[MeanRtt | None, typer.Option(help="What a router's mean RTT is over. Default: flows.")] = None,
+    clocking: Annotated[
+        str, typer.Option(help="Of windows: 'ack' (what is on its way) or 'rate' (queues integrate rates).")
+    ] = "ack",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a parameter; may be given again."),
@@ -575,9 +578,11 @@ def stability(
         raise ValueError(f"rtt and capacity must not be given beside a scenario, which has its own, got {scenario}")
     case = None if scenario is None else Scenario.from_toml(scenario)
     if case is not None and protocol.endswith(".toml"):
-        if not isinstance(case.protocol, Protocol):
-            raise ValueError(f"protocol must be one for a linear model, {scenario} has several")
-        chosen = replace(case.protocol, **_settings(type(case.protocol), settings or ()))
+        chosen: Any = case.protocol
+        if isinstance(chosen, Protocol):
+            chosen = replace(chosen, **_settings(type(chosen), settings or ()))
+        else:
+            chosen = _halves(chosen, settings or ())
     else:
         chosen = _protocol(protocol, settings or ())
     over = _dumbbell_or_chain(rtt or (), capacity or ("100 Mb/s",)) if case is None else case.network
@@ -589,6 +594,7 @@ def stability(
         task = bar.add_task("", total=None)
         assigned: dict[str, Any] = {"assignment": case.assigned} if case and case.assignment is not None else {}
         assigned |= {"mean_rtt": mean_rtt.value} if mean_rtt else {}
+        assigned |= {"clocking": clocking} if clocking != "ack" else {}
         found = analyze(
             chosen, over, parameter, times, progress=lambda what: bar.update(task, description=what), **assigned
         )
@@ -668,6 +674,20 @@ def _protocol(name: str, settings: Sequence[str]) -> Protocol:
         raise ValueError(refusal(kind))
     made: Protocol = from_table(kind, _settings(kind, settings), "--set")
     return made
+
+
+def _halves(protocol: Any, settings: Sequence[str]) -> Any:
+    """Hosts and queue disciplines with flows.NAME=VALUE, links.NAME=VALUE set."""
+    from ecc.models.protocol_assignment import parameter_names, with_parameter
+
+    for setting in settings:
+        key, sign, text = setting.partition("=")
+        if not sign or not key:
+            raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
+        if key not in parameter_names(protocol):
+            raise ValueError(f"--set has no key {key!r}; allowed are {', '.join(parameter_names(protocol))}")
+        protocol = with_parameter(protocol, key, _value(text))
+    return protocol
 
 
 def _settings(kind: type[Protocol], settings: Sequence[str]) -> dict[str, Any]:

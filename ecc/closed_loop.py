@@ -598,6 +598,10 @@ def _linearize_halves(
     halves: ProtocolAssignment, network: Network, time: str, clocking: str, others: Sequence[Any]
 ) -> DelaySystem | SampledSystem:
     """The model of hosts over queue disciplines."""
+    if all(one.has_hosts() for one in halves.protocols):
+        raise TypeError(
+            f"protocol must be one Protocol for a linear model, or hosts over queue disciplines, got {halves}"
+        )
     if time != "continuous":
         raise ValueError(f"hosts over queue disciplines have no {time} model: time must be 'continuous'")
     if any(option is not None for option in others):

@@ -44,6 +44,7 @@ _Slopes = dict[tuple[int, float, int], float]
 _OF_HOSTS = ("w", "D", "s", "marked", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
+_LIKELY = 0.02  # of a probability at rest, to start from
 _STEPS, _NEWTON = 500, 20  # towards it
 
 
@@ -327,6 +328,8 @@ class _Loop:
                 queue = self.queues[number]
                 first = _call(first, {"C": queue.capacity, "T": queue.interval, "p": queue.p})
             low[place], high[place], start[place] = state.lowest, state.highest, first
+            if (first, state.lowest, state.highest) == (0.0, 0.0, 1.0):
+                start[place] = _LIKELY
             size[place] = max(abs(first), state.highest if np.isfinite(state.highest) else 1.0, 1e-9)
         return low, high, size, start
 
@@ -477,8 +480,8 @@ def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.
     if not loop.queues:
         raise ValueError("there is no linear model of windows over links without a queue discipline: they overflow")
     z = loop.settle()
-    size = loop._limits()[2]
-    moved, chosen = loop.moves(z.tolist())
+    low, high, _, _ = loop._limits()
+    _, chosen = loop.moves(z.tolist())
     rates = [z[loop.at["host", g, "w"]] / D for g, (D, _) in enumerate(loop._delays(z.tolist()))]
     loads = np.zeros(network.n_links)
     for kind, x in zip(loop.kinds, rates, strict=True):
@@ -499,7 +502,7 @@ def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.
             )
         for name in queue.states if P > 0.0 else ():
             place = loop.at["queue", k, name]
-            if abs(float(moved[place])) > 1e-6 * size[place] * (1.0 + 1.0 / (queue.interval or 1.0)):
+            if not low[place] < z[place] < high[place]:
                 raise LinearizationError(
                     f"no equilibrium: {name} of {type(queue.protocol).__name__} at link {queue.link} stays at its "
                     f"limit {z[place]:g}"
@@ -580,6 +583,11 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     if apart:
         notes = (*notes, "differences between flows of one link grow, whatever their sum does")
     opened = _system([(deaf, rows), *apart])
+    still = _system([(moved, rows)]).matrices.sum(axis=0)
+    for axis in (1, 0):
+        still = still / np.maximum(np.abs(still).max(axis=axis, keepdims=True), 1e-300)
+    if np.linalg.svd(still, compute_uv=False)[-1] < _ROUNDING:
+        raise LinearizationError("no single equilibrium: these laws rest at any point of a line, or of more")
     return _system([(moved, rows), *apart], opened, notes)
 
 

@@ -593,7 +593,8 @@ class Protocol:
     @classmethod
     def has_hosts(cls) -> bool:
         """Return whether flows can run the protocol; else it is a queue discipline, for links alone."""
-        return cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
+        has_law = getattr(cls, "source_law", None) is not None
+        return has_law or cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
 
     @classmethod
     def has_packet_hooks(cls) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ecc.arguments import shown
-from ecc.models.base import Protocol
+from ecc.models.base import Bound, Protocol
 from ecc.network import Flow, Network
 
 __all__ = ["Deployment", "ProtocolAssignment", "parameter_names", "parameter_value", "read_protocol", "with_parameter"]
@@ -78,6 +78,19 @@ class ProtocolAssignment:
     flows: Any
     links: Any = field(default_factory=dict)
 
+    times = ("continuous",)
+    main_parameter = ""
+    run_findings = ""
+
+    def published_bounds(self, network: Network) -> list[Bound]:
+        """Return the stability bounds that papers prove; none of hosts over queue disciplines.
+
+        Parameters
+        ----------
+        network : Network
+        """
+        return []
+
     def __post_init__(self) -> None:
         for name in ("flows", "links"):
             given = getattr(self, name)
@@ -112,6 +125,12 @@ class ProtocolAssignment:
     def protocols(self) -> list[Protocol]:
         """All protocols, each once, those of flows first."""
         return _each_once([*self.flows.values(), *(one for some in self.links.values() for one in some)])
+
+    @property
+    def halves(self) -> list[tuple[str, Protocol]]:
+        """The protocols of flows, then those of links, each with the name of its half."""
+        hosts = [("flows", one) for one in self.flows.values()]
+        return hosts + [("links", one) for some in self.links.values() for one in some]
 
     def deploy(self, network: Network, templates: Sequence[Flow] = ()) -> Deployment:
         """Return which protocol each flow, each template of transfers and each link of a network runs.
@@ -192,8 +211,8 @@ def parameter_names(protocol: Protocol | ProtocolAssignment) -> list[str]:
     protocol : Protocol or ProtocolAssignment
     """
     if isinstance(protocol, Protocol):
-        return [f.name for f in fields(protocol) if "float" in str(f.type) or str(f.type).startswith("Quantity")]
-    found = [f"{half}.{name}" for half, one in _of_halves(protocol) for name in parameter_names(one)]
+        return [f.name for f in fields(protocol) if "float" in str(f.type) or "Quantity" in str(f.type)]
+    found = [f"{half}.{name}" for half, one in protocol.halves for name in parameter_names(one)]
     return list(dict.fromkeys(found))
 
 
@@ -209,10 +228,10 @@ def parameter_value(protocol: Protocol | ProtocolAssignment, name: str) -> Any:
     if isinstance(protocol, Protocol):
         return getattr(protocol, name)
     half, _, own = name.partition(".")
-    return next(getattr(one, own) for part, one in _of_halves(protocol) if part == half and hasattr(one, own))
+    return next(getattr(one, own) for part, one in protocol.halves if part == half and hasattr(one, own))
 
 
-def with_parameter(protocol: Any, name: str, value: float) -> Any:
+def with_parameter(protocol: Any, name: str, value: Any) -> Any:
     """Return a protocol, or halves, with another value of a parameter, in all protocols of the half that have it.
 
     Parameters
@@ -220,7 +239,7 @@ def with_parameter(protocol: Any, name: str, value: float) -> Any:
     protocol : Protocol or ProtocolAssignment
     name : str
         One of `parameter_names`.
-    value : float
+    value : object
     """
     if isinstance(protocol, Protocol):
         return replace(protocol, **{name: value})
@@ -233,12 +252,6 @@ def with_parameter(protocol: Any, name: str, value: float) -> Any:
     if half == "flows":
         return ProtocolAssignment({key: moved(one) for key, one in flows.items()}, links)
     return ProtocolAssignment(flows, {key: tuple(map(moved, some)) for key, some in links.items()})
-
-
-def _of_halves(assignment: ProtocolAssignment) -> list[tuple[str, Protocol]]:
-    """The protocols of flows, then those of links, each with the name of its half."""
-    hosts = [("flows", one) for one in assignment.flows.values()]
-    return hosts + [("links", one) for some in assignment.links.values() for one in some]
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:

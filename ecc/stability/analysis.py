@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, nan
 from typing import Any
@@ -17,8 +17,15 @@ from ecc.errors import ConvergenceError, EccError, LinearizationError, Undecided
 from ecc.laws.arguments import law_arguments
 from ecc.linear import DelaySystem, Margins, SampledSystem, Switched, SwitchedLoop
 from ecc.models.base import Bound, Protocol, label
+from ecc.models.protocol_assignment import (
+    ProtocolAssignment,
+    parameter_names,
+    parameter_value,
+    read_protocol,
+    with_parameter,
+)
 from ecc.network import Network
-from ecc.stability.gains import critical_gain, gain_names
+from ecc.stability.gains import critical_gain
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 
 __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_interval"]
@@ -128,7 +135,7 @@ class StableInterval(Displayed):
 
 @check_arguments
 def stable_interval(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     parameter: str = "",
     time: str = "continuous",
@@ -177,6 +184,7 @@ def stable_interval(
     >>> found.lower, round(found.upper, 6), found.stable
     (0.0, 1.570796, True)
     """
+    protocol = read_protocol(protocol)
     name = _named(protocol, parameter)
     options = given(
         assignment=assignment,
@@ -195,15 +203,20 @@ def stable_interval(
 
 
 def _interval(
-    protocol: Protocol, network: Network, name: str, time: str, certify: bool, options: dict[str, Any]
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    name: str,
+    time: str,
+    certify: bool,
+    options: dict[str, Any],
 ) -> tuple[StableInterval, DelaySystem | SampledSystem]:
     """The interval of a linear model as it is, and the model at the present value."""
-    value = getattr(protocol, name)
+    value = parameter_value(protocol, name)
     if value is None:
         raise ValueError(f"parameter must be one that has a value, got {name!r}, which is None")
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        return linearize(replace(protocol, **{name: gain}), network, time, **options)
+        return linearize(with_parameter(protocol, name, gain), network, time, **options)
 
     loss = critical_gain(protocol, network, name, time, certify, **options)
     present = family(value)
@@ -227,18 +240,18 @@ def _interval(
     return found, present
 
 
-def _takes_no_more(protocol: Protocol, name: str, value: float) -> bool:
+def _takes_no_more(protocol: Protocol | ProtocolAssignment, name: str, value: float) -> bool:
     try:
-        replace(protocol, **{name: value * (1.0 + 2.0 * _LAST)})
+        with_parameter(protocol, name, value * (1.0 + 2.0 * _LAST))
     except (ValueError, TypeError):
         return True
     return False
 
 
-def _named(protocol: Protocol, parameter: str) -> str:
-    names, name = gain_names(protocol), parameter or protocol.main_parameter
+def _named(protocol: Protocol | ProtocolAssignment, parameter: str) -> str:
+    names, name = parameter_names(protocol), parameter or protocol.main_parameter
     if not name:
-        kind = type(protocol).__name__
+        kind = type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol)
         raise ValueError(f"parameter must be one of {', '.join(names)}: {kind} declares no main_parameter")
     if name not in names:
         raise ValueError(f"parameter must be one of {', '.join(names)}, got {name!r}")
@@ -350,7 +363,7 @@ class Analysis(Displayed):
         What routers take for the RTT d, where flows have several and the law asks for it; else "".
     """
 
-    protocol: Protocol
+    protocol: Protocol | ProtocolAssignment
     network: Network
     parameter: str
     models: tuple[ModelAnalysis, ...]
@@ -372,7 +385,8 @@ class Analysis(Displayed):
         return [(f"note ({', '.join(times)})", note) for note, times in about.items()]
 
     def _title(self) -> str:
-        name = label(self.protocol, *([self.parameter] if self.parameter else []))
+        shown = [self.parameter] if self.parameter else []
+        name = str(self.protocol) if isinstance(self.protocol, ProtocolAssignment) else label(self.protocol, *shown)
         return f"{name} on {self.network.summary()}"
 
     def _models(self) -> list[tuple[str, ...]]:
@@ -392,14 +406,19 @@ class Analysis(Displayed):
     def _has_signed_queue(self) -> bool:
         return any(model.system.has_signed_queue for model in self.models)
 
+    @property
+    def _name(self) -> str:
+        one = isinstance(self.protocol, Protocol)
+        return type(self.protocol).__name__ if one else str(self.protocol)
+
     def _value(self) -> float:
-        return float(getattr(self.protocol, self.parameter))
+        return float(parameter_value(self.protocol, self.parameter))
 
     def _kept_above_zero(self) -> Rows:
         """What holds where the queue is that of the protocol; it comes before the models in which it is not."""
         if not self._has_signed_queue:
             return []
-        switched, name = self.switched, type(self.protocol).__name__
+        switched, name = self.switched, self._name
         if switched is None:
             return [(_KEPT_ABOVE_ZERO, "not known")]
         verdict = {True: "stable", False: "unstable", None: "not known"}[switched.is_stable]
@@ -417,7 +436,7 @@ class Analysis(Displayed):
         """What is said of all models together."""
         rows: list[tuple[str, str]] = []
         if self._has_signed_queue:
-            name = type(self.protocol).__name__
+            name = self._name
             rows.append((f"* not the loop of {name}", "in these models the queue may be negative"))
         if self.cycle is not None:
             rows += [(f"limit cycle of the queue, {name}", text) for name, text in self.cycle._rows()]
@@ -455,9 +474,9 @@ class Analysis(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain data, as `ecc stability --json` prints it."""
         return {
-            "protocol": type(self.protocol).__name__,
+            "protocol": self._name,
             "parameter": self.parameter or None,
-            "value": getattr(self.protocol, self.parameter) if self.parameter else None,
+            "value": parameter_value(self.protocol, self.parameter) if self.parameter else None,
             "rtts": self.network.rtts.tolist(),
             "capacity": float(self.network.capacities[0]),
             "capacities": self.network.capacities.tolist(),
@@ -498,7 +517,7 @@ class Analysis(Displayed):
 
 @check_arguments
 def analyze(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     parameter: str = "",
     times: Sequence[str] | None = None,
@@ -545,10 +564,11 @@ def analyze(
     >>> analyze(ecc.models.RCP(queue_term=False), net).models[0].interval.stable
     True
     """
+    protocol = read_protocol(protocol)
     name = _named(protocol, parameter) if parameter or protocol.main_parameter else ""
     options = given(assignment=assignment, mean_rtt=mean_rtt, clocking=clocking)
     report = progress or (lambda text: None)
-    if protocol.linear_refusal is not None or not protocol.times:
+    if isinstance(protocol, Protocol) and (protocol.linear_refusal is not None or not protocol.times):
         return _without_model(protocol, network)
     models, refused = [], {}
     for time in protocol.times if times is None else times:
@@ -583,9 +603,9 @@ def analyze(
     )
 
 
-def _scaling_rtt(protocol: Protocol, network: Network, mean_rtt: Any) -> str:
+def _scaling_rtt(protocol: Protocol | ProtocolAssignment, network: Network, mean_rtt: Any) -> str:
     """What routers take for d, in words; "" where all agree on it, or no law asks."""
-    if "d" not in law_arguments(getattr(protocol, "router_law", None)):
+    if isinstance(protocol, ProtocolAssignment) or "d" not in law_arguments(getattr(protocol, "router_law", None)):
         return ""
     if mean_rtt is not None and not isinstance(mean_rtt, str):
         return f"as given, {', '.join(quantity_text(float(d), 's') for d in np.asarray(mean_rtt)[:_LOOPS])}"
@@ -599,7 +619,7 @@ def _scaling_rtt(protocol: Protocol, network: Network, mean_rtt: Any) -> str:
 
 
 def _of_model(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment,
     network: Network,
     name: str,
     time: str,
@@ -632,20 +652,25 @@ def _with_switched(model: ModelAnalysis, stable: bool | None, scope: tuple[float
 
 
 def _switched_range(
-    protocol: Protocol, network: Network, name: str, time: str, present: Switched, options: dict[str, Any]
+    protocol: Protocol | ProtocolAssignment,
+    network: Network,
+    name: str,
+    time: str,
+    present: Switched,
+    options: dict[str, Any],
 ) -> tuple[float, float] | None:
     """The values around the present one, as far as they were looked at, that the theorem of the empty queue proves."""
 
     def proven(value: float) -> bool:
         try:
-            found = linearize(replace(protocol, **{name: value}), network, time, **options).switched
+            found = linearize(with_parameter(protocol, name, value), network, time, **options).switched
         except (ValueError, LinearizationError):
             return False
         return found is not None and all(not _lingers(loop) and loop.proven for loop in found.loops)
 
     if not all(loop.proven for loop in present.loops):
         return None
-    value = float(getattr(protocol, name))
+    value = float(parameter_value(protocol, name))
     low = high = value
     for _ in range(_HALVINGS):
         if not proven(0.5 * low):

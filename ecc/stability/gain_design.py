@@ -29,8 +29,8 @@ from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
 from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
 from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
-from ecc.stability.gains import gain_names
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]
 
@@ -193,7 +193,7 @@ def design(
         raise ValueError("networks must be at least one, got none")
     if not parameters:
         raise ValueError("parameters must name at least one, got {}")
-    known = gain_names(protocol)
+    known = parameter_names(protocol)
     for name, (low, high) in parameters.items():
         if name not in known:
             raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")

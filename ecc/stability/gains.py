@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,26 +14,17 @@ from ecc.arguments import Vector, check_arguments, given, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem, SampledSystem, StabilityLimit, stability_limit
 from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.network import Network
 
-__all__ = ["critical_gain", "gain_names"]
+__all__ = ["critical_gain"]
 
 _RANGES = 100  # of an interval, between jumps of delays in steps, that are looked at one by one
 
 
-def gain_names(protocol: Protocol) -> list[str]:
-    """Return the names of the numeric parameters of a protocol.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    """
-    return [f.name for f in fields(protocol) if "float" in str(f.type)]
-
-
 @check_arguments
 def critical_gain(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     parameter: str,
     time: str = "continuous",
@@ -50,10 +42,11 @@ def critical_gain(
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol, ProtocolAssignment or mapping
     network : Network
     parameter : str
-        Name of a numeric parameter; "alpha" of PIQI-RCP moves alpha1 and alpha2 where these are None.
+        Name of a numeric parameter, of hosts and queue disciplines "flows.NAME" or "links.NAME"; "alpha" of
+        PIQI-RCP moves alpha1 and alpha2 where these are None.
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
@@ -95,7 +88,8 @@ def critical_gain(
     >>> round(critical_gain(QIRCP(), Network.dumbbell("1 Gb/s", [0.1]), "alpha", time="discrete").value, 6)
     1.651587
     """
-    names = gain_names(protocol)
+    protocol = read_protocol(protocol)
+    names = parameter_names(protocol)
     if parameter not in names:
         raise ValueError(f"parameter must be one of {', '.join(names)}, got {shown(parameter)}")
 
@@ -110,7 +104,7 @@ def critical_gain(
     notes: dict[float, tuple[str, ...]] = {}
 
     def family(gain: float) -> DelaySystem | SampledSystem:
-        system = linearize(replace(protocol, **{parameter: gain}), network, time, **options)
+        system = linearize(with_parameter(protocol, parameter, gain), network, time, **options)
         notes[gain] = system.notes
         return system
 

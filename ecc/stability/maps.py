@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from ecc.errors import ConvergenceError
 from ecc.linear import DelaySystem, SampledSystem
 from ecc.linear.root_grid import Expansion, Field, dominant, expand
 from ecc.models.base import Protocol, settings
+from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameter
 from ecc.network import Network
-from ecc.stability.gains import gain_names
 
 __all__ = ["stability_map"]
 
@@ -34,7 +33,7 @@ _AGREES = 1e-12
 
 @check_arguments
 def stability_map(
-    protocol: Protocol,
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
     network: Network,
     grid: Mapping[str, Any],
     time: str = "continuous",
@@ -51,10 +50,11 @@ def stability_map(
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol, ProtocolAssignment or mapping
     network : Network
     grid : mapping
-        One or two names of numeric parameters -> shape (n,), finite values, in any order.
+        One or two names of numeric parameters (of hosts and queue disciplines "flows.NAME", "links.NAME") -> shape
+        (n,), finite values, in any order.
     time : str, optional
         "continuous" (abscissa), "discrete" or "hybrid" (radius), as in linearize.
     workers : int, optional
@@ -94,7 +94,8 @@ def stability_map(
     names = list(grid)
     if not 1 <= len(names) <= 2:
         raise ValueError(f"grid must have one or two parameters, got {len(names)}")
-    known = gain_names(protocol)
+    protocol = read_protocol(protocol)
+    known = parameter_names(protocol)
     axes = []
     for name in names:
         if name not in known:
@@ -118,10 +119,16 @@ def stability_map(
     )
     made: dict[tuple[int, int], System] = {}
 
+    def at_values(at: dict[str, float]) -> Any:
+        found: Any = protocol
+        for name, value in at.items():
+            found = with_parameter(found, name, value)
+        return found
+
     def system(i: int, j: int) -> System:
         if (i, j) not in made:
             at = {name: float(values[k]) for name, values, k in zip(names, axes, (i, j), strict=False)}
-            made[i, j] = linearize(replace(protocol, **at), network, time, **options)
+            made[i, j] = linearize(at_values(at), network, time, **options)
         return made[i, j]
 
     s = _map(system, (len(first), len(second)), workers or os.cpu_count() or 1)
@@ -133,8 +140,8 @@ def stability_map(
         coords=dict(zip(names, axes, strict=True)),
         name="spectral_radius" if sampled else "spectral_abscissa",
         attrs={
-            "protocol": type(protocol).__name__,
-            "parameters": {name: value for name, value in settings(protocol).items() if name not in names},
+            "protocol": type(protocol).__name__ if isinstance(protocol, Protocol) else str(protocol),
+            "parameters": {name: value for name, value in _settings(protocol).items() if name not in names},
             "time": time,
             "network": network.to_dict(),
             "options": options,
@@ -142,6 +149,13 @@ def stability_map(
             "units": "1" if sampled else "1/s",
         },
     )
+
+
+def _settings(protocol: Protocol | ProtocolAssignment) -> dict[str, Any]:
+    """What differs from defaults, of halves with the name of the half."""
+    if isinstance(protocol, Protocol):
+        return settings(protocol)
+    return {f"{half}.{name}": value for half, one in protocol.halves for name, value in settings(one).items()}
 
 
 def _signature(system: System) -> tuple[int, bytes]:

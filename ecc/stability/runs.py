@@ -14,9 +14,9 @@ from ecc.arguments import check_arguments, given, shown
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import parameter_names
 from ecc.network import Network
 from ecc.scenario import Scenario
-from ecc.stability.gains import gain_names
 from ecc.stability.run_classification import StabilityClassification, classify_stability
 from ecc.trajectory import Trajectory
 
@@ -198,7 +198,7 @@ def measured_boundary(
     ConvergenceError
         No bracket after max_runs runs; `last` holds (gain, growth rate) of all of them.
     """
-    known = gain_names(protocol)
+    known = parameter_names(protocol)
     if parameter not in known:
         raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(parameter)}")
     if not (0.0 < low < high and 0.0 < tolerance < 1.0):

@@ -21,7 +21,7 @@ import ecc
 from ecc.errors import UndecidedError
 from ecc.linear import DelaySystem, SampledSystem, stability_limit
 from ecc.models import all_protocols
-from ecc.stability.gains import gain_names
+from ecc.models.protocol_assignment import parameter_names
 
 _MOST = 20.0  # gains up to which families are searched
 
@@ -306,7 +306,7 @@ def exponents(system, many):
 def drawn_protocol(rng):
     """A protocol with numbers near its defaults, one of which is put to 0, 1 or 2; None where it has none."""
     cls = list(all_protocols().values())[int(rng.integers(len(all_protocols())))]
-    names = [name for name in gain_names(cls()) if isinstance(getattr(cls(), name), float) and name != "interval"]
+    names = [name for name in parameter_names(cls()) if isinstance(getattr(cls(), name), float) and name != "interval"]
     if not names:
         return None
     values = {name: getattr(cls(), name) * float(rng.choice([1.0, 0.7, 1.3])) for name in names}

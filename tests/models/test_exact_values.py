@@ -11,8 +11,8 @@ import ecc
 from ecc.closed_loop import law_arguments, linearize
 from ecc.errors import EccError
 from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import parameter_names
 from ecc.stability import critical_gain
-from ecc.stability.gains import gain_names
 
 NETWORKS = {
     "dumbbell": ecc.Network.dumbbell("100 Mb/s", [0.12, 0.12, 0.3]),
@@ -51,7 +51,7 @@ DEAR = ("RCP", "PIQIRCP", "MKC")
 )  # fmt: skip
 def test_models_are_continuous_where_a_parameter_is_a_round_number(kind):
     protocol, compared = kind(), 0
-    for name in gain_names(protocol):
+    for name in parameter_names(protocol):
         for value in (0.0, 1.0, 2.0):
             exact = models(protocol, name, value)
             below, above = (models(protocol, name, value + step) if exact else {} for step in (-1e-9, 1e-9))

@@ -132,7 +132,10 @@ def test_only_packets_run_several_protocols():
         ValueError, match="one Protocol, maybe beside unresponsive flows, for a fluid run, got RCP, QIRCP"
     ):
         ecc.fluid.simulate(scenario)
-    with pytest.raises(TypeError, match="protocol must be a Protocol, got ProtocolAssignment"):
+    with pytest.raises(
+        TypeError,
+        match="protocol must be one Protocol for a linear model, or hosts over queue disciplines, got RCP, QIRCP",
+    ):
         ecc.linearize(scenario.protocol, TWO)
     with pytest.raises(
         ValueError, match="start must be 'empty' for several protocols, got 'equilibrium' for RCP, QIRCP"
