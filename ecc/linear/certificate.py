@@ -181,7 +181,7 @@ def certify_block(ch: Characteristic, line: float = 0.0, mesh: Count | None = No
 
 
 def _found(ch: Characteristic, line: float) -> int:
-    """1 or 2 if Newton's method from the lower part of a line reaches a root, or a pair, proven to lie right of it."""
+    """How many roots are proven right of a line: those that Newton's method reaches from its lower part, or 0."""
     exact = QuasiPolynomial.of(ch)
     if exact is None:
         return 0

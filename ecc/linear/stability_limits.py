@@ -362,7 +362,7 @@ def stability_limit(
     maximum : float, > 0, optional
         Gains above it are not asked for and not reported.
     certify : bool, optional
-        Prove stability up to just below and instability just above the value.
+        Prove stability just below and instability just above the value (`StabilityLimit.certified`).
     also : sequence of float, optional
         Gains to look at beside the mesh, if the family is not affine: one in each range between known jumps.
 

@@ -119,7 +119,7 @@ class EMKC(Protocol):
 
         Sharp for equal RTTs; some mixes of RTTs stay stable a little beyond.
         """
-        hypotheses = "all delays at once, an assignment that does not change"
+        hypotheses = "all constant delays at once, an assignment that does not change"
         kind = "necessary and sufficient" if np.ptp(network.rtts) == 0.0 else "sufficient"
         return [Bound("JETMAX sec. 2", "beta", 2.0, kind, "discrete", hypotheses)]
 

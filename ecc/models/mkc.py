@@ -137,13 +137,17 @@ class MKC(Protocol):
         return Equilibrium(point.rates, prices(point, added), point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
-        """The undelayed condition beta (p + y p') < 2, which holds for all delays (JETMAX Theorem 1); one link."""
+        """One link: beta (p + y p') < 2 without delays, and with any that are constant (JETMAX Theorem 1)."""
         if network.n_links != 1:
             return []
         C = float(network.capacities[0])
         load = network.n_flows * self.alpha / C
         value = (2.0 / (1.0 + self.steepness)) ** (1.0 + self.steepness) / load**self.steepness
-        return [Bound("JETMAX Theorem 1", "beta", value, "necessary and sufficient", "discrete", "all delays at once")]
+        return [
+            Bound(
+                "JETMAX Theorem 1", "beta", value, "necessary and sufficient", "discrete", "all constant delays at once"
+            )
+        ]
 
 
 router_law = MKC.router_law

@@ -50,9 +50,9 @@ def critical_gain(
     time : str, optional
         "continuous", "discrete" or "hybrid", as in linearize.
     certify : bool, optional
-        Also prove stability up to just below the value, and instability just above it: from 0 on where the models are
-        affine in the parameter, else from the first value looked at, which a note names, and under the hypothesis of
-        `stability_limit`.
+        Also prove stability just below the value and instability just above it, in ball arithmetic. What shows that all
+        values below are stable, `StabilityLimit.certified` says: from 0 on where the models are affine in the
+        parameter, else from the first value looked at, which a note names.
     maximum : float, optional
         Look no further than this.
     assignment, approximation, mean_rtt, phases, intervals, clocking

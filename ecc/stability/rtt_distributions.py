@@ -17,8 +17,9 @@ vanishing share of flows with an RTT beyond all bounds raises the mean and leave
 mean d has the root if the least mean is < w d, and none has if it is > w d.
 
 **All distributions of mean d are stable if one of them is and the least mean exceeds w d at every w > 0** (and 1 + G(0)
-is not 0): distributions of one mean are convex, and no root can cross. *One of them* is needed: with G = -2/(s + 1) and
-d = 0.3 the least mean exceeds w d wherever the moment exists (w^2 <= 3), and all distributions are unstable.
+is not 0, or G has a pole there, and |G| < 1 far from 0): distributions of one mean are convex, and no root can cross.
+*One of them* is needed: with G = -2/(s + 1) and d = 0.3 the least mean exceeds w d wherever the moment exists
+(w^2 <= 3), and all distributions are unstable.
 
 **When equal RTTs are the worst distribution of their mean, beside them.** Let a gain be critical for equal RTTs, L = G
 exp(-s d) with L(j w) = -1, t = w d < 2 pi, and dln L/dln w = -n - j v: |L| falls with slope n > 0 and its phase with
@@ -26,9 +27,10 @@ slope v. Where |L| = 1 + e for a small e, the moment is (1 - e) exp(-j(t + ...))
 
     t - e k(t),   k(t) = (t - sin t)/(1 - cos t),
 
-so that just below w the least mean exceeds w d by (v - k(t) n) (w - w')/w, to first order. If v > k n no other mix has
-a root near j w at this gain; if v < k n some mixes do at smaller gains: nearly all flows at one RTT a little above d,
-the others at 0. (Where |L| rises, n < 0, both sides change their sign; a least RTT a has t - w a in place of t in k.)
+so that just below w the least mean exceeds w d by (v - k(t) n) (w - w')/w, to first order. If v > k n no other
+distribution has a root near j w at this gain; if v < k n some do at smaller gains: nearly all flows at one RTT a little
+above d, the others at 0. (Where |L| rises, n < 0, both sides change their sign; a least RTT a has t - w a in place of t
+in k.)
 `local_margin` is v - k n. For an integrator n = 1, v = t = pi/2 and k = 0.571: 1. With a queue, alpha = t sin t and
 beta = t^2 cos t: n = 1 + cos^2 t, v = t - sin t cos t.
 """
@@ -74,7 +76,7 @@ class WorstRttDistribution(Displayed):
     Attributes
     ----------
     value : float
-        Gain below which no mix was found that is not stable (`worst_rtt_distribution` searches, and proves nothing).
+        Gain below which all distributions that were found are stable (`worst_rtt_distribution` proves nothing).
     equal : float
         Critical gain where all RTTs are equal.
     frequency : float
@@ -83,7 +85,7 @@ class WorstRttDistribution(Displayed):
         The two RTTs of the worst distribution [s].
     share : float
         Of flows that have the longer one; 1: all are equal. Where their mean is below that asked for, a vanishing share
-        of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound that no mix reaches.
+        of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound, reached by none.
     """
 
     value: float
@@ -134,7 +136,7 @@ def slack_of_rtt_distributions(
         Frequencies -> open loop L where all RTTs are `mean_rtt`.
     mean_rtt, least_rtt : floats, s or steps
     top : float, optional
-        Frequency up to which mixes are looked at.
+        Frequency up to which distributions are looked at.
 
     Returns
     -------
@@ -190,7 +192,7 @@ def worst_rtt_distribution(
     time : str, optional
         "continuous" or "discrete" (whole steps: see Notes).
     least_rtt : float, s, >= 0, optional
-        Least RTT that a mix may have; one interval at least in discrete time.
+        Least RTT that a distribution may have; one interval at least in discrete time.
 
     Returns
     -------
@@ -251,11 +253,15 @@ def _at_equal(
     if not 0.0 <= least_rtt < mean_rtt:
         raise ValueError(f"least_rtt must be >= 0 s and below mean_rtt ({mean_rtt:g} s), got {least_rtt:g}")
     if protocol.scaling_rtt != "mean":
-        raise ValueError(f"rtt must be 'mean' for a worst mix, got {protocol.scaling_rtt!r}")
+        raise ValueError(f"rtt must be 'mean' for a worst distribution, got {protocol.scaling_rtt!r}")
     if protocol.scaling_rtt_limit < inf:
-        raise ValueError(f"RTTs must count in full for a worst mix, got a limit of {protocol.scaling_rtt_limit:g} s")
+        raise ValueError(
+            f"RTTs must count in full for a worst distribution, got a limit of {protocol.scaling_rtt_limit:g} s"
+        )
     if "x" in law_arguments(protocol.router_law) and protocol.params().get("gamma", 0.0) > 0.0:
-        raise ValueError(f"gamma must be 0 for a worst mix of {type(protocol).__name__}: see critical_rtt_ratio")
+        raise ValueError(
+            f"gamma must be 0 for a worst distribution of {type(protocol).__name__}: see critical_rtt_ratio"
+        )
     network = Network.dumbbell(_CAPACITY, [mean_rtt])
     step = interval_of(protocol) if time == "discrete" else 1.0
     mean = round(mean_rtt / step) if time == "discrete" else mean_rtt
@@ -286,7 +292,7 @@ def local_margin(
     Returns
     -------
     float
-        v - k n; > 0: no mix beside equal RTTs is lost before them; < 0: some are.
+        v - k n; > 0: no distribution beside equal RTTs becomes unstable before them; < 0: some do.
 
     Raises
     ------
@@ -327,7 +333,7 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
 
     ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
     With w = alpha v they depend on v and beta/alpha^2 alone, and their least mean on alpha neither: what is proven for
-    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too, the one mix that is needed.
+    (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too: one distribution must be.
     XCP is this loop with gamma = 0 alone (`ecc.stability.rtt_ratio`).
 
     Parameters
@@ -363,7 +369,7 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
         return False
 
     def clear(low: float, high: float) -> bool:
-        """Whether no mix of mean 1 has a root between two frequencies; both sums grow with w."""
+        """Whether no distribution of mean 1 has a root between two frequencies; both sums grow with w."""
 
         def moments(w: Any) -> tuple[Any, Any]:
             below = b * b + a * a * w * w

@@ -30,9 +30,9 @@ class RttMargin(Displayed):
     frequency : float
         Of the root that crosses [rad/s, or rad/step]; nan where the ratio is 0 or inf.
     certified : tuple of two float or None
-        (lo, hi) around the ratio, proven unstable at lo and stable at hi and at every larger ratio (for RCP and XCP,
-        which are not affine in 1/d, at those up to 1e6, as `ecc.linear.stability_limit` states); None if not asked, not
-        proven, or if the ratio is 0 or inf.
+        (lo, hi) around the ratio, proven unstable at lo and stable at hi. That every larger ratio is stable, too (for
+        RCP and XCP, which are not affine in 1/d, those up to 1e6), is shown as `ecc.linear.StabilityLimit.certified`
+        states; None if not asked, not shown, or if the ratio is 0 or inf.
     """
 
     ratio: float

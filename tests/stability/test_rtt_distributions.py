@@ -101,7 +101,7 @@ def test_equal_rtts_are_not_the_worst_of_a_loop_with_a_queue():
 
 
 def threshold(v):
-    """A root of this is where equal RTTs begin to be the worst mix of a loop with a queue: alpha = v sin v."""
+    """A root of this is where equal RTTs begin to be the worst distribution of a loop with a queue: alpha = v sin v."""
     return (v - sin(v)) * (1 + cos(v) ** 2) - (1 - cos(v)) * (v - sin(v) * cos(v))
 
 
@@ -213,15 +213,15 @@ def test_refusals(options, message):
 
 
 def test_other_refusals():
-    with pytest.raises(ValueError, match="rtt must be 'mean' for a worst mix, got 'max'"):
+    with pytest.raises(ValueError, match="rtt must be 'mean' for a worst distribution, got 'max'"):
         worst_rtt_distribution(RCP(rtt="max"), 0.1, "beta")
     with pytest.raises(ValueError, match="alpha must have a critical value > 0 at equal RTTs, got 0"):
         worst_rtt_distribution(RCP(beta=1.0), 0.1)
     with pytest.raises(ValueError, match="beta must be > 0, got 0.0"):
         is_stable_for_all_rtts(0.4, 0.0)
-    with pytest.raises(ValueError, match="RTTs must count in full for a worst mix, got a limit of 1 s"):
+    with pytest.raises(ValueError, match="RTTs must count in full for a worst distribution, got a limit of 1 s"):
         worst_rtt_distribution(XCP(gamma=0.0, rtt_limit=1.0), 0.1, "beta")
-    with pytest.raises(ValueError, match="gamma must be 0 for a worst mix of XCP: see critical_rtt_ratio"):
+    with pytest.raises(ValueError, match="gamma must be 0 for a worst distribution of XCP: see critical_rtt_ratio"):
         worst_rtt_distribution(XCP(), 0.1, "beta")
     with pytest.raises(ValueError, match="scale must be > 0, got 0.0"):
         boundary_is_stable_for_all_rtts(0.0, 0.1, 0.2)
