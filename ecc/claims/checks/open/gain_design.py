@@ -233,7 +233,7 @@ def open_gains(claim: Claim) -> Finding:
                 plot.boundary_figure(
                     [0.0, 10.0], {}, None,
                     {name: (r["settle time"], r["peak queue"], None) for name, r in runs.items()},
-                    x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False,
+                    x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False, log_y=True,
                     title="Packets: settling time and peak queue",
                 ),
                 "Settling time and peak queue", "Five seeds each: 100 Mb/s, 120 ms, flows that join 10 s apart.",
