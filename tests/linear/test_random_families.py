@@ -3,7 +3,7 @@
 Brute force is: eigenvalues of companion matrices (numpy, or mpmath at 40 digits), collocation of the generator of a
 delay equation at Chebyshev points (Breda, Maset, Vermiglio), and the argument principle on a fine adaptive contour.
 
-The default run takes a few seeds, the slow one a quarter of the others. All 1,800, ten minutes:
+The default run takes a few seeds, the slow one an eighth of the others. All 1,800, ten minutes:
 
     ECC_SEEDS=all pytest -n 0 -m "slow or not slow" tests/linear/test_random_families.py
 """
@@ -26,7 +26,7 @@ from ecc.models.protocol_assignment import parameter_names
 _MOST = 20.0  # gains up to which families are searched
 
 
-_PARTS = 1 if os.environ.get("ECC_SEEDS") == "all" else 4
+_PARTS = 1 if os.environ.get("ECC_SEEDS") == "all" else 8
 
 
 def quick_or(slow, quick):
