@@ -109,12 +109,13 @@ def test_a_killed_worker_costs_its_call_one_more_try(calls, tmp_path):
 
 
 PARENT = """
-import os, sys
+import os, sys, time
 from ecc.workers import in_workers
 
 def call(k):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
-    while True:
+    end = time.monotonic() + 1000.0  # long after whoever waits for the end of this has given up
+    while time.monotonic() < end:
         pass
 
 if __name__ == "__main__":
