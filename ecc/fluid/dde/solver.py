@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,6 +195,10 @@ def solve_dde(
     start, end = _span(t_span)
     fixed = tuple(_vector(args, "args").tolist()) if len(args) else ()
     plain = {core.DERIVATIVE: f, core.HISTORY: history, core.HISTORY_SLOPE: history_slope, core.DELAY_OF: delays}
+    t_only, with_lags = ("t",), ("t", "y", "ylag", *["dylag"] * neutral)
+    taken = {"f": with_lags, "history": t_only, "history_slope": t_only, "delays": ("t", "y")}
+    for (name, first_ones), value in zip(taken.items(), plain.values(), strict=True):
+        _check_call(name, value, (*first_ones, *(f"args[{k}]" for k in range(len(fixed)))))
     f, history, history_slope, delays = (_given(value, fixed) for value in plain.values())
     past = history if callable(history) else None
     initial = _vector(past(start) if past else history, "history")
@@ -329,6 +335,17 @@ class _Event:
         self.direction = float(getattr(function, "direction", 0.0))
         self.value = 0.0
         self.found: list[tuple[float, FloatArray]] = []
+
+
+def _check_call(name: str, function: Any, taken: tuple[str, ...]) -> None:
+    """Refuse a function that cannot be called with so many arguments; one without a signature is called as it is."""
+    if callable(function):
+        with suppress(ValueError):
+            try:
+                signature(function).bind(*taken)
+            except TypeError:
+                listed = ", ".join(taken)
+                raise TypeError(f"{name} must take {len(taken)} arguments ({listed}), got {shown(function)}") from None
 
 
 def _given(function: Any, args: tuple[float, ...]) -> Any:

@@ -334,6 +334,21 @@ def test_bad_input(change, message):
         solve_dde(given.pop("f"), given.pop("t_span"), given.pop("history"), **given)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"f": lambda t, y: -y}, r"^f must take 3 arguments \(t, y, ylag\), got <function"),
+        ({"neutral": True}, r"^f must take 4 arguments \(t, y, ylag, dylag\), got"),
+        ({"args": [1.0], "f": lambda t, y, ylag: -y}, r"^f must take 4 arguments \(t, y, ylag, args\[0\]\), got"),
+        ({"delays": lambda t: [1.0]}, r"^delays must take 2 arguments \(t, y\), got"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused(change, message):
+    given = {"f": decay, "t_span": (0.0, 1.0), "history": [1.0], "delays": [1.0]} | change
+    with pytest.raises(TypeError, match=message):
+        solve_dde(given.pop("f"), given.pop("t_span"), given.pop("history"), **given)
+
+
 def test_solution_ends():
     r = solve_dde(decay, (0.0, 1.0), [1.0], [1.0], dense_output=True)
     with pytest.raises(ValueError, match="t must be <= 1"):

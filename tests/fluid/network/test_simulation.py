@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -323,14 +324,15 @@ def test_what_a_fluid_does_not_keep_is_not_recorded(protocol, time, names, messa
 def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
     scenario = Scenario(Network.dumbbell("100 Mb/s", rtts=np.linspace(0.05, 0.2, 60)), QIRCP(), 5.0)
     shares, whole = [], simulate(scenario)
-    monkeypatch.setattr("ecc.fluid.network.result._TURN", 0.01)
+    monkeypatch.setattr("ecc.fluid.network.result.perf_counter", count().__next__)  # every turn has taken a second
     run = simulate(scenario, progress=shares.append)
     assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1.0
     assert np.array_equal(run.rate, whole.rate)
 
 
 @pytest.mark.parametrize(("protocol", "how"), [(XCP(), {}), (RCP(), {}), (QIRCP(), {"time": "discrete"})], ids=str)
-def test_a_canceled_run_holds_what_it_had(protocol, how):
+def test_a_canceled_run_holds_what_it_had(protocol, how, monkeypatch):
+    monkeypatch.setattr("ecc.fluid.network.result.perf_counter", lambda: 0.0)  # turns grow as fast as they may
     scenario = Scenario(ecc.Network.dumbbell("10 Mb/s", [0.1, 0.2]), protocol, 2000.0)
     asked, whole = [], simulate(scenario.with_(duration=1.0), **how)
     run = simulate(scenario, cancel=lambda: asked.append(1) or len(asked) > 1, **how)
