@@ -20,7 +20,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "VCP*": VCP(opening="slow_start"), "UTIL": UTIL(), "EDN": EDN(), "PEDN": PEDN(),
 }  # fmt: skip
 LARGE = 100_000
-"""Bytes of connections whose response times are told apart."""
+"""Bytes of connections whose response times are distinguished."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def threads(duration: float = 20.0) -> None:
 
 
 def main() -> None:
-    """Run what is asked for, or both."""
+    """Run what is requested, or both."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("which", nargs="*", choices=["transfers", "threads", []])
     which = parser.parse_args().which or ["transfers", "threads"]

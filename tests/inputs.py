@@ -328,7 +328,7 @@ def required(entry: Entry) -> dict[str, Any]:
 
 
 class Odd:
-    """An object of no use, whatever it is called with."""
+    """An object of no use, for any call."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         pass
@@ -394,7 +394,7 @@ class Tally:
 
 
 def shown(value: Any) -> str:
-    """A short form of a value, whatever it is."""
+    """A short form of any value."""
     try:
         text = repr(value)
     except Exception as error:  # an integer of too many digits, for one

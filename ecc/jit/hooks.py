@@ -1,7 +1,7 @@
 """Compile the hooks of a protocol, plain Python functions, to C function pointers for the packet engine.
 
 A copy of a hook, and copies of the functions it reaches, pass through Numba; the code of all hooks is linked into one
-module behind C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which return a number
+module with C entry points `int32_t hook(void *state, void *header, void *params, void *env)`, which return a number
 for the exception where Python would have raised; LLVM makes one object file of it, which is kept in the user's cache
 directory after a line with the texts of these exceptions. A later process loads that file through llvmlite, without
 Numba.

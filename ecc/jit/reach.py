@@ -113,7 +113,7 @@ Known = Callable[[object], "str | FunctionType | None"]
 def text_of(function: FunctionType, seen: dict[int, int], known: Known = lambda value: None) -> str:
     """Return a text that is equal for two functions only if they, and all they reach, do the same.
 
-    `known` may have a text, or a function, that stands for a value that hooks may not reach.
+    `known` may have a text, or a function, that represents a value that hooks may not reach.
     """
     if id(function) in seen:
         return f"function {seen[id(function)]}"
@@ -166,7 +166,7 @@ def digest_of(function: FunctionType, known: Known, *texts: str) -> str:
     function : FunctionType
         Plain function.
     known : Known
-        A text, or a function, that stands for a value that hooks may not reach.
+        A text, or a function, that represents a value that hooks may not reach.
     *texts : str
     """
     return digest_of_texts(surroundings(), text_of(function, {}, known), *texts)

@@ -33,7 +33,8 @@ _FAR = 2e4  # rad turned within the longest delay: gains whose roots lie beyond 
 
 
 class Affine:
-    """A family whose matrices are `base + g rise`, as far as `gain` and its fractions tell; entries are off by `noise`
+    """A family whose matrices are `base + g rise`, as far as `gain` and its fractions determine; entries are off by
+    `noise`
     at most there."""
 
     def __init__(self, base: Terms, rise: Terms, noise: tuple[Real, Real], gain: float) -> None:
@@ -68,7 +69,7 @@ class Affine:
         return out
 
     def agrees(self, member: Terms, gain: float) -> bool:
-        """Whether a member of the family is what its affine form says."""
+        """Whether a member of the family is what its affine form gives."""
         model = self.member(gain)
         pairs = (model.constant, member.constant, member.delays), (model.slope, member.slope, member.slope_delays)
         for (said, matrices, delays), noise in zip(pairs, self.noise, strict=True):
@@ -85,7 +86,7 @@ class Affine:
         return True
 
     def count(self, gain: float) -> int:
-        """Unstable roots of the member that the form says."""
+        """Unstable roots of the member that the form gives."""
         ch = align(self.member(gain))[0]
         number = count_right(ch, 0.0).number
         return unstable(ch) if number is None else number
@@ -138,7 +139,7 @@ def _middle(a: float, b: float) -> float:
 
 
 def _recount(affine: Affine, found: list[Crossing], end: float) -> tuple[int, list[Crossing]]:
-    """Changes of the count over every gap between crossings, where the directions of the roots did not tell."""
+    """Changes of the count over every gap between crossings, where the directions of the roots did not decide."""
     gains = sorted({c.gain for c in found})
     counts = [affine.count(_middle(a, b)) for a, b in zip([0.0, *gains], [*gains, end], strict=True)]
     jump = {g: b - a for g, a, b in zip(gains, counts, counts[1:], strict=False)}

@@ -33,7 +33,7 @@ Evaluation = tuple[Complex, Complex, Real, Real]
 class Count:
     """Roots right of a line, with the mesh that shows it.
 
-    `number` is None if a root lies too close to the line to tell (then near the frequency `stuck`).
+    `number` is None if a root lies too close to the line to decide (then near the frequency `stuck`).
     `omega`, `value` and `slope` are the nodes and P, P' there.
     """
 
@@ -157,13 +157,13 @@ def is_affordable(ch: Characteristic, sigma: float) -> bool:
     """Whether the first mesh of a count is within the evaluation budget: `BUDGET` nodes of a neutral system.
 
     Of a neutral part that is all but unstable, roots are possible up to frequencies that no mesh reaches, and nothing
-    shorter than a turn of its phases can be told.
+    shorter than a turn of its phases can be decided.
     """
     return first_pieces(ch, sigma) <= (_MOST_PIECES if ch.slope is None else BUDGET)
 
 
 def _singular(node: Evaluation, limit: float) -> NDArray[np.bool_]:
-    """Whether P at a node cannot be told from a singular matrix, so that no piece around it will do."""
+    """Whether P at a node cannot be distinguished from a singular matrix, so that no piece around it will do."""
     with np.errstate(all="ignore"):
         spread = product(np.abs(inverse(node[0])), node[2])
         return np.asarray(~((spread * spread).sum(axis=(1, 2)) < limit * limit))

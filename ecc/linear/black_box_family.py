@@ -22,7 +22,7 @@ Family = Callable[[float], LinearSystem]
 Found = tuple[int, list[Crossing], float]
 """Unstable roots as the gain tends to 0, crossings, and the gain up to which they are complete."""
 
-_TOGETHER = 1e-12  # of the gain: crossings that counts need not tell apart
+_TOGETHER = 1e-12  # of the gain: crossings that counts need not distinguish
 _NARROW = 1e-3  # of the gain: a gap from which Newton's method starts
 _BEYOND = 4.0  # times the gain at which stability is lost: how far families are followed by counts
 _LISTED = 1 << 12  # pieces of a line up to which the dominant root is looked at, too

@@ -23,7 +23,7 @@ __all__ = ["Certificate", "certify_block", "certify_blocks", "decide", "unstable
 class Certificate(Displayed):
     """A proven statement on the number of unstable roots, Re s >= 0 or |z| >= 1, multiple ones as often as they are.
 
-    If a line was asked for, roots that lie right of it, or on it, count as unstable.
+    If a line was requested, roots that lie right of it, or on it, count as unstable.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ _SEARCHED = 1 << 16  # nodes, a quarter of a unit apart, of a search for an unst
 
 def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
     """ "stable", "unstable" or "undecided", and what is known of the last: by counts in floating point with its own
-    error bounds, where these cannot tell in balls."""
+    error bounds, where these cannot decide in balls."""
     unknown = ""
     for ch in blocks:
         strong = ch.strong(0.0).holds
@@ -96,7 +96,7 @@ def decide(blocks: Iterable[Characteristic]) -> tuple[str, str]:
 
 
 def _quick(ch: Characteristic) -> tuple[int | None, Count | None]:
-    """Unstable roots at least, and none only if there are none, by the cheapest way that may do; or what was tried.
+    """Unstable roots at least, and none only if there are none, by the cheapest method that may do; or what was tried.
 
     With long delays the determinant takes fewer pieces, or shows one unstable root of many.
     """

@@ -38,7 +38,7 @@ _CHUNK = 1 << 21  # exponentials held at once
 
 
 def product(a: Complex, b: Complex) -> Complex:
-    """Product of stacked square matrices; plain numbers take the short way."""
+    """Product of stacked square matrices; plain numbers need no loop."""
     return a * b if a.shape[-1] == 1 else np.matmul(a, b)
 
 
@@ -369,7 +369,7 @@ class Characteristic:
         return {}
 
     def top_frequency(self, sigma: float) -> float:
-        """The end of the contour on Re s = sigma: pi, or where det P has settled to its last quadrant."""
+        """The end of the contour on Re s = sigma: pi, or where det P stays in its last quadrant."""
         if self.sampled:
             return pi
         radius = self.bound(sigma)

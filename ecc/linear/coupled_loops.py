@@ -117,4 +117,4 @@ def _check(system: LinearSystem, margin: float) -> None:
         tests += [(margin * (1.0 - _BESIDE), True), (margin * (1.0 + _BESIDE), False)]
     for gain, stable in tests:
         if (unstable_of(system.with_gain(gain)) == 0) is not stable:
-            raise ConvergenceError(f"the gain margin of coupled loops is not {margin:g}: a count says so at {gain:g}")
+            raise ConvergenceError(f"a count at {gain:g} contradicts the gain margin {margin:g} of coupled loops")

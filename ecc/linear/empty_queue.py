@@ -29,7 +29,7 @@ G = 0 if and only if X falls all the time; it does where alpha mean exp(z D_i) <
 since then X(t - D_i) <= exp(z D_i) X(t)). For equal RTTs that is alpha <= 1/e: there no beta is too large. At beta = 0
 nothing empties the queue.
 
-The loop is that of small deviations, and of routers that act all the time (T -> 0): the theorem says no more of RCP.
+The loop is that of small deviations, and of routers that act all the time (T -> 0): the theorem states no more of RCP.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _area_above(alpha: float, delays: Real, shares: Real, steps: int) -> float:
 
 def _answer(alpha: float, delays: Real, shares: Real, h: float) -> Real:
     """X on a grid of h until it has died out: 1 - alpha mean int_0^(t - D_i) x, x linear between the values before."""
-    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i is `part` of a step behind the point `back` before t
+    back = np.floor(delays / h).astype(np.int64) + 1  # t - D_i is `part` of a step before the point `back` before t
     part = back - delays / h
     block, quiet = int(back.min()) - 1, int(np.ceil(2.0 * back.max()))
     x, area = np.ones(1), np.zeros(1)

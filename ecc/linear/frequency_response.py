@@ -82,7 +82,7 @@ class FrequencyResponse(Displayed):
 
 
 def settled_beyond(pair: Pair, level: float) -> float:
-    """Frequency beyond which |L| < level: both determinants have settled, det(I - M/s) with |M/s| <= q."""
+    """Frequency beyond which |L| < level: both determinants stay in a quadrant, det(I - M/s) with |M/s| <= q."""
     if pair.sampled:
         return pi
     radius = max(pair.low.bound(0.0), pair.high.bound(0.0))

@@ -6,7 +6,7 @@ Between the five equally spaced gains that an interval is sampled at, no coeffic
 
 and no delay strays from the polygon through the samples by more than half of their largest second difference. That is
 the one thing taken of a family here. It is true of what is affine between samples but for a kink, and of what is smooth
-once the interval is short; a black box cannot show more, and results say that it was taken. So F(j w; g) lies on the
+once the interval is short; a black box cannot show more, and results note that it was taken. So F(j w; g) lies on the
 chord from the first member to the last one up to a proven radius of second order in the length of the interval. On a
 piece of the frequency axis both ends are cubic Hermite interpolants with a proven remainder, of the terms with
 theta h <= 1; of the others the modulus counts. If one half plane holds the Bezier points of both ends with all these
@@ -49,7 +49,7 @@ _LEAST = 1e-12  # of a gain: no shorter interval is tried
 _NEAR = 1e-7  # of a gain: nor a shorter one if a hundred of it do not reach the end
 _JUMP = 1e-6  # of a gain: nor a shorter one over which delays in steps, or their number, change
 _WIDEST = 0.5  # of a gain: nor a longer one
-_MOST = 4000  # members asked for
+_MOST = 4000  # members requested
 _MOST_PIECES = 1 << 14
 _SMALL = 8  # states up to which the determinant is expanded
 _CANCELS = 1e-5  # of the moduli of its terms: a determinant below that is left to the matrix
@@ -154,7 +154,7 @@ def _apart(some: Real, others: Real) -> float:
 
 
 def _grouped(forms: Sequence[_Form], gap: float, step: float) -> Iterator[_Columns]:
-    """Delays no further apart than a gap as groups; nothing if these are not as many in every member."""
+    """Delays no more than a gap apart as groups; nothing if these are not as many in every member."""
     parts = [np.split(np.arange(len(f.theta)), np.flatnonzero(np.diff(f.theta) > gap) + 1) for f in forms]
     if len({len(part) for part in parts}) > 1:
         return

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Loci", "characteristic_loci", "return_ratio"]
 
-_INDENT = 1e-3  # of the lowest frequency drawn: radius of the way around an integrator
+_INDENT = 1e-3  # of the lowest frequency drawn: radius of the detour around an integrator
 _MOST = 40_000
 
 

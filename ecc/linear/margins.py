@@ -42,8 +42,8 @@ class Margins(Displayed):
     phase_margin : float
         Smallest |angle of -L| where |L| = 1, rad; inf if |L| never is 1.
     delay_margin : float
-        Smallest further delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem, as a
-        real number); inf if none.
+        Smallest additional delay of a loop that puts a root on the boundary, s (DelaySystem) or steps (SampledSystem,
+        as a real number); inf if none.
     modulus_margin : float
         Smallest |1 + L|; at most 1 for continuous systems.
     gain_frequency, reduction_frequency, phase_frequency, delay_frequency, modulus_frequency : float
@@ -148,7 +148,7 @@ def margins(system: LinearSystem) -> Margins:
     Crossings are complete: for |L| = 1 up to the frequency beyond which |L| < 1, for the gain margin up to a frequency
     that grows until one is found, or the phase has turned 2e4 rad within the longest delay. Of coupled loops they are
     those seen along loci sampled as `characteristic_loci` does, gains up to 50 in continuous time; the gain margin of a
-    stable loop is held against counts of roots on both sides.
+    stable loop is compared with counts of roots on both sides.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def margins(system: LinearSystem) -> Margins:
 
 
 def _of_loop(system: LinearSystem) -> Margins | None:
-    """Margins of states that act on each other; None where nothing is cut."""
+    """Margins of states that affect each other; None where nothing is cut."""
     coupled = loops_cut(system)
     if coupled == 0:
         return None

@@ -1,4 +1,4 @@
-"""The determinant of a small system exactly, and what can be proven of it where floating point cannot tell.
+"""The determinant of a small system exactly, and what can be proven of it where floating point cannot decide.
 
 det P(s) = F(s) = sum_m p_m(s) exp(-s theta_m), polynomials p_m of rational coefficients, is followed along a line in
 balls of growing precision (python-flint). On a piece of half-length h the terms with theta_m h <= 1 are one Taylor
@@ -296,8 +296,8 @@ class QuasiPolynomial:
         """Roots in a disk to rounding, however close to each other, and multiple ones, as often as they are.
 
         Roots that all p_m share are exact; the others are zeros of Taylor's polynomial, polished by Newton's method on
-        what is left of F. None if these are not told apart. Of pairs the upper half: a disk that meets the real axis is
-        moved onto it, and grows by as much. Whether any is missing a count must show.
+        what is left of F. None if these are not distinguished. Of pairs the upper half: a disk that meets the real axis
+        is moved onto it, and grows by as much. Whether any is missing a count must show.
         """
         from flint import acb, arb, ctx, fmpq_poly
 

@@ -137,7 +137,7 @@ class Field:
     sampled : bool
         s is log z, |Im s| <= pi.
     exact : callable
-        Function of a row and a column to the roots s there (the dominant ones, in pairs), whatever it costs.
+        Function of a row and a column to the roots s there (the dominant ones, in pairs), at any cost.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ def _line(roots: Complex, unit: Real) -> tuple[Real, Index]:
 
 
 def _count(f: Expansion, spread: Real, most: Real, sigma: Real, sampled: bool) -> Index:
-    """Roots right of the line for every point of each tile; -1 if that cannot be told.
+    """Roots right of the line for every point of each tile; -1 if that cannot be decided.
 
     Parameters
     ----------
@@ -477,8 +477,8 @@ def dominant(field: Field, workers: int) -> Complex:
 
     Notes
     -----
-    No other root lies right of it, by the proof in the text of this module (in floating point with bounds on rounding);
-    where no tile proves it, `field.exact` answers.
+    No other root lies right of it, by the proof in the docstring of this module (in floating point with bounds on
+    rounding); where no tile proves it, `field.exact` answers.
     """
     out = np.full(field.shape, np.nan, complex)
     rows, columns = field.shape

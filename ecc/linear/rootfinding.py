@@ -53,7 +53,7 @@ def _from_line(count: Count, ch: Characteristic) -> Complex:
 
 
 class _Found:
-    """Roots known so far, with multiplicities where the counts asked for them."""
+    """Roots known so far, with multiplicities where the counts require them."""
 
     def __init__(self, ch: Characteristic) -> None:
         self.ch = ch
@@ -62,7 +62,7 @@ class _Found:
         self.merged = False
 
     def add(self, starts: Complex) -> bool:
-        """Polish the starts; say whether a root was new."""
+        """Polish the starts; return whether a root was new."""
         before = len(self.roots)
         joined = distinct(self.ch, np.concatenate([self.roots, newton(self.ch, starts)]))
         if len(joined) == before:
@@ -169,7 +169,7 @@ def rightmost(ch: Characteristic, k: int, starts: Iterable[Complex], floor: floa
         if sigma <= floor:
             break
     else:
-        raise ConvergenceError(f"{k} roots asked for, {len(found.roots)} found so far", found.roots)
+        raise ConvergenceError(f"{k} roots requested, {len(found.roots)} found so far", found.roots)
     out: list[complex] = []
     for s, weight in zip(found.roots, found.weights, strict=True):
         pair = [complex(s)] if s.imag == 0.0 or (ch.sampled and s.imag == pi) else [complex(s), complex(s).conjugate()]
@@ -253,7 +253,7 @@ def companion(ch: Characteristic) -> Complex:
 
 
 def isolated(ch: Characteristic) -> tuple[Complex, NDArrayInt]:
-    """log z of every root of a short sampled system but those at 0, and how many each stands for, proven.
+    """log z of every root of a short sampled system but those at 0, and how many each represents, proven.
 
     z^longest P(z) in integers (the matrices are binary numbers), its determinant by Bareiss' elimination, and that
     polynomial's roots isolated in balls, multiple ones by exact factors (python-flint).

@@ -169,10 +169,10 @@ class SampledSystem(ClosedLoop):
         -----
         Where no circle can be drawn between two roots (deep among many, in clusters) and (states) x (longest delay) is
         at most 120, all roots and their multiplicities are isolated in balls from the exact characteristic polynomial,
-        0.5 s at order 120; for more the error says so. Every list returned is proven complete in one of these ways.
-        Simple roots to rounding; where Newton's method is used, m equal roots that rounding parts are told apart down
-        to 1e-9 of their size. No eigenproblem above order 120; longer delays are searched along a circle, at a cost
-        proportional to (longest delay) x (distinct delays).
+        0.5 s at order 120; beyond, an error is raised. Every list returned is proven complete in one of these ways.
+        Simple roots to rounding; where Newton's method is used, m equal roots that rounding parts are distinguished
+        down to 1e-9 of their size. No eigenproblem above order 120; longer delays are searched along a circle, at a
+        cost proportional to (longest delay) x (distinct delays).
 
         Examples
         --------

@@ -6,7 +6,7 @@ Im(F0 conj F1) of w vanishes: its zeros are isolated piece by piece on (0, w_max
 every member up to the gain searched. Other families are followed by the proven count of unstable roots.
 
 A family is a black box: that it is affine is read off a few members, compared with many more over the whole range, and
-what comes out is held against the proven count of the family's own members. What disagrees is counted instead.
+what comes out is compared with the proven count of the family's own members. What disagrees is counted instead.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["Crossing", "StabilityLimit", "crossings", "stability_limit"]
 
 _BESIDE = 1e-6  # of a gain: how far beside it a member is counted
-_RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if the maximum does not say otherwise
+_RANGE = 1e6  # gains from 1/_RANGE to _RANGE are looked at, if there is no maximum
 _HAIR = 4.5e-10  # of a gain: from the value to where either side is proven
 _NEAR = 1e-4  # and at most, where several roots cross at once and covers end earlier
 _HALF_OCTAVE = 2.0**0.5
-_INSIDE = 16  # gains looked at inside a range that is said to be stable
+_INSIDE = 16  # gains looked at inside a range that is reported stable
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +57,8 @@ class StabilityLimit(Displayed):
         (lo, hi) around value, proven stable at lo and unstable at hi in ball arithmetic. That all gains below lo are
         stable, too, is shown in floating point: for affine families by the search along the axis, with estimated
         errors; for others by covers with error bounds, from the lowest gain looked at on, under the hypothesis that a
-        note names. None if not asked, if that is not shown (then a note says from where on), or if value is 0 or inf.
+        note names. None if not requested, if that is not shown (then a note has from where on), or if value is 0 or
+        inf.
     crossings : tuple of Crossing
         Every crossing with a gain up to complete_to, by growing gain.
     start : int
@@ -148,11 +149,11 @@ def _first_members(family: Family, maximum: float) -> tuple[float, list[LinearSy
 
 
 class _Recoupled(Exception):
-    """A member whose states act on each other in other ways than those that the family was split by."""
+    """A member whose states affect each other in other ways than those that the family was split by."""
 
 
 class _Group:
-    """States of a family that act on each other, and what an affine form says of them, if they have one."""
+    """States of a family that affect each other, and what an affine form gives for them, if they have one."""
 
     def __init__(self, states: NDArray[np.int64], members: Sequence[LinearSystem], gain: float, maximum: float) -> None:
         self.states, self.gain = states, gain
@@ -179,7 +180,7 @@ class _Group:
         gain = self.claim[1][at].gain
         try:
             affine = Affine.detect([self.terms(family(gain * share)) for share in SAMPLES], gain)
-        except (*REFUSED, IndexError):  # too far, or with other states: the comparison of members will tell
+        except (*REFUSED, IndexError):  # too far, or with other states: the comparison of members will decide
             return
         if affine is not None and affine.agrees(self.first, self.gain):
             self.affine, self.claim = affine, follow(affine, maximum)
@@ -273,7 +274,7 @@ def _together(claims: Sequence[Found]) -> Found:
 
 
 def _mesh(claim: Found, maximum: float, also: Sequence[float]) -> list[float]:
-    """Gains at which a family is looked at: half an octave apart, and closer where it is said to be stable."""
+    """Gains at which a family is looked at: half an octave apart, and closer where it is reported stable."""
     start, found, complete = claim
     edges = [gain for both in _stable_ranges(start, found, inf) for gain in both if 0.0 < gain < inf]
     high = min(complete, maximum) or min(1.0, maximum)
@@ -310,7 +311,7 @@ def _agreement(
 
 
 def _contradicted(family: Family, claim: Found, lowest: float) -> bool:
-    """Whether the count of members beside the ends of the stable ranges, and inside these, says otherwise."""
+    """Whether the count of members beside the ends of the stable ranges, and inside these, contradicts."""
     start, found, end = claim
     ranges = _stable_ranges(*claim)
     tests = [] if ranges or end < lowest else [(lowest, False)]
@@ -360,7 +361,7 @@ def stability_limit(
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
     maximum : float, > 0, optional
-        Gains above it are not asked for and not reported.
+        Gains above it are not requested and not reported.
     certify : bool, optional
         Prove stability just below and instability just above the value (`StabilityLimit.certified`).
     also : sequence of float, optional
@@ -375,7 +376,7 @@ def stability_limit(
     ValueError
         Maximum is not > 0.   TypeError: the family returns something else.
     ConvergenceError
-        A crossing that cannot be isolated or, if asked for, proven.
+        A crossing that cannot be isolated or, if requested, proven.
 
     Notes
     -----
@@ -384,10 +385,10 @@ def stability_limit(
     crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked at: half an
     octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or, without one, to
     1e6 (four times the last boundary, if that is more) or to where the search along the axis ends, and 16 more inside
-    every range said to be stable. A gain that the family refuses with ValueError or LinearizationError ends the range;
+    every range reported stable. A gain that the family refuses with ValueError or LinearizationError ends the range;
     those below the first one taken are passed over. Guaranteed: at every gain looked at the member is the affine form
     that was solved (to 1e-13 of its entries), or was counted; members just beside the ends of stable ranges (1e-6,
-    nearer where crossings crowd) and at three gains inside each have the counts that the result says, in floating point
+    nearer where crossings crowd) and at three gains inside each have the counts of the result, in floating point
     with its own error bounds or in balls. certify proves both sides of the value in balls. That no root reaches the
     boundary at any gain below is shown in floating point: for affine families by the search along the axis, whose
     errors are estimated; others are covered by intervals of gains from the lowest gain looked at, with error bounds
@@ -440,7 +441,7 @@ def crossings(family: Family, *, maximum: float = inf) -> tuple[Crossing, ...]:
     family : Family
         Function from a gain > 0 to a DelaySystem or SampledSystem.
     maximum : float, > 0, optional
-        Gains above it are not asked for and not reported.
+        Gains above it are not requested and not reported.
 
     Returns
     -------

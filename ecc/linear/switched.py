@@ -55,7 +55,7 @@ class SwitchedLoop(Displayed):
 
     @property
     def is_stable(self) -> bool | None:
-        """Whether small deviations die out: proven, or by the growth of motions; None if neither tells."""
+        """Whether small deviations die out: proven, or by the growth of motions; None if neither decides."""
         if self.proven:
             return True
         return None if not abs(self.growth) > _GROWS else self.growth < 0.0
@@ -82,7 +82,7 @@ class Switched(Displayed):
     ----------
     loops : tuple of SwitchedLoop
     caveat : str
-        Why this limit is no verdict on the protocol, whatever it is; "" where it may be taken for one.
+        Why this limit is no verdict on the protocol, stable or not; "" where it may be taken for one.
     """
 
     loops: tuple[SwitchedLoop, ...]

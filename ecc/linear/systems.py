@@ -38,7 +38,7 @@ def read_matrices(value: Any, what: str, size: int | None = None) -> Real:
     value = _items(value, what)
     try:
         whole = np.asarray(value)
-    except ValueError:  # of different shapes: the loop says which
+    except ValueError:  # of different shapes: the loop reports which
         whole = np.zeros(0)
     if whole.size and whole.dtype.kind in "iuf" and np.all(np.isfinite(whole)):
         if whole.ndim == 1 and size in (None, 1):
@@ -141,7 +141,7 @@ def reachable(pattern: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def components(reach: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """States that act on each other, from `reachable`: the blocks on the diagonal of a triangular form."""
+    """States that affect each other, from `reachable`: the blocks on the diagonal of a triangular form."""
     both = reach & reach.T
     first = both.argmax(axis=1)
     return [np.flatnonzero(both[i]) for i in np.unique(first)]
@@ -228,7 +228,7 @@ class LinearSystem(ABC):
         return None if find is None else find()
 
     def with_switched(self, find: Callable[[], Switched | None]) -> Self:
-        """Return the same system with a function that finds `switched` when it is asked for.
+        """Return the same system with a function that finds `switched` when it is requested.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class LinearSystem(ABC):
         return other
 
     def with_notes(self, *notes: str) -> Self:
-        """Return the same system with further notes, each kept once.
+        """Return the same system with additional notes, each kept once.
 
         Parameters
         ----------

@@ -146,9 +146,9 @@ class Equilibrium(Displayed):
     """A stationary point: `rates` (n_flows,) [bit/s], `fair_rate` (n_links,), `bottleneck` (n_flows,).
 
     `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
-    announces if it has no memory (to a flow at rest, if that differs from flow to flow); infinite at links that no flow
-    follows. `bottleneck` is the link that each flow follows, -1 where feedback is summed over the path. `queue`
-    (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each.
+    announces if it has no memory (to a flow at equilibrium, if that differs from flow to flow); infinite at links that
+    no flow follows. `bottleneck` is the link at which each flow is bottlenecked, -1 where feedback is summed over the
+    path. `queue` (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each.
     """
 
     rates: NDArray[np.float64]
@@ -631,7 +631,7 @@ class Protocol:
     times: ClassVar[tuple[str, ...]] = ("continuous", "discrete", "hybrid")
     """The linear models that the protocol has."""
     main_parameter: ClassVar[str] = ""
-    """The parameter whose stable interval is asked for where no other is named (`ecc.stability.analyze`)."""
+    """The parameter whose stable interval is requested where no other is named (`ecc.stability.analyze`)."""
     run_findings: ClassVar[str] = ""
     """What runs show of its stability where no linear model holds for it, in one line, for `ecc.stability.analyze`."""
     equilibrium_is_static: ClassVar[bool] = True

@@ -197,7 +197,7 @@ def rate_halving(flow: Any, s: float, env: FlowEnv) -> None:
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Note where it was lost, and go on below."""
+    """Note where it was lost, and continue below."""
     s = 1.0 * env.packet_size
     window = windows.on_the_way(env)
     flow.due = 0.0

@@ -85,7 +85,7 @@ class Taken:
         Raises
         ------
         ValueError
-            It declares what the engine does not take, or its laws ask for it.
+            It declares what the engine does not take, or its laws take it.
         """
         name = type(protocol).__name__
         notes: list[str] = []

@@ -117,7 +117,7 @@ class EMKC(Protocol):
     def published_bounds(self, network: Network) -> list[Bound]:
         """JETMAX sec. 2, THESIS II.E.3: beta < 2, for networks by JETMAX Theorem 1.
 
-        Sharp for equal RTTs; some mixes of RTTs stay stable a little beyond.
+        Sharp for equal RTTs; some RTT distributions stay stable a little beyond.
         """
         hypotheses = "all constant delays at once, an assignment that does not change"
         kind = "necessary and sufficient" if np.ptp(network.rtts) == 0.0 else "sufficient"

@@ -9,7 +9,7 @@ sends by the largest price on its path alone:
     W <- p3 exp(eta - p4 P/D), by at most +maxIncrement or -maxDecrement    MAXNET fig. 2, THESIS (2.12)
 
     P  price                  y  arrival rate [bit/s]   p1, p2  gains of the integral (THESIS: beta K, beta)
-    W  window [packets]       C  capacity [bit/s]       p3  window at rest without price (W_m)
+    W  window [packets]       C  capacity [bit/s]       p3  window at equilibrium without price (W_m)
     D  base RTT [s]           mu  target utilization    p4  gain of the proportional part (alpha/M)
     eta  the integral         T  control interval [s]
 
@@ -36,7 +36,7 @@ What MAXNET leaves open:
   rate_feedback.
 
 Nothing paces what a window lets go. At an RTT of two intervals bursts may lock to the ticks: rates are then 2 to 4 %
-off those at rest, and queues four times as long.
+off those at equilibrium, and queues four times as long.
 """
 
 from __future__ import annotations

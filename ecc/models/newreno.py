@@ -9,8 +9,8 @@
     a  what an ACK acknowledges (RFC 3465; in slow start 2 s count at most, s after a timeout)   p  loss on the path
 
 As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in Misra, Gong, Towsley
-2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at rest where W = s sqrt(2/p), is
-8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2, where a queue overflows.
+2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at equilibrium where W = s
+sqrt(2/p), is 8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2, where a queue overflows.
 
 Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. Packets that are lost
 evenly, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p)) (Mathis et al. 1997, eq. (3));

@@ -1,7 +1,7 @@
 """UTIL: the feedback of VCP with the window law of Vegas (Kumar, Kaur; EDN sec. 4.2).
 
 Routers tell the region of their load factor in two bits, as VCP's do (ecc/models/vcp.py). A host opens with slow start
-and goes on by a packet an RTT:
+and continues by a packet an RTT:
 
     rho > 0.8                 leave slow start                            EDN sec. 4.2
     rho < 0.8                 W <- W + s          once an RTT
@@ -10,7 +10,7 @@ and goes on by a packet an RTT:
 Any windows rest that load the worst link of their paths with 0.8 to 1 of gamma C: shares are those with which flows got
 there. A loss halves the window, as in NewReno. A window that shrinks takes the threshold of slow start along, or it
 would go back there. Once an RTT (EDN footnote 4) the last feedback decides; the least window is a packet. What two bits
-cannot tell is where rho is just 0.8: that counts as more.
+cannot decide is where rho is just 0.8: that counts as more.
 """
 
 from __future__ import annotations

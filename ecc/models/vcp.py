@@ -13,7 +13,7 @@ flow increases its window multiplicatively (MI), additively (AI) or decreases it
     C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
 
 MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows alike,
-rates become equal for any RTTs. The window swings between AI and MD: there is no point of rest, and loads swing
+rates become equal for any RTTs. The window swings between AI and MD: there is no equilibrium, and loads swing
 from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
 VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is reported.)
 

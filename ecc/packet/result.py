@@ -48,7 +48,7 @@ def trajectory_of(
     period : float, s
         Of the samples.
     stopped : str
-        Why the run does not go on.
+        Why the run does not continue.
     has_histogram : bool
         Whether queues have been counted.
     """

@@ -62,7 +62,7 @@ def nyquist_figure(
     marks : Marks, optional
         Name -> (frequency, L there): points to mark, such as those at which the margins are found.
     encirclements : int or None
-        Net clockwise encirclements of -1, said beside the critical point.
+        Net clockwise encirclements of -1, written beside the critical point.
 
     Returns
     -------

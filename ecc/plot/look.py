@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-"""Okabe and Ito's colors without the yellow: told apart by color-blind readers and in print."""
+"""Okabe and Ito's colors without the yellow: distinguished by color-blind readers and in print."""
 INK = "#222222"
 GREY = "#767676"
 
@@ -123,7 +123,7 @@ def axis(title: str, log: bool = False, values: ArrayLike = ()) -> dict[str, Any
 
 
 def line_mode(values: ArrayLike) -> str:
-    """Return the mode of a line: with markers where few values are there, which it joins but does not say.
+    """Return the mode of a line: with markers where few values are there, which a line alone does not show.
 
     A line through one value shows nothing, one through five looks like a curve with corners; a level needs no markers.
 
@@ -142,7 +142,7 @@ def line_mode(values: ArrayLike) -> str:
 
 
 def marker(color: str, index: int, hollow: bool = False, count: int = 1) -> dict[str, Any]:
-    """Return a marker that tells one of several series from the others; hollow ones hide nothing, smaller ones not all.
+    """Return a marker that distinguishes one of several series; hollow ones hide nothing, smaller ones not all.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def unit_for(values: ArrayLike, units: Units) -> tuple[float, str]:
 
 
 def buckets_for(series: int) -> int:
-    """Return into how many buckets each of several series is thinned, so that a figure stays small.
+    """Return into how many buckets each of several series is thinned, which keeps a figure small.
 
     Parameters
     ----------
@@ -214,7 +214,8 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int) -> tuple[NDArray[np.float3
 
 
 def lean(values: Any) -> NDArray[np.float32]:
-    """Return an array in single precision, which a screen cannot tell from double and which takes half the bytes.
+    """Return an array in single precision, which a screen cannot distinguish from double and which takes half the
+    bytes.
 
     Parameters
     ----------

@@ -18,10 +18,10 @@ __all__ = ["slider_figure", "small_multiples_figure"]
 
 @check_arguments(gaps=True)
 def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int = 0) -> go.Figure:
-    """Return one figure that shows one of several, as a slider says; it moves without a kernel, in a saved page too.
+    """Return one figure that shows one of several, as a slider selects; it moves without a kernel, in a saved page too.
 
     Each position has the title, axes, shapes and annotations of its own figure. Rates and sizes are drawn in one unit
-    at all positions, so that numbers can be compared across them.
+    at all positions: numbers can be compared across them.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def slider_figure(figures: Mapping[str, go.Figure], name: str = "", first: int =
         {"method": "update", "label": label, "args": [{"visible": [owner == k for owner in owners]}, layout]}
         for k, (label, layout) in enumerate(zip(figures, _differences(parts), strict=True))
     ]
-    pad = {"t": 60, "r": 4 * len(list(figures)[-1])}  # half of the last label stands beyond the end of the slider
+    pad = {"t": 60, "r": 4 * len(list(figures)[-1])}  # half of the last label extends beyond the end of the slider
     made.update_layout(
         sliders=[{"steps": steps, "active": first, "currentvalue": {"prefix": name}, "pad": pad}],
         height=max(part.layout.height or 450 for part in parts) + 90,
@@ -121,7 +121,7 @@ def _settings(layout: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 @check_arguments(gaps=True)
 def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, title: str = "") -> go.Figure:
-    """Return one figure that shows several side by side, row by row, so that they can be compared at a glance.
+    """Return one figure that shows several side by side, row by row, for comparison at a glance.
 
     Rates and sizes are drawn in one unit in all of them. Axes of the same panel have one range, unless what they show
     differs by more than a factor of 10: then each has its own. Curves of one name share an entry of the legend.
@@ -129,9 +129,9 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
     Parameters
     ----------
     figures : mapping
-        Label -> plotly Figure, all with the same panels; the label stands above it.
+        Label -> plotly Figure, all with the same panels; the label is above it.
     columns : int, >= 1, optional
-        How many stand beside one another.
+        How many in a row.
     title : str, optional
 
     Returns
@@ -176,7 +176,7 @@ def small_multiples_figure(figures: Mapping[str, go.Figure], columns: int = 2, t
             }
             if "scaleanchor" in own:
                 own["scaleanchor"] = _moved(own["scaleanchor"], number)
-            if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side says it
+            if column if axis[0] == "y" else k + columns < len(parts):  # another one on this side has it
                 own["title"] = None
             made.layout[_long(axis[0] + number[axis])] = own
         for trace in part.data:

@@ -129,7 +129,7 @@ def comparison_figure(
     names: tuple[str, str] = ("packets", "fluid"),
     title: str = "",
 ) -> go.Figure:
-    """Return two runs of the same flows and links in one figure: lines and dashes, shaded where they part.
+    """Return two runs of the same flows and links in one figure: lines and dashes, shaded where they diverge.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def comparison_figure(
 
 
 def _hover(made: go.Figure, series: int) -> str:
-    """Let few series say all their values at one time; of many, each says its own and when: what stands behind it."""
+    """Hovering shows all values of few series at one time; of many, that of the nearest, with its time."""
     few = series <= _NAMED
     made.update_layout(hovermode="x unified" if few else "closest")
     made.update_xaxes(hoverformat=".4g")

@@ -100,7 +100,7 @@ class RED(QueueDiscipline):
         Whether the probability grows from `p_max` to 1 between the maximum threshold and its double, instead of being 1
         from there on.
     adaptive : bool
-        Whether `p_max` moves so that the average stays in the middle.
+        Whether `p_max` is adapted to keep the average in the middle.
     interval : float, s, > 0
         Between moves of `p_max`.
 

@@ -15,9 +15,8 @@ By question:
         `batched_delays`, `held_delays`, `worst_delays`.
     Empty queues: `empty_queue_bound`, `empty_queue_growth`, `empty_queue_boundary`, `empty_queue_cycle`: RCP and
         XCP where they switch.
-    Networks: `bottleneck_assignment`, `water_filled` say which link each flow is bottlenecked at; `isolated_links`,
-    `mean_rtts` the loop
-        of each link alone.
+    Networks: `bottleneck_assignment`, `water_filled`: at which link each flow is bottlenecked; `isolated_links`,
+        `mean_rtts`: the loop of each isolated link.
     Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
     Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: does a perturbation grow or decay, and from which

@@ -1,4 +1,4 @@
-"""What the linear models say of a protocol on a network, all at once: `ecc stability` in Python."""
+"""The results of all linear models of a protocol on a network at once: `ecc stability` in Python."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["Analysis", "ModelAnalysis", "StableInterval", "analyze", "stable_int
 _HAIR = 4.5e-10  # of an end of an interval: from there to where either side is proven
 _LAST = 1e-6  # of a value: how far below it the search may end because the protocol takes no more
 _HALVINGS = 10  # of the parameter, towards 0, for which the loop at the empty queue is looked at
-_STEP, _BISECTIONS = 1.25, 6  # and how it is followed upward
+_STEP, _BISECTIONS = 1.25, 6  # and how it is searched upward
 _LOOPS = 6  # that are written out
 _KEPT_ABOVE_ZERO = "with the queue kept >= 0 (control interval -> 0)"
-_ASSUMED = "small deviations from the equilibrium, flows that last, delays and bottlenecks held as they are there"
+_ASSUMED = "small deviations from the equilibrium, flows that last, constant delays and bottlenecks"
 _OF_DELAY_MARGINS = "; for the delay margin also the gains and d of routers: it is not how far the RTT may grow"
 _RUN = "a run shows what it does: ecc simulate SCENARIO.toml"  # instead of a linear model
 _SLOWEST = -0.1  # per mean RTT: the decay without a queue below which it is not looked at
@@ -176,7 +176,7 @@ def stable_interval(
 
     Notes
     -----
-    The search is that of `critical_gain`, which says what is guaranteed between the ends.
+    The search is that of `critical_gain`, which states what is guaranteed between the ends.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def _beside(
 
 @dataclass(frozen=True, repr=False)
 class ModelAnalysis(Displayed):
-    """What one linear model says.
+    """The result of one linear model.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ class ModelAnalysis(Displayed):
     verdict : str
         Of it, at the present parameters.
     interval : StableInterval or None
-        Of stable values of the parameter; None where no parameter is named, or `notes` say why not.
+        Of stable values of the parameter; None where no parameter is named, or for the reason in `notes`.
     margins : Margins or None
         None where they mean nothing: of an unstable loop, or of one that is not cut at the routers.
     notes : tuple of str
@@ -343,7 +343,7 @@ class Analysis(Displayed):
     Attributes
     ----------
     protocol, network : Protocol, Network
-        Of which this is said.
+        Of which this is the result.
     parameter : str
         Whose interval is given; "" if none.
     models : tuple of ModelAnalysis
@@ -360,7 +360,7 @@ class Analysis(Displayed):
     cycle : RelayCycle or None
         The limit cycle of a protocol whose sources are relays, or None.
     scaling_rtt : str
-        What routers take for the RTT d, where flows have several and the law asks for it; else "".
+        What routers take for the RTT d, where flows have several and the law takes it; else "".
     """
 
     protocol: Protocol | ProtocolAssignment
@@ -433,7 +433,7 @@ class Analysis(Displayed):
         return rows
 
     def _rest(self) -> Rows:
-        """What is said of all models together."""
+        """The rows of all models together."""
         rows: list[tuple[str, str]] = []
         if self._has_signed_queue:
             name = self._name
@@ -528,7 +528,7 @@ def analyze(
     mean_rtt: Vector | str | None = None,
     clocking: str = "ack",
 ) -> Analysis:
-    """Return what the linear models say of a protocol on a network: verdicts, stable intervals, margins.
+    """Return the results of the linear models of a protocol on a network: verdicts, stable intervals, margins.
 
     Parameters
     ----------
@@ -641,7 +641,7 @@ def _of_model(
         try:
             margins = system.margins()
         except ConvergenceError as error:
-            notes[f"no margins: no crossover frequencies stand alone ({error})"] = None
+            notes[f"no margins: no isolated crossover frequencies ({error})"] = None
     return ModelAnalysis(time, system, system.verdict, interval, margins, tuple(notes))
 
 
@@ -705,7 +705,7 @@ def _without_model(protocol: Protocol, network: Network) -> Analysis:
 
 
 def refusal(protocol: Protocol | type[Protocol]) -> str:
-    """Return why a protocol has no linear model of any kind, and what can be asked instead.
+    """Return why a protocol has no linear model of any kind, and what can be called instead.
 
     Parameters
     ----------

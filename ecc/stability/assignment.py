@@ -1,7 +1,8 @@
-"""Bottleneck assignments: which link each flow follows, which flows move which, and when that closes no circle.
+"""Bottleneck assignments: the bottleneck of each flow, which flows affect which, and when that forms no cycle.
 
-A flow s that crosses the bottleneck b_r of flow r but follows another link is unresponsive there and moves r: the
-dependency s -> r. An assignment is consistent if no chain of dependencies closes (JETMAX sec. 4.2, Lemmas 1 and 2).
+A flow s that crosses the bottleneck b_r of flow r but is bottlenecked at another link is unresponsive there and affects
+r: the dependency s -> r. An assignment is consistent if no chain of dependencies closes (JETMAX sec. 4.2, Lemmas 1 and
+2).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["BottleneckAssignment", "bottleneck_assignment", "water_filled"]
 @check_arguments
 @dataclass(frozen=True, eq=False, repr=False)
 class BottleneckAssignment(Displayed):
-    """A network with the link that each flow follows: `links`, shape (n_flows,)."""
+    """A network with the link at which each flow is bottlenecked: `links`, shape (n_flows,)."""
 
     network: Network
     links: NDArray[np.int64]
@@ -49,7 +50,7 @@ class BottleneckAssignment(Displayed):
     def cycle(self) -> list[int] | None:
         """Links that depend on each other in a circle, in order, or None; found by depth-first search.
 
-        A link depends on another if a flow that follows the other crosses it. Flows that follow one link depend on and
+        A link depends on another if a flow bottlenecked at the other crosses it. Flows of one bottleneck depend on and
         move the same flows, so the links close a circle if and only if flows do.
         """
         followed = set(self.links.tolist())
@@ -79,7 +80,7 @@ class BottleneckAssignment(Displayed):
 
     @cached_property
     def dependency_graph(self) -> networkx.DiGraph:
-        """Flows as nodes, with an edge s -> r where s crosses the link that r follows, and follows another."""
+        """Flows as nodes, with an edge s -> r where s crosses the bottleneck of r and has another."""
         import networkx
 
         graph = networkx.DiGraph()
@@ -91,12 +92,12 @@ class BottleneckAssignment(Displayed):
     def jacobian(self, protocol: Protocol) -> NDArray[np.float64]:
         """Return the derivatives of all next rates with respect to all rates, without delays.
 
-        JetMax: x_r <- (1 - tau) x_r + tau (gamma C_b - u_b)/N_b, b the link that r follows (JETMAX (8), (9)).
+        JetMax: x_r <- (1 - tau) x_r + tau (gamma C_b - u_b)/N_b, b the bottleneck of r (JETMAX (8), (9)).
 
         Parameters
         ----------
         protocol : Protocol
-            Protocol whose routers have no memory and whose flows follow one link.
+            Protocol whose routers have no memory and whose flows have one bottleneck each.
 
         Returns
         -------
@@ -112,7 +113,7 @@ class BottleneckAssignment(Displayed):
         """
         name = type(protocol).__name__
         if protocol.combine == "sum":
-            raise ValueError(f"protocol must follow one link a flow, got {name}, which adds up those of a path")
+            raise ValueError(f"protocol must have one bottleneck a flow, got {name}, which adds feedback over a path")
         wanted = signature(protocol.router_law).parameters
         if "R" in wanted:
             raise ValueError(f"protocol must have routers without memory, got {name}; linearize(time='discrete') fits")
@@ -166,7 +167,7 @@ def bottleneck_assignment(network: Network, assignment: ArrayLike) -> Bottleneck
     ----------
     network : Network
     assignment : array_like, shape (n_flows,)
-        Index of the link each flow follows, one that it crosses.
+        Index of the link at which each flow is bottlenecked, one that it crosses.
 
     Returns
     -------

@@ -182,7 +182,7 @@ def empty_queue_cycle(alpha: float, cells: int = 1000) -> EmptyQueueCycle:
 
     Notes
     -----
-    Nothing is said of other beta: neither that motions die out below, nor that they grow above.
+    Nothing is stated on other beta: neither that motions die out below, nor that they grow above.
 
     Examples
     --------

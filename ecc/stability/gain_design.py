@@ -1,7 +1,7 @@
 """Gains that decay fastest: searched over roots, bound by margins, and proven right of which line no root lies.
 
 The decay of a loop is minus the real part of its rightmost root [1/s]; of several networks, the least. Roots tend to
-meet where it is largest, so that it has a kink there: the search asks for values alone. It takes roots as Newton's
+meet where it is largest, so that it has a kink there: the search uses values only. It takes roots as Newton's
 method finds them, and proves only what it ends with.
 
 Over one link 1 + G_d(s) mean(exp(-s D_i)) = 0 has a root at s for some RTT distribution of mean d in [a, b] exactly if
@@ -34,8 +34,8 @@ from ecc.network import Network
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]
 
-_MOST = 20.0  # decays beyond this many e-folds in the largest RTT are alike: of loops that end after some steps
-_SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative, by which a proof may stay behind the roots
+_MOST = 20.0  # decays beyond this many e-folds in the largest RTT are equal: of loops that end after some steps
+_SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative, by which a proof may fall short of the roots
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 _RTTS = 25  # of a range
 _FREQUENCIES = 300
@@ -93,7 +93,7 @@ def _step(system: DelaySystem | SampledSystem) -> float:
 
 
 def _estimate(system: DelaySystem | SampledSystem) -> float:
-    """Decay by Newton's method alone [1/s]: a root may be missing, which a proof would show."""
+    """Decay by Newton's method only [1/s]: a root may be missing, which a proof would show."""
     found = [-inf]
     for part, _ in system.blocks:
         ch = part.characteristic_matrix
@@ -119,7 +119,7 @@ def decay_rate(system: DelaySystem | SampledSystem) -> float:
     Raises
     ------
     ConvergenceError
-        At a root of multiplicity three or more its roots may not be told apart (see `roots`).
+        At a root of multiplicity three or more its roots may not be distinguished (see `roots`).
 
     Examples
     --------
@@ -143,7 +143,7 @@ def design(
     delay_margin: float = 0.0,
     seed: Seed = 1,
 ) -> Design:
-    """Return the gains of a protocol whose loop decays fastest with the margins asked for, and a proof of the decay.
+    """Return the gains of a protocol whose loop decays fastest with the margins requested, and a proof of the decay.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def design(
     -----
     Differential evolution on logarithms, then Nelder and Mead's simplex: that no gains are faster is not proven; that
     these are as fast is. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms each, and 10 ms where
-    margins are asked for.
+    margins are requested.
 
     Examples
     --------
@@ -227,12 +227,12 @@ def design(
             missing += max(0.0, phase_margin - m.phase_margin) + max(0.0, delay_margin - m.delay_margin) / unit
         return float(min(99.0, missing)) if missing > 0.0 else -min(decay, _MOST)
 
-    cost(np.mean(box, axis=1))  # what cannot be linearized is refused here: SciPy would have it say something else
+    cost(np.mean(box, axis=1))  # what cannot be linearized is refused here, with its own message instead of SciPy's
     begun = differential_evolution(
         cost, box, maxiter=25 if len(box) > 1 else 8, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
     )
     point = begun.x
-    rounds = 3 if len(box) > 1 else 1  # a simplex that has gone flat at a kink is set up anew
+    rounds = 3 if len(box) > 1 else 1  # a simplex that is flat at a kink is set up anew
     for _ in range(rounds if begun.fun < 99.0 else 0):
         options = {"xatol": 1e-10, "fatol": 1e-12, "maxfev": 80 * len(box)}
         point = minimize(cost, point, method="Nelder-Mead", options=options).x

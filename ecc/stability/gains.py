@@ -38,7 +38,7 @@ def critical_gain(
     intervals: ArrayLike | None = None,
     clocking: str = "ack",
 ) -> StabilityLimit:
-    """Return the first loss of stability as a parameter grows from 0, all others fixed.
+    """Return the stability limit as a parameter grows from 0, all others fixed.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def critical_gain(
         values below are stable, `StabilityLimit.certified` says: from 0 on where the models are affine in the
         parameter, else from the first value looked at, which a note names.
     maximum : float, optional
-        Look no further than this.
+        No gain beyond this is looked at.
     assignment, approximation, mean_rtt, phases, intervals, clocking
         As in linearize.
 
@@ -79,8 +79,8 @@ def critical_gain(
     read off the models and checked on about a hundred of them, as `ecc.linear.stability_limit` states together with
     what that guarantees and what not. Over the `interval` of discrete models delays jump by a step where an RTT is a
     whole number of intervals: stability may be lost there without a root that crosses, between any two jumps, and is
-    not certified; a note says down to which interval all ranges were looked at. Cost: these linear models, 0.6 ms each,
-    and counts; for proofs of what is not affine up to a thousand of both, seconds.
+    not certified; a note has the interval down to which all ranges were looked at. Cost: these linear models, 0.6 ms
+    each, and counts; for proofs of what is not affine up to a thousand of both, seconds.
 
     Examples
     --------

@@ -11,7 +11,7 @@ the equilibrium, Delta(s) = diag(lead) - sum A_k exp(-s tau_k), Delta(jw) q = 0 
 
 motions near the boundary are z = 2 Re(u q exp(jwt)), u' = (sigma + c |u|^2) u: the projection of Hassard, Kazarinoff
 and Wan (1981, ch. 4), which holds for maps as it does for delay equations, as all that is asked of a history is that it
-is exponential. q is scaled so that the amplitude of arrivals is |u| times what they are at equilibrium.
+is exponential. q is scaled: the amplitude of arrivals is |u| times what they are at equilibrium.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def hopf(
         raise ValueError(f"time must be 'continuous' or 'discrete', got {shown(time)}")
     name = type(protocol).__name__
     if protocol.has_affine_laws:
-        raise ValueError(f"laws must be curved, those of {name} are affine: its limits alone stop what grows")
+        raise ValueError(f"laws must be curved, those of {name} are affine: only its limits stop what grows")
     loss = critical_gain(protocol, network, parameter, time, maximum=maximum)
     if not 0.0 < loss.value < maximum:
         raise ValueError(f"{parameter} of {name} must lose stability somewhere, got a critical value of {loss.value:g}")
@@ -237,7 +237,7 @@ class _Loop:
     """The laws of a protocol on one link, around their equilibrium.
 
     Each row of `terms` is a variable's own equation, lead z = law(arguments); each argument is a variable so long ago.
-    Sources hear what is announced at once, and their fluid arrives an RTT later: only the sum counts on one link.
+    Sources receive what is announced at once, and their fluid arrives an RTT later: only the sum counts on one link.
     """
 
     def __init__(self, protocol: Protocol, network: Network, time: str) -> None:
@@ -258,7 +258,7 @@ class _Loop:
         }  # fmt: skip
         supply["y_prev"] = supply["y"]
         if "x" in law_arguments(protocol.router_law):
-            raise ValueError(f"the router of {type(protocol).__name__} asks for the rate of each flow")
+            raise ValueError(f"the router of {type(protocol).__name__} takes the rate of each flow")
         groups = sorted(set(zip(around, point.rates.tolist(), strict=True)))
         remembers = "R" in law_arguments(protocol.router_law)
         step = 1.0 if sampled else T  # of the time in which delays are

@@ -81,7 +81,7 @@ def stability_map(
     for coefficients that are put together from some rows and columns and compared with the models' own at 48 points, to
     1e-12; tiles where that fails are counted point by point. Cost: one linearization for each value of each parameter
     (0.5 ms), then microseconds a point for systems of a few delays; with delays of hundreds of steps tiles are small,
-    about 1 ms a point. Neutral approximations, and networks whose links follow each other in a circle with many delays,
+    about 1 ms a point. Neutral approximations, and networks whose links form a cycle with many delays,
     are solved point by point (10 ms).
 
     Examples
@@ -165,7 +165,7 @@ def _signature(system: System) -> tuple[int, bytes]:
 
 
 def _roots(system: System, k: int) -> NDArray[Any]:
-    """The k dominant roots as s, fewer where the count cannot follow them that far to the left."""
+    """The k dominant roots as s, fewer where they cannot be counted that far to the left."""
     while True:
         try:
             roots = system.roots(k)
@@ -258,7 +258,7 @@ def _expanded(at: Callable[[int, int], System], points: list[tuple[int, int]]) -
     blocks = expand([one.terms() for one in systems])
     if blocks is None:
         return None
-    seen: dict[bytes, tuple[Index, Expansion]] = {}  # links alike have blocks alike
+    seen: dict[bytes, tuple[Index, Expansion]] = {}  # equal links have equal blocks
     for states, block in blocks:
         seen.setdefault(block.theta.tobytes() + block.coefficients.tobytes(), (states, block))
     return list(seen.values())

@@ -1,21 +1,21 @@
-"""Networks decomposed: each bottleneck alone with the flows bottlenecked at it.
+"""Networks decomposed: each bottleneck isolated, with the flows bottlenecked at it.
 
-Where a flow follows one link and links see the sum of the rates that are sent, R_l acts on R_m only if a flow that
-follows l crosses m. A consistent assignment closes no circle of these, so the loop is block triangular in the order of
-the bottlenecks, for constant delays of any kind: its spectrum is the union of those of the links, each alone with its
-followers. Let s be the share of the link's load that is theirs, D their mean RTT, d the RTT that the router uses. Alone
-the link is the loop of a dumbbell with the followers' RTTs and the gains
+Where a flow has one bottleneck and links see the sum of the rates that are sent, R_l affects R_m only if a flow
+bottlenecked at l crosses m. A consistent assignment forms no cycle of these, so the loop is block triangular in the
+order of the bottlenecks, for constant delays of any kind: its spectrum is the union of those of the isolated links,
+each with its flows. Let s be the share of the link's load that is theirs, D their mean RTT, d the RTT that the router
+uses. Isolated, the link is the loop of a dumbbell with those flows' RTTs and the gains
 
     alpha s D/d,   beta s (D/d)^2     (in units of D).
 
-The statement on spectra is on linear models, in which RCP's queue may be negative; the gains of a link alone are the
-same where its queue is >= 0. With d the mean over packets, s D <= d (followers of one link send at one rate), so
-alpha s D/d <= alpha in any network, while beta s (D/d)^2 <= beta/s may reach beta/s: a router that integrates arrivals
-alone is stable in every network at a gain at which it, and every smaller gain, is for every distribution of RTTs; one
-that adds a queue is not. With d the mean over flows, s D/d has no bound.
+The statement on spectra is on linear models, in which RCP's queue may be negative; the gains of an isolated link are
+the same where its queue is >= 0. With d the mean over packets, s D <= d (flows of one bottleneck send at one rate), so
+alpha s D/d <= alpha in any network, while beta s (D/d)^2 <= beta/s may reach beta/s: a router that integrates only
+arrivals is stable in every network at a gain at which it, and every smaller gain, is for every distribution of RTTs;
+one that adds a queue is not. With d the mean over flows, s D/d has no bound.
 
-Links that keep packets in order break the triangle: behind a busy queue a flow's arrivals are its share of the
-capacity, which moves with those of others, so the link behind depends on the one before, whoever follows it.
+Links that keep packets in order break the triangle: downstream of a busy queue a flow's arrivals are its share of the
+capacity, which moves with those of others, and the downstream link depends on the upstream one, at any bottlenecks.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ _GAINS = ("alpha", "alpha1", "alpha2", "beta")
 @check_arguments
 @dataclass(frozen=True, repr=False)
 class IsolatedLink(Displayed):
-    """A bottleneck of a network with its followers: the loop of `protocol` on `network`, a dumbbell.
+    """A bottleneck of a network with its flows: the loop of `protocol` on `network`, a dumbbell.
 
     Attributes
     ----------
     link : int
         Its index.
     share : float
-        Of its load that its followers send.
+        Of its load that its flows send.
     mean_rtt : float
         d of its router [s].
     protocol : Protocol
         With its gains times `share`.
     network : Network
-        The followers on one link.
+        Its flows on one link.
     gains : dict
-        What the gains are in units of the followers' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
+        What the gains are in units of its flows' mean RTT: alpha s D/d, and beta s (D/d)^2 if there is one.
     """
 
     link: int
@@ -107,7 +107,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
     protocol : Protocol
     network : Network
     assignment : sequence of int, optional
-        Link each flow follows; default: that of the equilibrium.
+        Link at which each flow is bottlenecked; default: that of the equilibrium.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def mean_rtts(protocol: Protocol, network: Network, assignment: Sequence[int] | 
 def isolated_links(
     protocol: Protocol, network: Network, assignment: Sequence[int] | None = None, by_flow: bool = False
 ) -> list[IsolatedLink]:
-    """Return the bottlenecks of a network, each alone: its linear model is stable if and only if theirs all are.
+    """Return the bottlenecks of a network, each isolated: its linear model is stable if and only if theirs all are.
 
     Implements the module's text; as JETMAX Theorem 1 for routers without memory, here with delays, RTTs and queues.
 
@@ -140,14 +140,14 @@ def isolated_links(
         RCP, QI-RCP or PIQI-RCP.
     network : Network
     assignment : sequence of int, optional
-        Link each flow follows, consistent; default: that of the equilibrium.
+        Link at which each flow is bottlenecked, consistent; default: that of the equilibrium.
     by_flow : bool, optional
         Whether routers average RTTs over flows, as `linearize` does by default, instead of packets.
 
     Returns
     -------
     list of IsolatedLink
-        One a link that is followed.
+        One for each bottleneck.
 
     Raises
     ------

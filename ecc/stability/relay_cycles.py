@@ -41,7 +41,7 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
     """Return the limit cycle of a relay protocol on one link, estimated by describing function.
 
     The averaged law W' = s sign(A - R)/D of each flow is a relay before an integrator; ACK clocking lets the queue
-    follow the windows, after the delay of the path, as long as it does not empty.
+    are the windows, after the delay of the path, as long as it does not empty.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def relay_cycle(protocol: Protocol, network: Network) -> RelayCycle:
 
     Notes
     -----
-    With equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With unlike RTTs the
-    shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100 Mb/s the
-    period is 5 % short of the fluid's, and the amplitude 41 %.
+    With equal RTTs the fluid's cycle is a triangle of this period and pi^2/8 of this amplitude. With heterogeneous RTTs
+    the shares of flows move against each other, which is left out: for 4 flows each of 50, 100 and 200 ms at 100 Mb/s
+    the period is 5 % short of the fluid's, and the amplitude 41 %.
 
     Examples
     --------

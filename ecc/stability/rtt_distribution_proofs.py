@@ -1,6 +1,6 @@
 """Proofs by ball arithmetic that ranges of gains are stable for every RTT distribution, for any mean.
 
-A distribution of mean d has a root at s = j w exactly if E exp(-j w D_i) = C - j S, the moment that the loop asks for,
+A distribution of mean d has a root at s = j w exactly if E exp(-j w D_i) = C - j S, the moment that the loop requires,
 and the least mean of w D_i with that moment is at most w d (`ecc.stability.rtt_distributions`). With r = (1 - C)/S that
 least mean is
 
@@ -32,7 +32,7 @@ def boundary_is_stable_for_all_rtts(scale: float, low: float, high: float) -> bo
     """Return whether a part of the equal-RTT boundary of RCP, drawn in, is proven stable for every distribution.
 
     The boundary of the loop with an unconstrained queue is alpha = v sin v, beta = v^2 cos v. At (scale alpha, scale^2
-    beta) and w = scale v x, with d = 1, the loop asks for
+    beta) and w = scale v x, with d = 1, the loop requires
 
         C = x^2 cos v/(1 - (1 - x^2) sin^2 v),   S = x^3 sin v/(1 - (1 - x^2) sin^2 v),
 
@@ -49,7 +49,7 @@ def boundary_is_stable_for_all_rtts(scale: float, low: float, high: float) -> bo
     Returns
     -------
     bool
-        False where it is not so, or could not be settled.
+        False where it is not so, or could not be decided.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
     """Return two numbers around the alpha from which on equal RTTs are the worst for RCP with a queue: proven.
 
     On the boundary of equal RTTs (alpha = v sin v, beta = v^2 cos v; see boundary_is_stable_for_all_rtts, scale 1) the
-    least mean of what the loop asks for exceeds w by F(v, x), w = v x, with F(v, 1) = 0 and
+    least mean of what the loop requires exceeds w by F(v, x), w = v x, with F(v, 1) = 0 and
     (`ecc.stability.rtt_distributions`)
 
         -dF/dx(v, 1) (1 - cos v) = A(v) = (1 - cos v)(v - sin v cos v) - (v - sin v)(1 + cos^2 v).
@@ -120,7 +120,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
     Raises
     ------
     ConvergenceError
-        An inequality could not be settled.
+        An inequality could not be decided.
     ImportError
         python-flint is not installed.
 
@@ -182,7 +182,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
     finally:
         ctx.cap = caps
     if not all(steps):
-        raise ConvergenceError(f"inequalities not settled: {[k for k, held in enumerate(steps) if not held]}", steps)
+        raise ConvergenceError(f"inequalities not decided: {[k for k, held in enumerate(steps) if not held]}", steps)
     first, last = (arb(v) * arb(v).sin() for v in (low, high))
     return nextafter(float(first.lower()), 0.0), nextafter(float(last.upper()), 1.0)
 
@@ -190,7 +190,7 @@ def equal_rtts_threshold() -> tuple[float, float]:
 def averaging_is_stable_for_all_rtts(protocol: PIQIRCP, least_mean_rtt: float) -> bool:
     """Return whether continuous PIQI-RCP is proven stable for every RTT distribution whose mean is not below a value.
 
-    With e = exp(-j w T) the loop asks for C - j S = u K(w), where u = w d and
+    With e = exp(-j w T) the loop requires C - j S = u K(w), where u = w d and
 
         K = -j (tau1 e + j w T)/(alpha (1 + e) (tau1 + tau2 (1 - e)))       (THESIS (4.60) and its router)
 
@@ -206,7 +206,7 @@ def averaging_is_stable_for_all_rtts(protocol: PIQIRCP, least_mean_rtt: float) -
     Returns
     -------
     bool
-        False where it is not so, or could not be settled.
+        False where it is not so, or could not be decided.
 
     Raises
     ------

@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 _FREQUENCIES = 600  # on which the slack is first looked at
-_GAINS = 30  # below that of equal RTTs, looked at for the first that some distribution cannot bear
+_GAINS = 30  # below that of equal RTTs, looked at for the first at which some distribution is unstable
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 
 
@@ -325,7 +325,7 @@ def local_margin(
 
 @check_arguments
 def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
-    """Return whether RCP with an unconstrained queue is proven stable for every RTT distribution, whatever its mean.
+    """Return whether RCP with an unconstrained queue is proven stable for every RTT distribution of any mean.
 
     The loop is s^2 + (alpha s/d + beta/d^2) mean(exp(-s D_i)), which at d = 1 asks for the moments
 
@@ -344,7 +344,7 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
     Returns
     -------
     bool
-        False where it is not so, or too close to be settled on pieces of 2^-40.
+        False where it is not so, or too close to be decided on pieces of 2^-40.
 
     Raises
     ------

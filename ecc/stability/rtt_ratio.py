@@ -196,7 +196,7 @@ def is_stable_up_to_ratio(protocol: XCP, ratio: float) -> bool:
     Returns
     -------
     bool
-        False where it is not so, or could not be settled.
+        False where it is not so, or could not be decided.
 
     Raises
     ------

@@ -73,7 +73,7 @@ def classify_stability(
     period : float, s
         Of the expected oscillation, to some 10 %.
     skip : float, s, optional
-        To leave out at the beginning.
+        To leave out at the start.
     floor, ceiling : float, optional
         Amplitudes between which the fit is made.
     perturbation : tuple of two float, optional

@@ -208,7 +208,7 @@ def measured_boundary(
     def rate(gain: float) -> float:
         if len(found) >= max_runs:
             tried = [(g, v.growth_rate) for g, v in sorted(found.items())]
-            raise ConvergenceError(f"no loss of stability found for {parameter} in {tried}", tried)
+            raise ConvergenceError(f"no stability limit found for {parameter} in {tried}", tried)
         found[gain] = run(replace(protocol, **{parameter: gain}), network, period).stability
         return found[gain].growth_rate
 

@@ -1,9 +1,9 @@
 """Registry of stability theorems, and a search for what contradicts them.
 
-A theorem says: hypotheses hold => the loop is stable while a gain is below a bound (sufficient), or exactly then
+A theorem states: hypotheses hold => the loop is stable while a gain is below a bound (sufficient), or exactly then
 (necessary and sufficient). Here it is data: a bound that is None where its hypotheses fail, a space of loops to search,
-and, as oracle, the exact critical gain of `ecc.linear`. The search minimizes (and, where the bound is said to be
-necessary, maximizes) critical gain / bound over that space; the worst loops are settled by ball arithmetic.
+and, as oracle, the exact critical gain of `ecc.linear`. The search minimizes (and, where the bound is stated to be
+necessary, maximizes) critical gain / bound over that space; the worst loops are decided by ball arithmetic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["THEOREMS", "Case", "Search", "Theorem", "search"]
 Loop = tuple[Protocol, Network]
 Unit = NDArray[np.float64]  # coordinates in [0, 1]
 EXACT, SUFFICIENT = "necessary and sufficient", "sufficient"
-TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are said to be equal
+TOLERANCE = 1e-7  # relative, between a bound and a critical gain that are stated to be equal
 
 
 @check_arguments
@@ -44,7 +44,7 @@ class Theorem:
     Attributes
     ----------
     id, source, statement : str
-        What it is called, where it stands, what it says: D, of one flow or of equal ones, d and D_max are RTTs, their
+        Its name, its source, its statement: D, of one flow or of equal ones, d and D_max are RTTs, their
         mean and their maximum, in steps where time is discrete; "stable" is asymptotic stability of the linear model.
     kind : str
         "necessary and sufficient" or "sufficient".
@@ -90,7 +90,7 @@ class Theorem:
         return self.vary(protocol, gain) if self.vary else replace(protocol, **{self.parameter: gain})
 
     def critical(self, protocol: Protocol, network: Network, certify: bool = False) -> StabilityLimit:
-        """Return the first loss of stability as the gain grows.
+        """Return the stability limit as the gain grows.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Theorem:
         return stability_limit(lambda gain: linearize(self.at(protocol, gain), network, self.time), certify=certify)
 
     def evaluate(self, protocol: Protocol, network: Network, certify: bool = False) -> Case:
-        """Return what the exact boundary of a loop says of the theorem.
+        """Return the theorem's bound and the exact boundary of a loop.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Theorem:
 
 @dataclass(frozen=True, repr=False)
 class Case(Displayed):
-    """A loop beside a theorem: its `bound`, its critical gain `found`, and `proof` = (gain, stable there) if asked for.
+    """A loop beside a theorem: its `bound`, its critical gain `found`, and `proof` = (gain, stable there) if requested.
 
     The gain of the proof lies between the two where stability is lost below the bound, and just below the bound else.
     """
@@ -150,7 +150,7 @@ class Case(Displayed):
 
     @property
     def contradicts(self) -> bool:
-        """Whether stability is lost below the bound, proven if a proof was asked for."""
+        """Whether stability is lost below the bound, proven if a proof was requested."""
         return self.ratio < 1.0 - TOLERANCE and (self.proof is None or self.proof[1] is False)
 
 
@@ -178,7 +178,7 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
     ----------
     theorem : Theorem
     loops : int, optional
-        About how many; as many again for the largest ratio where a bound is said to be necessary (elsewhere it is the
+        About how many; as many again for the largest ratio where a bound is stated to be necessary (elsewhere it is the
         largest that was met).
     seed : int, optional
 
@@ -256,9 +256,9 @@ def _links(at: Unit) -> Network:
 
 
 def _published(*names: str) -> Callable[[Protocol, Network], float | None]:
-    """What the model's own list of bounds says, None where that names none of these.
+    """What the model's own list of bounds has, None where that names none of these.
 
-    A theorem on any RTTs covers equal ones, for which models list the exact theorem alone: its value is the same.
+    A theorem on any RTTs covers equal ones, for which models list only the exact theorem: its value is the same.
     """
 
     def bound(protocol: Protocol, network: Network) -> float | None:

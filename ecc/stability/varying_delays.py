@@ -7,7 +7,7 @@ holds on one link whose flows have one rate, A = a I - k 11' with k >= 0, if del
 *If*: the largest |x_i|/v_i, v > 0 with |A| v < v, shrinks by a factor in every longest delay (Chazan, Miranker 1969).
 *Only if*: for a <= k all entries are <= 0 and constant odd delays do. For a > k let d_ii be even and all other d_ij
 odd: (-1)^n x[n] then obeys the positive system of |A|, which does not decay. `worst_delays` are such: every time of the
-link is dedicated to a flow, whose own packets arrive an odd delay apart from the others', and a flow heeds the last
+link is dedicated to a flow, whose own packets arrive an odd delay from the others', and a flow uses the last
 time that is dedicated to it and has the right parity.
 A consistent assignment makes A block triangular, and |A| with it: the radius of a network is the largest of its links.
 *In order*: with `batched_delays` flow i keeps X_i(m) for three steps, X_i(m) = a X_i(m - 2) - k sum_j X_j(m - 2 + r),
@@ -16,20 +16,20 @@ X_i(m) = +-(-c)^m v_g, minus in the second group, c^2 is the largest eigenvalue 
 diagonal are >= 0, at most in proportion to c. It is a + k mu at c = 1, where sum n_g/(mu + 2 n_g) = 1 for groups of n_g
 flows: if that exceeds 1 there is a c > 1. Three equal groups have mu = N/3; for N = 3 a + k mu is the radius of |A|.
 
-**Routers that integrate** (QI-RCP, PIQI-RCP, RCP): R moves by what y = source(h) tells, h[n] = R[n - D(n)], the
-router's d fixed. Many flows, each with delays of its own, hear means of such h, so that their steps are means of those
+**Routers that integrate** (QI-RCP, PIQI-RCP, RCP): R moves by y = source(h), h[n] = R[n - D(n)], the
+router's d fixed. Many flows, each with delays of its own, receive means of such h: their steps are means of those
 of one flow: their joint spectral radius is that of one flow.
-*First order*, R[n] = R[n - 1] - (a/d) h[n]: any delays up to D are borne if a D/d < 3/2. Joined by lines R solves
-x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is heard u after t0
+*First order*, R[n] = R[n - 1] - (a/d) h[n]: stable for any delays up to D if a D/d < 3/2. Joined by lines R solves
+x' = -(a/d) x(t - tau(t)), tau <= D. Let x cross 0 at t0, |x| <= M before. As |x'| <= a M/d, what is received u after t0
 is at most M min(1, (a/d)(D - u)), and the next peak, which comes before t0 + D, is at most M (a D/d - 1/2), or M/2 if
 a D < d. For x' = -(a/d) x(t - tau(t)) 3/2 is sharp (Myshkis, Yorke): delays that hold a peak for D and stay at D for
 another 2 D/3 turn it into the opposite peak times 5 q/3 - 2 q^2/9 - 1, q = a D/d, which is 1 at q = 3/2 and more for
 3/2 < q < 6 (`held_delays`, in steps); from q = pi/2 on a constant D does.
 *Any order*: h = R[n - D0] + w, where for delays from D0 - J- to D0 + J+ the norm of w in l2 is at most
-sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is heard at most J times on either side,
-with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the constant
-delay D0 and that factor times the largest gain from w to the steps of R is below 1 (`is_stable_under_varying_delays`,
-in balls).
+sqrt(J+^2 + J-^2) times that of the steps of R (by Cauchy's inequality: a step is received at most J times on either
+side, with weight J; means of such w have no larger a norm). The loop is stable under all of them if it is under the
+constant delay D0 and that factor times the largest gain from w to the steps of R is below 1
+(`is_stable_under_varying_delays`, in balls).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def absolute_radius(protocol: Protocol, assignment: BottleneckAssignment) -> flo
     Returns
     -------
     float
-        On one link, and so in a network with a consistent assignment, >= 1 says that under some delays, which may
+        On one link, and so in a network with a consistent assignment, >= 1 shows that under some delays, which may
         reorder packets, deviations do not die out.
 
     Raises
@@ -195,7 +195,7 @@ def growth_of_rates(jacobian: Matrix, forward: Matrix, backward: Matrix, prove: 
     Raises
     ------
     ImportError
-        python-flint is not installed and a proof is asked for.
+        python-flint is not installed and a proof is requested.
     """
     a, ahead, back = np.asarray(jacobian, dtype=float), np.asarray(forward), np.asarray(backward)
     period, flows = back.shape
@@ -408,7 +408,7 @@ def _played(steps: dict[int, NDArray[np.float64]], memory: int, least: int, long
 
 @check_arguments
 def is_stable_under_varying_delays(protocol: Protocol, mean_rtt: float, least: int, longest: int) -> bool:
-    """Return whether one link with any flows is proven stable under RTTs that vary within a range in any way.
+    """Return whether one link with any flows is proven stable under RTTs that vary arbitrarily within a range.
 
     Implements the second part of the module's text: 3/2 for loops of first order, else small gain in ball arithmetic.
     The coefficients of the laws are taken as the exact binary numbers that they are.

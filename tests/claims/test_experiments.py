@@ -112,7 +112,7 @@ def test_a_variation_makes_only_the_runs_again_that_it_changes():
     assert [sum(job.role[:2] == role for job in jobs) for role in (("", "RCP"), (faster["name"], "RCP"))] == [10, 0]
     assert sum(job.role[:2] == (faster["name"], "QI-RCP") for job in jobs) == 3
     found = judged(values, vary=[faster], seeds=10)
-    assert found.verdict is Verdict.CONDITIONAL  # the queue of QI-RCP is held against that of RCP as it is
+    assert found.verdict is Verdict.CONDITIONAL  # the queue of QI-RCP is compared with that of RCP as it is
     assert found.reason.startswith(
         "All expectations are met with QI-RCP at alpha = 1 (3 seeds); else QI-RCP: peak queue"
     )

@@ -118,7 +118,7 @@ def test_emkc_1_counterexample():
     assert max(still) < 1.0  # each of its delays, kept
 
 
-# ---- what comes to rest from an equilibrium, but not from an empty network ----------------------------------
+# ---- what converges from an equilibrium, but not from an empty network ----------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_emkc_1_counterexample():
     ids=["PIQI-RCP", "JetMax"],
 )
 def test_bottlenecks_that_keep_changing(protocol, network):
-    """All flows begin at once and go on to change between the two links; from the equilibrium nothing moves."""
+    """All flows begin at once and continue to change between the two links; from the equilibrium nothing moves."""
     runs = {start: packet_run(network, protocol, 90.0, start=start) for start in ("empty", "equilibrium")}
     rates = {start: late_means(run) for start, run in runs.items()}
     fair = protocol.equilibrium(network).rates

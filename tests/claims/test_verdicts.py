@@ -112,7 +112,7 @@ def test_jm_th4_at_every_capacity_and_number_of_flows():
 
 @pytest.mark.slow
 def test_xcp_2_for_larger_n():
-    """The equilibrium goes on to fall, and packets with l1 first go with it."""
+    """The equilibrium continues to fall, and packets with l1 first go with it."""
     ratios = []
     for n in (8, 10):
         network = Network.xcp_unfair(n, UNFAIR_DELAY)

@@ -14,7 +14,7 @@ LOT = Network.parking_lot(["10 Mb/s", "8 Mb/s", "12 Mb/s"], delay="20 ms")
 
 
 def random_loop(seed, links=3, sampled=False):
-    """Integrators that all act on each other over delays, cut at their inputs."""
+    """Integrators that all affect each other over delays, cut at their inputs."""
     rng = np.random.default_rng(seed)
     gains = rng.uniform(0.1, 1.0, (links, links)) + np.diag(rng.uniform(0.5, 1.5, links))
     scale = rng.uniform(0.2, 2.5)

@@ -1,4 +1,4 @@
-"""Crossings and first loss of stability against closed forms and against brute force."""
+"""Crossings and stability limit against closed forms and against brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts where floating point cannot tell: clusters, long delays, neutral parts, sums that cancel."""
+"""Verdicts where floating point cannot decide: clusters, long delays, neutral parts, sums that cancel."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_a_flow_placed_at_rest_goes_from_its_rate_to_its_window():
 
 
 def test_bursts_may_lock_to_the_ticks():
-    """An RTT of two intervals, entered at rest: windows in step with the prices, and queues of four times as much."""
+    """An RTT of two intervals, entered at equilibrium: windows in step with the prices, queues four times as long."""
     found = {}
     for delay in (0.010, 0.013):
         network = Network.parking_lot(["97 Mb/s", "80 Mb/s"], delay=delay)

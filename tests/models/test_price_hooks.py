@@ -88,7 +88,7 @@ def test_avq_stays_calm_at_any_phase_of_the_rtt(rtts):
 
 @pytest.mark.parametrize("share", [0.45, 0.55])
 def test_avq_needs_a_fair_share_above_half_of_alpha(share):
-    """Differences between flows go as (1 - alpha/x)^n, which the linear model of unlike RTTs has among its modes."""
+    """Differences between flows go as (1 - alpha/x)^n, a mode of the linear model of heterogeneous RTTs."""
     protocol = EMKCAVQ(alpha="1 Mb/s", gamma=0.95)
     network = Network.dumbbell(10e6 * share / 0.95, rtts=[0.1, 0.15, 0.2, 0.22, 0.25] * 2)
     assert linearize(protocol, network, "discrete").is_stable == (share > 0.5)

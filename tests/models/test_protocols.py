@@ -27,7 +27,7 @@ def call(law, supply):
 
 
 def told(protocol, net, point, link, x):
-    """What a link at rest announces to a flow at rate x, its next state, and what its laws were given."""
+    """What a link at equilibrium announces to a flow at rate x, its next state, and what its laws were given."""
     through = net.incidence[:, link]
     follows = through if protocol.combine == "sum" else point.bottleneck == link
     y = point.rates[through].sum()

@@ -65,7 +65,7 @@ def test_marks_replace_drops_of_packets_that_can_be_marked(cls):
 
 @pytest.mark.parametrize("discipline", [PI(), PI(mark=True)], ids=str)
 def test_pi_brings_the_queue_to_its_reference(discipline):
-    """The integrator leaves no other mean at rest; 60 flows are what the authors' gains were made for."""
+    """The integrator leaves no other mean at equilibrium; 60 flows are what the authors' gains were made for."""
     given = Network.dumbbell("30 Mb/s", rtts=[0.2] * 60, packet_size=1000, buffer=800_000)
     found = run(NewReno(ecn=True, initial=2), discipline, 200.0, network=given)
     assert float(found.queue_mean[1000:].mean()) / 1000 == pytest.approx(discipline.reference, rel=0.1)

@@ -70,7 +70,7 @@ def test_vegas_counts_what_it_has_in_queues():
 
 
 def test_fast_steps_towards_alpha_packets_in_queues():
-    """Half of what is missing; never more than twice the window; at rest where the flow has alpha packets queued."""
+    """Half of what is missing; at most twice the window; at equilibrium where the flow has alpha packets queued."""
     assert fast.stepped(100.0, 0.1, 0.1, 20.0, 0.5) == 110.0
     assert fast.stepped(10.0, 0.1, 0.1, 200.0, 0.5) == 20.0
     assert fast.stepped(100.0, 0.1, 0.125, 20.0, 0.5) == 100.0

@@ -56,7 +56,7 @@ def test_every_packet_with_its_header(tmp_path):
     scenario = Scenario(NETWORK, XCP(), 1.0, seed=4)
     run, plain = Run(scenario, capture=files), simulate(scenario)
     run.advance(0.5)
-    assert len(blocks(files[0])) > 300  # written as the run goes on
+    assert len(blocks(files[0])) > 300  # written as the run continues
     seen = run.advance().trajectory()
     assert (seen.rate == plain.rate).all() and (seen.queue == plain.queue).all() and seen.flows.equals(plain.flows)
     simulate(scenario, capture={0: str(tmp_path / "0.parquet"), 1: str(tmp_path / "1.parquet")})

@@ -1,4 +1,4 @@
-"""Runs that go on when asked: transfers in slots, rows to a file, queues counted, traces, ends of all kinds."""
+"""Runs that continue on request: transfers in slots, rows to a file, queues counted, traces, ends of all kinds."""
 
 from __future__ import annotations
 

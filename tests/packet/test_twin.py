@@ -436,7 +436,7 @@ def run_both(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, np.nd
             engine.add(case.transfers[handed:end], more=end < len(case.transfers))
             handed = end
         slices += 1
-        if slices == case.chunk:  # another engine goes on
+        if slices == case.chunk:  # another engine continues
             saved, (engine, _, *others) = engine.save(), both_engines(case, compiled)
             for array, other in zip(states, others, strict=True):
                 other[:] = array

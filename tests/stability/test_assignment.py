@@ -117,7 +117,7 @@ def test_jacobian_of_emkc_on_one_link():
         (RCP(), "protocol must have routers without memory, got RCP; linearize"),
         (EMKCAVQ(), "protocol must have routers without memory, got EMKCAVQ"),
         (XCP(), "protocol must have laws without RTTs, got XCP"),
-        (Kelly(), "protocol must follow one link a flow, got Kelly"),
+        (Kelly(), "protocol must have one bottleneck a flow, got Kelly"),
     ],
 )
 def test_protocols_without_a_jacobian_are_refused(protocol, message):

@@ -34,7 +34,7 @@ SMOOTH = {
     "Kelly": (Kelly(kappa=0.01), dumbbell(0.1, 0.1), (2.0, 8.0)),
     "MaxNet": (MaxNet(price_scale=0.01), dumbbell(0.1, 0.1), (1.0, 8.0)),
 }
-NOT_SMOOTH = {"XCP": "its queue, which its law asks for, is at the end of its range at rest"}
+NOT_SMOOTH = {"XCP": "its queue, which its law asks for, is at the end of its range at equilibrium"}
 CASES = [(name, time) for name, (protocol, *_) in SMOOTH.items() for time in protocol.times if time != "hybrid"]
 
 

@@ -57,7 +57,7 @@ def test_growth_without_return_is_that_of_one_mode():
     falling = -np.ones((n + 1, 1))  # the queue stays empty: s + alpha exp(-s) = 0
     alone = empty_queue_growth(0.3, 5.0, n, 60.0, history=falling, queue=[0.0])
     assert alone[0] == pytest.approx(lambertw(-0.3).real, abs=1e-4)
-    full = np.full((n + 1, 1), -0.03)  # the queue stays busy: the slowest root of the free queue
+    full = np.full((n + 1, 1), -0.03)  # the queue stays busy: the slowest root of the unconstrained queue
     busy = empty_queue_growth(0.3, 0.01, n, 60.0, history=full, queue=[1.0])
     free = linearize(RCP(alpha=0.3, beta=0.01), Network.dumbbell("1 Gb/s", [1.0])).spectral_abscissa
     assert busy[0] == pytest.approx(free, abs=1e-5)

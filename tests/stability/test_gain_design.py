@@ -1,4 +1,4 @@
-"""Gains that decay fastest: closed forms, margins, proofs, and mixes of RTTs."""
+"""Gains that decay fastest: closed forms, margins, proofs, and RTT distributions."""
 
 from math import exp, inf, log, pi, sqrt
 

@@ -155,7 +155,7 @@ def test_equal_rtts_are_not_the_worst_of_piqi_rcp_with_a_strong_lead():
 
 
 def test_one_stable_mix_is_needed():
-    """G = -2/(s + 1), d = 0.3: no mix has a root on the axis, and all are unstable."""
+    """G = -2/(s + 1), d = 0.3: no RTT distribution has a root on the axis, and all are unstable."""
 
     def open_loop(w):
         return -2.0 / (1j * w + 1.0) * np.exp(-0.3j * w)

@@ -70,7 +70,7 @@ def test_bad_input():
         perturbed_run(ROOMY, FAST, 0.2, engine="ns-2")
     with pytest.raises(ValueError, match="rtol must be given to fluid runs only, got engine 'packet'"):
         perturbed_run(ROOMY, FAST, 0.2, rtol=1e-8)
-    with pytest.raises(ConvergenceError, match="no loss of stability found for gamma"):
+    with pytest.raises(ConvergenceError, match="no stability limit found for gamma"):
         measured_boundary(
             QIRCP(alpha=0.5), FAST, "gamma", 0.5, 0.6, 0.2, max_runs=2, run=partial(perturbed_run, periods=20.0)
         )

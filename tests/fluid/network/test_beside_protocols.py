@@ -1,4 +1,4 @@
-"""Fluid runs beside what heeds no router: constant rates and random losses."""
+"""Fluid runs beside what ignores routers: constant rates and random losses."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 import ecc
 from ecc.models.base import Equilibrium, Protocol
 
-REST = 0.2  # s in the queue at rest
+REST = 0.2  # s in the queue at equilibrium
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def open_replay(claim: Claim) -> Finding:
         f"{CONTROL:g} of the exact boundary, decay so: {count} pairs of runs, within {AGREE['fluid']:.0%} and "
         f"{AGREE['packet']:.0%}. The counterexample of RCP and XCP is one to their unconstrained-queue loop, and "
         f"grows in the "
-        "solver of delay equations; the protocols, whose queue is never negative, come to rest.",
+        "solver of delay equations; the protocols, whose queue is never negative, converge.",
         measurements,
         [
             Picture.of(figure, "Growth rates of runs and linear models",

@@ -46,7 +46,7 @@ DRAWN_IN = ((0.994, 0.02, 1.57), (0.9999, 0.95, 1.57))
 SAFE = 0.6187
 """alpha up to which continuous PIQI-RCP with THESIS's tau1, tau2, T is proven stable for every distribution."""
 XCP_GAINS = ((0.4, 0.226), (0.4612, 0.0791), (0.2, 0.0566), (0.55, 0.3))
-"""alpha and beta of XCP whose largest ratio of RTTs is asked for: its own first."""
+"""alpha and beta of XCP whose largest ratio of RTTs is requested: its own first."""
 SHARES = (0.02, 0.1, 0.2, 0.3)
 """gamma at its own alpha and beta; at the others 0.1, its own."""
 UNSAFE = 0.7, (1.0, 1.1)
