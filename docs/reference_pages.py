@@ -53,7 +53,7 @@ def contract() -> str:
     lines = [
         "# The contract of a protocol", "",
         "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
-        "[](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
+        "[Your own protocol](../your_own_protocol.md) builds two. The linear models and the fluid call the laws, "
         "the packet engine the hooks.", "",
         "## Arguments of laws", "",
         "A law is a function of numbers. The names of its arguments select what it receives.", "",
@@ -77,7 +77,8 @@ def hook_env() -> str:
     text = (HERE.parent / "ecc" / "native" / "engine.h").read_text(encoding="utf-8")
     lines = [
         "# What hooks see: `env`", "",
-        "[](../your_own_protocol.md#hooks) says what hooks are, [](../engine_specification.md) when each is called.",
+        "[Hooks](../your_own_protocol.md#hooks) are explained there; the [specification](../engine_specification.md) "
+        "states when each is called.",
     ]  # fmt: skip
     for name, of in (("ecc_link_env_t", "router"), ("ecc_flow_env_t", "flow")):
         fields = re.findall(

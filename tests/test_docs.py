@@ -188,3 +188,33 @@ def test_every_figure_has_a_command_that_its_page_names():
 
 def test_the_pages_that_show_code_are_there():
     assert {"ensembles", "packet_runs", "your_own_protocol"} <= {page.stem for page in PAGES}
+
+
+def test_links_have_a_text():
+    """Sphinx fills in the title of a page; elsewhere a link without a text is invisible."""
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+    assert len(pages) > 20
+    assert [page.name for page in pages if "[](" in page.read_text(encoding="utf-8")] == []
+
+
+TOPICS = (
+    "empty_queue", "gain_design", "hopf_bifurcation", "networks", "rtt_distributions", "rtt_estimates",
+    "theorem_registry", "varying_delays",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_has_one_name_in_five_places(topic):
+    """Its page, its module, its entries of the ledger, their check, and its tests."""
+    for path in (
+        f"docs/{topic}.md", f"ecc/stability/{topic}.py", f"ecc/claims/entries/open/{topic}.toml",
+        f"ecc/claims/checks/open/{topic}.py", f"tests/stability/test_{topic}.py",
+    ):  # fmt: skip
+        assert (ROOT / path).is_file(), path
+
+
+def test_topics_are_all_there_are():
+    """Open entries that code checks have a page; `answers` are checked by runs, `replays` are of several topics."""
+    entries = {path.stem for path in ROOT.glob("ecc/claims/entries/open/*.toml")} - {"answers"}
+    checks = {path.stem for path in ROOT.glob("ecc/claims/checks/open/[a-z]*.py")} - {"replays"}
+    assert entries == checks == set(TOPICS)
