@@ -4,7 +4,7 @@ Why the list of crossings holds for the whole range of gains: at s = j w, det P 
 only if Im(F0 conj F1) = 0, a condition on w alone, and then at the one gain g = -Re(F0 conj F1)/|F1|^2. Zeros of that
 function on (0, w_max], where w_max bounds the roots of all members up to the gain searched, and the ends are therefore
 all gains at which a root can lie on the boundary; between two of them the number of unstable roots is one number, and
-one count of a member settles it for the whole gap. So a proof at one gain below the first crossing is a proof for every
+one count of a member decides it for the whole gap. So a proof at one gain below the first crossing is a proof for every
 gain below it, if no zero was missed: they are isolated in floating point, with errors that are estimated
 (`ecc.linear.imaginary_axis.isolate`). Families without this property are counted over intervals of gains
 (`ecc.linear.gain_intervals`).

@@ -604,7 +604,7 @@ def analyze(
 
 
 def _scaling_rtt(protocol: Protocol | ProtocolAssignment, network: Network, mean_rtt: Any) -> str:
-    """What routers take for d, in words; "" where all agree on it, or no law asks."""
+    """What routers take for d, in words; "" where all agree on it, or no law takes it."""
     if isinstance(protocol, ProtocolAssignment) or "d" not in law_arguments(getattr(protocol, "router_law", None)):
         return ""
     if mean_rtt is not None and not isinstance(mean_rtt, str):

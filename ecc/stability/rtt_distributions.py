@@ -84,7 +84,7 @@ class WorstRttDistribution(Displayed):
     rtts : tuple of two float
         The two RTTs of the worst distribution [s].
     share : float
-        Of flows that have the longer one; 1: all are equal. Where their mean is below that asked for, a vanishing share
+        Of flows that have the longer one; 1: all are equal. Where their mean is below that requested, a vanishing share
         of flows with RTTs beyond all bounds makes it up: `value` is then a greatest lower bound, reached by none.
     """
 
@@ -332,9 +332,9 @@ def is_stable_for_all_rtts(alpha: float, beta: float) -> bool:
         C = beta w^2/(beta^2 + alpha^2 w^2),   S = alpha w^3/(beta^2 + alpha^2 w^2);
 
     ball arithmetic shows over pieces of (0, w_max], outside of which C^2 + S^2 > 1, that their least mean exceeds w.
-    With w = alpha v they depend on v and beta/alpha^2 alone, and their least mean on alpha neither: what is proven for
+    With w = alpha v they depend only on v and beta/alpha^2, and their least mean on alpha neither: what is proven for
     (alpha, beta) is for (s alpha, s^2 beta), 0 < s < 1. Equal RTTs are proven stable too: one distribution must be.
-    XCP is this loop with gamma = 0 alone (`ecc.stability.rtt_ratio`).
+    XCP is this loop only with gamma = 0 (`ecc.stability.rtt_ratio`).
 
     Parameters
     ----------

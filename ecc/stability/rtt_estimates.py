@@ -32,7 +32,7 @@ class RttMargin(Displayed):
     certified : tuple of two float or None
         (lo, hi) around the ratio, proven unstable at lo and stable at hi. That every larger ratio is stable, too (for
         RCP and XCP, which are not affine in 1/d, those up to 1e6), is shown as `ecc.linear.StabilityLimit.certified`
-        states; None if not asked, not shown, or if the ratio is 0 or inf.
+        states; None if not requested, not shown, or if the ratio is 0 or inf.
     """
 
     ratio: float
