@@ -2,26 +2,26 @@
 
 For link l with fair rate R_l and queue q_l, and flow i with rate x_i, T the control interval:
 
-    R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T     within its range
-    q_l' = y_l(t) - C_l(t)                                                     within 0 and the buffer; the rest is lost
+    R_l' = [router_law(R_l(t), y_l(t), y_l(t - T), q_l(t), C_l, d_l(t), T, ...) - R_l(t)]/T   within its range
+    q_l' = y_l(t) - C_l(t)                                                   within 0 and the buffer; the excess is lost
     x_i' = [source_law(x_i(t - h), R_i(t), R_i(t - h)) - x_i(t - h)]/h          where it steps from its own rate
     x_i' = [source_law(x_i(t - rtt), R_i(t)) - x_i(t)]/h                        from that of one RTT ago
     x_i  = source_law(R_i(t))                                                   without memory
     y_l(t) = sum over its flows of what arrives,  R_i(t) = min over its route of the R_l that its headers read
 
-A source updates when an ACK brings news: h is T, or the time between its ACKs where that is longer; its `source_clock`
-may say that it is the time between ACKs, or the RTT.
+A source updates when an ACK brings new feedback: h is T, or the time between its ACKs where that is longer; with
+another `source_clock` it is the time between ACKs, or the RTT.
 
-A router that keeps no R_l, or that announces something else, asks its law for every header, with the rate that the
-header brings and with averages of what it measures that lag by T: y, u, N, N_all and d. N_l counts the flows whose
-packets follow link l, at least 1, and u_l is what the others bring; a link that nobody follows is taken for empty.
+A router without a state R_l, or with an announce law, evaluates its law for every header, with the rate in the header
+and with averages of its measurements that lag by T: y, u, N, N_all and d. N_l counts the flows bottlenecked at link l,
+at least 1, and u_l is the arrivals of the others; a link that is no flow's bottleneck is taken to be empty.
 
-Fluid takes the propagation delays and waits in the queues on its way, first in, first out; a busy link passes it on at
-its capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs that what arrives at l
-carries (those its senders measured last), weighted by rates as packets weight it, or the largest of them where the
-protocol says so. A router that nothing has come to yet waits; where routers begin with an announcement, a flow sends
-from the moment its first feedback is back, one RTT after its start; else at once, a packet an RTT. Where a protocol has
-a `floor`, no router announces and no flow sends less than so many packets an RTT.
+Fluid has propagation delays and the delays of the queues on its path, first in, first out; a busy link serves it at its
+capacity. A header reads R_l as it leaves link l for the wire. d_l is the mean of the RTTs in the headers that arrive at
+l (the last that their senders measured), weighted by rates as packets weight it, or the largest (`scaling_rtt`). A
+router does nothing before its first arrival. Where routers announce a rate from the start (`initial`), a flow sends
+from its first feedback on, one RTT after its start; else at once, at its `opening_rate`. No router announces and no
+flow sends less than the `floor` of the protocol, in packets an RTT.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def run(problem: Problem) -> Result:
 
     protocol, fluid, samples, rtol = problem.protocol, problem.fluid, problem.samples, problem.rtol
     laws = CompiledLaws(protocol)
-    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
+    initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     T = float(protocol.params()["interval"])
     memory = laws.source_remembers
     floor = fluid.floor(protocol)
-    opens = beginning.opens
+    opens = initial.opens
     crossings = sum(map(len, fluid.routes))
     windows = protocol.windowed
     measures = not laws.remembers or laws.announce != 0 or laws.priority != 0
@@ -77,8 +77,8 @@ def run(problem: Problem) -> Result:
         "state": L if laws.remembers else 0, "measured": 5 * L if measures else 0, "queue": L, "arrived": L,
         "dropped": L, "own": G if memory else 0, "sent": G, "delivered": G, "lost": G,
     }  # fmt: skip
-    said = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
-    read = said | {"y"} | ({"N"} if "u" in said else set())  # a router that sees no arrivals is silent
+    signals = {*laws.wants["announce" if laws.announce else "router"], *laws.wants.get("priority", ())}
+    read = signals | {"y"} | ({"N"} if "u" in signals else set())  # a router that sees no arrivals is silent
     reads = np.array([float(name in read) for name in MEASURED])
     ends = np.cumsum([0, *blocks.values()])
     block = {name: slice(int(a), int(b)) for name, a, b in zip(blocks, ends[:-1], ends[1:], strict=True)}
@@ -97,44 +97,44 @@ def run(problem: Problem) -> Result:
             "per_flow": protocol.rtt_weights == "flows",
             "counts_all": any("N_all" in wants for wants in laws.wants.values()),
             "early": protocol.stamping == "arrival", "clock": SOURCE_CLOCKS.index(protocol.source_clock),
-            **{name: place.start for name, place in block.items()},
+            **{name: offset.start for name, offset in block.items()},
         },
         {
-            "begins": changing[0], "capacity": changing[1], "told": changing[2], "level": levels,
+            "begins": changing[0], "capacity": changing[1], "known_capacity": changing[2], "level": levels,
             "interval": [T], "opens": opens, "stops": fluid.stop, "least": floor,
             "members": fluid.members, "packet": 8.0 * fluid.packet_size, "wire": fluid.wire,
             "forward": np.concatenate(fluid.forward), "backward": np.concatenate(fluid.backward),
             "fewest": fluid.fewest, "steady": fluid.steady,
-            "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "answers": fluid.answers,
-            "leasts": fluid.mean_floor(protocol) if beginning.greets else np.full(L, -np.inf),
+            "reaches": np.concatenate(fluid.reaches), "survives": fluid.survives, "acks_kept": fluid.acks_kept,
+            "leasts": fluid.mean_floor(protocol) if initial.announces_first else np.full(L, -np.inf),
             "record": np.zeros(len(ARGUMENTS)), "params": laws.params, "arrival": np.zeros(L),
             "before": np.zeros(L), "weighted": np.zeros(L), "responsive": np.zeros(L),
-            "other": np.zeros(L), "followers": np.zeros(L), "crossing": np.zeros(L),
-            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": beginning.rtt,
+            "other": np.zeros(L), "bottlenecked": np.zeros(L), "crossing": np.zeros(L),
+            "loss": np.zeros(L), "share": np.zeros(crossings), "round_trip": initial.rtt,
             "bottleneck": np.full(G, -1.0), "reads": reads, "failed": np.zeros(2),
-            "speaks": beginning.speaks, "left": np.zeros(crossings),
+            "advertises_from": initial.advertises_from, "left": np.zeros(crossings),
         },
         {
             "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": np.concatenate(fluid.routes),
-            "listens": np.concatenate(fluid.listens), "changes": np.cumsum([0, *map(len, schedule)]),
+            "responds": np.concatenate(fluid.responds), "changes": np.cumsum([0, *map(len, schedule)]),
         },
     )  # fmt: skip
-    place = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
+    offset = {name: int(indices[k]) for k, name in enumerate(rates.HEADER)}
     size = int(ends[-1])
     sent = block["sent"].start
     y, lower, upper = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
     absolute = np.full(size, np.inf)
     if laws.remembers:
-        y[block["state"]], absolute[block["state"]] = beginning.state, rtol * LEAST * fluid.capacity
-        least = LEAST * fluid.capacity if beginning.greets else beginning.least  # none is lost in zero
-        lower[block["state"]], upper[block["state"]] = least, beginning.most
+        y[block["state"]], absolute[block["state"]] = initial.state, rtol * LEAST * fluid.capacity
+        least = LEAST * fluid.capacity if initial.announces_first else initial.least  # none is lost in zero
+        lower[block["state"]], upper[block["state"]] = least, initial.most
     if measures:
-        y[block["measured"]] = beginning.measured.ravel()
+        y[block["measured"]] = initial.measured.ravel()
         for row, name in enumerate(MEASURED):
             if reads[row] != 0.0:
                 of_link = rtol * LEAST * (fluid.capacity if name in ("y", "u") else np.ones(L))
                 absolute[block["measured"]][row * L : (row + 1) * L] = of_link
-    y[block["queue"]] = beginning.queue
+    y[block["queue"]] = initial.queue
     lower[block["queue"]], upper[block["queue"]] = 0.0, fluid.buffer
     upper[block["sent"]] = fluid.size
     stopping = np.zeros(size, dtype=np.int64)
@@ -143,7 +143,7 @@ def run(problem: Problem) -> Result:
     absolute[block["delivered"]] = 8.0 * fluid.packet_size + 1e-3 * busiest * T
     absolute[block["queue"]] = rtol * fluid.capacity * T
     if memory:
-        y[block["own"]] = beginning.x * (beginning.rtt if windows else 1.0)
+        y[block["own"]] = initial.x * (initial.rtt if windows else 1.0)
         lower[block["own"]] = 8.0 * fluid.packet_size if windows else 0.0
         absolute[block["own"]] = rtol * LEAST * busiest * (fluid.rtt if windows else 1.0)
     end = float(samples[-1])
@@ -166,7 +166,7 @@ def run(problem: Problem) -> Result:
         breaks=breaking_points(np.append(gates[gates > 0.0], 0.0), loops, end, generations=3, most=2000),
         samples=samples,
         peaked=np.arange(size)[block["queue"]],
-        watched=place["bottleneck"] + np.arange(G),
+        watched=offset["bottleneck"] + np.arange(G),
         max_step=end / 10.0,
         reach=2.0 * (float(fluid.rtt.max()) + T),
         stored=sent,
@@ -178,7 +178,7 @@ def run(problem: Problem) -> Result:
     w = integration.work
     w.clock[core.END] = min([end, *changes])
     w.indices[rates.TABLE] = integration.table.ctypes.data
-    stops = w.numbers[place["stops"] :][:G]
+    stops = w.numbers[offset["stops"] :][:G]
     finished = fluid.stop.copy()
     status = core.PAUSED
     stopped = "completed"
@@ -186,7 +186,7 @@ def run(problem: Problem) -> Result:
     try:
         while status in (core.PAUSED, core.CAUGHT):
             status = integration.advance(next(steps))
-            if status == core.DONE and integration.now < end:  # capacities change, and with them what routers may say
+            if status == core.DONE and integration.now < end:  # capacities change, and with them the range of routers
                 status = core.PAUSED
                 integration.work.clock[core.END] = min([end, *changes[changes > integration.now]])
                 if laws.remembers:
@@ -196,11 +196,11 @@ def run(problem: Problem) -> Result:
             if status == core.CAUGHT:
                 g = integration.counted(core.COMPONENT) - sent
                 stops[g] = finished[g] = integration.now
-                _add_breaks(integration, integration.now + _echoes(fluid, g, T))
+                _add_breaks(integration, integration.now + _notice_times(fluid, g, T))
                 integration.work.count[core.FRESH] = 1
             problem.progress(integration.now / end)
         if status != core.DONE:
-            stopped = _law_failed(integration, place["failed"]) or integration.trouble(status)
+            stopped = _law_failed(integration, offset["failed"]) or integration.trouble(status)
     except KeyboardInterrupt:
         stopped = "interrupted"
     rows = integration.counted(core.SAMPLE)
@@ -241,8 +241,8 @@ def run(problem: Problem) -> Result:
 
 def _named(component: int, block: dict[str, slice], links: int) -> str:
     """What a component of the state is."""
-    name, place = next((name, place) for name, place in block.items() if place.start <= component < place.stop)
-    which = component - place.start
+    name, offset = next((name, offset) for name, offset in block.items() if offset.start <= component < offset.stop)
+    which = component - offset.start
     if name == "measured":
         return f"{MEASURED[which // links]} measured at link {which % links}"
     what = {"state": "R", "arrived": "arrivals", "dropped": "drops", "own": "rate"}.get(name, name)
@@ -277,12 +277,12 @@ def _packed(whole: dict[str, int], floats: dict[str, Any], integers: dict[str, A
 
 
 def _gates(fluid: FluidNetwork, opens: FloatArray, T: float) -> FloatArray:
-    """When a flow begins or ends, wherever that is noticed."""
+    """Times at which the start or the end of a flow arrives anywhere."""
     edges = [(g, edge) for g in range(fluid.n_groups) for edge in (opens[g], fluid.stop[g]) if np.isfinite(edge)]
-    return np.concatenate([np.empty(0), *[edge + _echoes(fluid, g, T) for g, edge in edges]])
+    return np.concatenate([np.empty(0), *[edge + _notice_times(fluid, g, T) for g, edge in edges]])
 
 
-def _echoes(fluid: FluidNetwork, g: int, T: float) -> FloatArray:
+def _notice_times(fluid: FluidNetwork, g: int, T: float) -> FloatArray:
     """How long after its sender the links, these one interval later, and the receiver notice a flow, without queues."""
     forward = fluid.forward[g]
     return np.concatenate([[0.0], forward, forward + T, [forward[-1] + fluid.wire[g]]])

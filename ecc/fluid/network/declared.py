@@ -1,4 +1,4 @@
-"""What each fluid takes of a protocol's declaration (`ecc.models.declared`)."""
+"""What each fluid form takes of a protocol's declaration (`ecc.models.declared`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ecc.models.declared import Taken
 __all__ = ["EQUATIONS", "GRANTED", "RECURRENCE", "SAMPLED", "STEPPED", "WINDOWS", "module_of", "taken_by"]
 
 _MEASURED = ("u", "N", "N_all", "q", "C", "d", "T", "p")
-_ALL_THE_TIME = "routers heed averages and queues all the time here; in packets, by intervals"
+_ALL_THE_TIME = "routers act on averages and queues at every moment here; in packets, by intervals"
 _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
@@ -63,7 +63,7 @@ RECURRENCE = Taken(
                 "router_clock",
                 "fluid_form",
             ),
-            "routers and sources step once an interval here, whatever clocks and windows of their own they have",
+            "routers and sources step once an interval here, for any clocks and windows of their own",
         ),
     },
     without_memory=("y", "y_prev", "x", *_MEASURED),
@@ -132,7 +132,7 @@ _MODULES = (
 
 
 def taken_by(protocol: Protocol, time: str, ack_clocked: bool) -> Taken:
-    """Return what the fluid takes that a protocol runs in.
+    """Return what is taken of a protocol by the fluid form that it runs in.
 
     Parameters
     ----------

@@ -1,18 +1,18 @@
-"""Fluid under windows that routers grant changes of: they count an interval, and share out what it leaves in the next.
+"""Fluid of windows whose changes routers grant: routers count an interval, and share out in the next what it left over.
 
-Routers measure for T, as long as `interval_law` says of the mean RTT d of the flows (or the largest), and look at the
-lowest queue Q of every `queue_interval_law`. What the rates of all flows are to gain and to lose in the next interval,
+Routers measure for T, the `interval_law` of the mean RTT d of the flows (or the largest), and take the lowest queue Q
+of every `queue_interval_law`. The changes of the rates of all flows in the next interval, up and down,
 
     up = router_law(x=0, N_all=1),   down = up - router_law(x=y, N_all=1),
 
-is granted to what leaves the queue in that interval: of the gain an equal part to each flow, for the time that what it
-sends took to send (as flows say: their RTT over their window), of the loss to each bit. When either is spent no more is
-granted, and what a link before granted is a limit: a link keeps the rest.
+are granted to what leaves the queue in that interval: up in equal parts to each flow, for the time that its bits took
+to send (as flows report it: their RTT over their window), down to each bit. When either is used up no more is granted.
+The grant of an upstream link is a limit: a link keeps what exceeds it.
 
     w'  = D (what came back with the ACKs of the moment)                        D the smoothed RTT
-    sent(t) = settled(t) + w(t), and, where packets are `paced`, sent' <= w/D   never less than before
+    sent(t) = acknowledged(t) + w(t), and, where packets are `paced`, sent' <= w/D   never decreasing
 
-A flow opens with a packet of `opening_size`, which is told nothing; once it is acknowledged its window is `initial`
+A flow opens with a packet of `opening_size`, which is granted nothing; once it is acknowledged the window is `initial`
 packets. Windows are not whole packets here, and losses do not change them. Curves and queues are as in `curves`, on a
 grid of a 100th of the shortest RTT.
 """
@@ -54,7 +54,7 @@ __all__ = ["GRANT_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 GRANT_ARGUMENTS = ("R", "y", "q", "N_all", "C", "d", "T", "x", "result")
-"""What laws find in their record, and where they leave their result."""
+"""Fields of the record that laws read, and the one they write."""
 
 _R, _Y, _Q, _N_ALL, _C, _D, _T, _X, _RESULT = range(len(GRANT_ARGUMENTS))
 _PER_RTT = 100
@@ -62,8 +62,8 @@ _SMOOTHING = 1.0 / 8.0  # of RTTs, by each packet
 _OPENING = 1.0  # s for which a flow counts where an interval saw nothing but openings
 _pointers = unpacker("ff")
 
-# what a router keeps: RTT, lowest queue, what it grants (of time, of bits) and what is left of both; since the last
-# tick: bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
+# state of a router: RTT, lowest queue, its grants (of time, of bits) and what is left of both; since the last tick:
+# bits, time that they took to send, that times RTTs, largest RTT; lowest queue of now; last, next ticks
 (
     _RTT, _LOWEST, _UP, _DOWN, _UP_LEFT, _DOWN_LEFT, _BITS, _TIME, _RTT_TIME, _LARGEST, _LOW, _OPENED, _DUE, _LOOKS,
     _KEPT,
@@ -88,7 +88,7 @@ class Routers(NamedTuple):
 
     state: FloatRows  # (n_links, 14)
     grants: FloatRows  # (n_crossings, n_times): change of the rate for each bit that leaves the queue
-    giver: IntegerRows  # (n_crossings, n_times): link that granted it, -1 for none
+    granter: IntegerRows  # (n_crossings, n_times): link that granted it, -1 for none
     passed: Floats  # (n_crossings,): bits that have left the queue
 
 
@@ -106,7 +106,7 @@ class Sources(NamedTuple):
 
 
 @optimized
-def _ask(law: int, rules: Any) -> Any:
+def _call_law(law: int, rules: Any) -> Any:
     pointer, params = _pointers(rules.addresses)
     status = call(law, (pointer, pointer, params, pointer))
     return status, rules.record[_RESULT]
@@ -114,18 +114,18 @@ def _ask(law: int, rules: Any) -> Any:
 
 @optimized
 def _share_out(b: Any, t: float, bits: float, rules: Any) -> Any:
-    """Set what an interval grants by what came in the last one; a status."""
+    """Set the grants of an interval by what arrived in the last one; a status."""
     record = rules.record
     record[_D] = b[_RTT]
-    status, T = _ask(rules.interval, rules)
+    status, T = _call_law(rules.interval, rules)
     b[_UP] = b[_DOWN] = b[_UP_LEFT] = b[_DOWN_LEFT] = 0.0
     if status == 0 and bits > 0.0:
         record[_Y], record[_T], record[_N_ALL], record[_X] = bits / (t - b[_OPENED]), T, 1.0, 0.0
         record[_Q] = b[_LOWEST]
-        status, up = _ask(rules.router, rules)
+        status, up = _call_law(rules.router, rules)
         record[_X] = record[_Y]
         if status == 0:
-            status, net = _ask(rules.router, rules)
+            status, net = _call_law(rules.router, rules)
             b[_UP_LEFT], b[_DOWN_LEFT] = up, up - net
             b[_UP] = up / (b[_TIME] if b[_TIME] > 0.0 else _OPENING)
             b[_DOWN] = (up - net) / bits
@@ -136,33 +136,33 @@ def _share_out(b: Any, t: float, bits: float, rules: Any) -> Any:
 
 @optimized
 def _grant(paths: Any, curves: Any, routers: Any, sources: Any, c: int, i: int) -> None:
-    """Grant its part to what leaves a queue."""
+    """Grant its share to what leaves a queue."""
     g, link = paths.owner[c], paths.links[c]
-    b, grants, giver = routers.state[link], routers.grants, routers.giver
-    grants[c, i], giver[c, i] = grants[c, i - 1], giver[c, i - 1]
+    b, grants, granter = routers.state[link], routers.grants, routers.granter
+    grants[c, i], granter[c, i] = grants[c, i - 1], granter[c, i - 1]
     e = entered(curves.into[link], curves.out[link], float(i), curves.hints[OTHER], c)
     amount = at(curves.arrived[c], e) - routers.passed[c]
     routers.passed[c] += amount
     k = max(0, min(int(np.ceil(at(curves.origin[c], e))), i))
-    before, who = np.inf, -1
+    upstream, by = np.inf, -1
     if c > paths.first[g]:
         u = max(0, min(int(np.ceil(e - paths.hop[c])), i))
-        if giver[c - 1, u] >= 0:
-            before, who = grants[c - 1, u], giver[c - 1, u]
+        if granter[c - 1, u] >= 0:
+            upstream, by = grants[c - 1, u], granter[c - 1, u]
     if paths.steady[g] > 0.0 or sources.rtt[g, k] <= 0.0 or amount <= 0.0:
         return
     if paths.responds[c] == 0:
-        grants[c, i], giver[c, i] = 0.0 if who < 0 else before, who
+        grants[c, i], granter[c, i] = 0.0 if by < 0 else upstream, by
         return
     bits = paths.members[g] * amount
     up = min(b[_UP] * sources.spacing[g, k] * bits, b[_UP_LEFT])
     down = min(b[_DOWN] * bits, b[_DOWN_LEFT])
-    if (up - down) / bits <= before:
-        grants[c, i], giver[c, i] = (up - down) / bits, link
+    if (up - down) / bits <= upstream:
+        grants[c, i], granter[c, i] = (up - down) / bits, link
     else:
-        down = min(up - before * bits, b[_DOWN_LEFT])
-        up = before * bits + down
-        grants[c, i], giver[c, i] = before, who
+        down = min(up - upstream * bits, b[_DOWN_LEFT])
+        up = upstream * bits + down
+        grants[c, i], granter[c, i] = upstream, by
     b[_UP_LEFT] = max(0.0, b[_UP_LEFT] - up)
     b[_DOWN_LEFT] = max(0.0, b[_DOWN_LEFT] - down)
 
@@ -202,12 +202,12 @@ def advance(
                     share = more * paths.survives[g] / paths.reaches[last] * paths.acks_kept[g]
                     record[_R] = share * routers.grants[last, k] * srtt[g]
                     if record[_R] != 0.0:
-                        status, following = _ask(rules.source, rules)
+                        status, new_window = _call_law(rules.source, rules)
                         if status != 0:
                             return status
-                        window[g] = max(following, paths.packet[g])
-                        curves.bottleneck[g, i] = routers.giver[last, k]
-                    allowed = at(sent[g], sigma) + window[g]  # what came after sigma is under way
+                        window[g] = max(new_window, paths.packet[g])
+                        curves.bottleneck[g, i] = routers.granter[last, k]
+                    allowed = at(sent[g], sigma) + window[g]  # what was sent after sigma is in flight
                     if rules.paced != 0:
                         allowed = min(allowed, sent[g, i - 1] + h * window[g] / srtt[g])
                     sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
@@ -215,14 +215,14 @@ def advance(
             if sent[g, i] >= paths.size[g]:
                 stop[g] = t
 
-        # what arrives at the queues and leaves them, and what routers note of it
+        # what arrives at the queues and leaves them, and what routers count of it
         clear(curves)
         for c in range(len(paths.links)):
             g, b = paths.owner[c], routers.state[paths.links[c]]
-            come = arrive(paths, curves, c, i)
+            new = arrive(paths, curves, c, i)
             k = max(0, min(int(np.ceil(curves.origin[c, i])), i))
-            if paths.responds[c] != 0 and come > 0.0 and sources.rtt[g, k] > 0.0:
-                took = paths.members[g] * come * sources.spacing[g, k]
+            if paths.responds[c] != 0 and new > 0.0 and sources.rtt[g, k] > 0.0:
+                took = paths.members[g] * new * sources.spacing[g, k]
                 b[_TIME] += took
                 b[_RTT_TIME] += took * sources.rtt[g, k]
                 b[_LARGEST] = max(b[_LARGEST], sources.rtt[g, k])
@@ -243,7 +243,7 @@ def advance(
             record[_C], record[_D], record[_Q] = paths.capacity[link, i], b[_RTT], queue
             if t >= b[_LOOKS] - 1e-9 * h:
                 b[_LOWEST], b[_LOW] = b[_LOW], record[_Q]
-                status, soon = _ask(rules.queue_interval, rules)
+                status, soon = _call_law(rules.queue_interval, rules)
                 if status != 0:
                     return status
                 b[_LOOKS] = t + soon
@@ -259,7 +259,7 @@ def advance(
 def _counted(
     state: Any, form: GrantedWindows, protocol: Protocol, laws: CompiledLaws, fluid: FluidNetwork, x: FloatArray
 ) -> None:
-    """Routers have counted an interval of flows at rates x, and are about to look at it."""
+    """Set routers to the end of an interval in which flows sent at rates x."""
     for link, b in enumerate(state):
         through = [g for g, route in enumerate(fluid.routes) if link in route]
         members, rtts = fluid.members[through], fluid.rtt[through]
@@ -295,7 +295,7 @@ def run(problem: Problem) -> Result:
     grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid)
-    giver = np.full((len(paths.links), grid.rows), -1, dtype=np.int64)
+    granter = np.full((len(paths.links), grid.rows), -1, dtype=np.int64)
     rtt, spacing = np.zeros((2, G, grid.rows))
     window, opened = np.zeros(G), np.zeros(G, dtype=np.int64)
     state = np.zeros((L, _KEPT))
@@ -306,7 +306,7 @@ def run(problem: Problem) -> Result:
         at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
         opened[:], window[:] = 1, problem.factor * x * fluid.rtt
         rtt[:, :zero], spacing[:, :zero] = fluid.rtt[:, None], 1.0 / x[:, None]
-        giver[:, :zero] = curves.bottleneck[paths.owner, :1]
+        granter[:, :zero] = curves.bottleneck[paths.owner, :1]
         _counted(state, form, protocol, laws, fluid, x)
     record = np.zeros(len(GRANT_ARGUMENTS))
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
@@ -314,7 +314,7 @@ def run(problem: Problem) -> Result:
         laws.router, laws.interval, laws.queue_interval, laws.source, addresses, record,
         int(protocol.scaling_rtt == "max"), int(form.paced),
     )  # fmt: skip
-    routers = Routers(state, np.zeros(curves.arrived.shape), giver, curves.arrived[:, zero - 1].copy())
+    routers = Routers(state, np.zeros(curves.arrived.shape), granter, curves.arrived[:, zero - 1].copy())
     opening = np.full(G, 8.0 * protocol.opening_size or paths.packet)
     sources = Sources(
         opening, (protocol.initial or 1.0) * paths.packet, window, fluid.rtt.copy(), opened, np.zeros(G), rtt, spacing,

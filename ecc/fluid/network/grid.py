@@ -1,4 +1,4 @@
-"""Runs on a grid of times: the loop over its steps, states that are recorded, and what cumulative curves come to."""
+"""Runs on a grid of times: the loop over its steps, recorded states, and sums over cumulative curves."""
 
 from __future__ import annotations
 

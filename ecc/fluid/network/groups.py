@@ -1,4 +1,4 @@
-"""A network as fluids see it: groups of equal flows, and the delays between them and the links."""
+"""A network as fluid: groups of equal flows, and the delays between them and the links."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = ["LEAST", "FluidNetwork", "StepDelays", "step_delays"]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-LEAST = 1e-9  # of the capacity: the smallest rate a router announces, so that none is lost in zero
+LEAST = 1e-9  # of the capacity: the smallest rate that a router announces, as it could not grow from zero
 
 
 @dataclass(frozen=True)
 class FluidNetwork:
-    """Flows that are alike move alike, so one stands for all of its group.
+    """Equal flows have equal rates: a group of them is computed as one.
 
     `members` (n_groups,): flows in the group; `group_of` (n_flows,). For each group g: `routes[g]` the links it
-    crosses and `listens[g]` which of them it listens to; `forward[g]` and `backward[g]` the delays from the sender to
+    crosses and `responds[g]` which of them it responds to; `forward[g]` and `backward[g]` the delays from the sender to
     the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
-    `size` [bit] (inf), `packet_size` [bytes]; `steady` [bit/s], the rate of flows that heed nobody, else 0. Of what was
+    `size` [bit] (inf), `packet_size` [bytes]; `steady` [bit/s], the rate of unresponsive flows, else 0. Of what was
     sent, random losses leave the share `reaches[g]` for the queue of each link and `survives` for the receiver, and the
-    share `answers` of the ACKs. `capacity` of each link is `changes[link][1]` from the times `changes[link][0]` on.
+    share `acks_kept` of the ACKs. `capacity` of each link is `changes[link][1]` from the times `changes[link][0]` on.
     """
 
     members: FloatArray
     group_of: IntArray
     routes: list[tuple[int, ...]]
-    listens: list[NDArray[np.bool_]]
+    responds: list[NDArray[np.bool_]]
     forward: list[FloatArray]
     backward: list[FloatArray]
     rtt: FloatArray
@@ -47,27 +47,27 @@ class FluidNetwork:
     steady: FloatArray
     reaches: list[FloatArray]
     survives: FloatArray
-    answers: FloatArray
+    acks_kept: FloatArray
     capacity: FloatArray
     buffer: FloatArray  # [bit]
     changes: list[tuple[FloatArray, FloatArray]]
 
     @classmethod
-    def of(cls, scenario: Scenario, apart: bool = False, steady: FloatArray | None = None) -> FluidNetwork:
+    def of(cls, scenario: Scenario, separate: bool = False, steady: FloatArray | None = None) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
         ----------
         scenario : Scenario
             Whose only impairments are random losses and schedules of capacities.
-        apart : bool, optional
+        separate : bool, optional
             Every flow is a group of its own.
         steady : ndarray, shape (n_flows,), bit/s, optional
-            Rates of flows that heed nobody, 0 for others; None: no such flows.
+            Rates of unresponsive flows, 0 for others; None: no such flows.
         """
         network = scenario.network
-        unheeding = np.zeros(network.n_flows) if steady is None else steady
-        kept, heard = np.ones(network.n_links), np.ones(network.n_flows)
+        unresponsive = np.zeros(network.n_flows) if steady is None else steady
+        kept, acks_kept = np.ones(network.n_links), np.ones(network.n_flows)
         changes = [(np.empty(0), np.empty(0))] * network.n_links
         for loss in scenario.impairments:
             if isinstance(loss, CapacitySchedule):
@@ -76,15 +76,15 @@ class FluidNetwork:
             assert isinstance(loss, RandomLoss)
             if loss.link is not None:
                 kept[loss.link] = 1.0 - loss.probability
-            heard[list(flows_of(loss, network.n_flows))] = 1.0 - loss.probability
-        followed = scenario.assignment
+            acks_kept[list(flows_of(loss, network.n_flows))] = 1.0 - loss.probability
+        assigned = scenario.assignment
         keys: dict[tuple[object, ...], int] = {}
         first: list[int] = []
         group_of = np.zeros(network.n_flows, dtype=np.int64)
         for i, flow in enumerate(network.flows):
             delays = tuple(network.forward_delays[i, list(flow.route)])
-            key = (i if apart else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
-                   flow.packet_size, unheeding[i], heard[i], None if followed is None else followed[i])  # fmt: skip
+            key = (i if separate else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
+                   flow.packet_size, unresponsive[i], acks_kept[i], 0 if assigned is None else assigned[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
@@ -99,8 +99,8 @@ class FluidNetwork:
             members=np.bincount(group_of).astype(float),
             group_of=group_of,
             routes=routes,
-            listens=[
-                np.full(len(route), True) if followed is None else np.array(route) == followed[i]
+            responds=[
+                np.full(len(route), True) if assigned is None else np.array(route) == assigned[i]
                 for i, route in zip(first, routes, strict=True)
             ],
             forward=[network.forward_delays[i, list(route)] for i, route in zip(first, routes, strict=True)],
@@ -110,10 +110,10 @@ class FluidNetwork:
             start=np.array([flow.start for flow in flows]),
             stop=or_inf([flow.stop for flow in flows]),
             size=or_inf([flow.size for flow in flows], 8.0),
-            steady=unheeding[first],
+            steady=unresponsive[first],
             reaches=[np.cumprod([1.0, *kept[list(route)]])[:-1] for route in routes],
             survives=np.array([kept[list(route)].prod() for route in routes]),
-            answers=heard[first],
+            acks_kept=acks_kept[first],
             packet_size=np.array([flow.mean_packet for flow in flows]),
             capacity=network.capacities,
             buffer=8.0 * network.buffers,
@@ -139,22 +139,22 @@ class FluidNetwork:
         return np.maximum(fewest, LEAST)
 
     def capacities(self, link: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (times, capacity, as routers are told it) of a link: from 0 s on and from each change of it.
+        """Return (times, capacity, as routers know it) of a link: from 0 s on and from each change of it.
 
         Parameters
         ----------
         link : int
-            In an outage routers are told the capacity before it.
+            In an outage routers know the capacity before it.
         """
         times, values = (np.concatenate([[first], rest]) for first, rest in
                          zip((0.0, self.capacity[link]), self.changes[link], strict=True))  # fmt: skip
-        told = values.copy()
-        for k in range(1, len(told)):
-            told[k] = told[k] if told[k] > 0.0 else told[k - 1]
-        return times, values, told
+        known = values.copy()
+        for k in range(1, len(known)):
+            known[k] = known[k] if known[k] > 0.0 else known[k - 1]
+        return times, values, known
 
     def service(self, times: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return, shape (n_links, n_times): bits that links can have served since 0 s, and the capacity they are told.
+        """Return, shape (n_links, n_times): bits that links can have served since 0 s, and the known capacity.
 
         Parameters
         ----------
@@ -162,13 +162,13 @@ class FluidNetwork:
             Before 0 s capacities are those of the links.
         """
         when = np.asarray(times, dtype=float)
-        served, told = np.empty((2, self.n_links, len(when)))
+        served, known = np.empty((2, self.n_links, len(when)))
         for link in range(self.n_links):
-            begins, values, says = self.capacities(link)
+            begins, values, knows = self.capacities(link)
             levels = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(begins))])
             k = np.maximum(np.searchsorted(begins, when, side="right") - 1, 0)
-            served[link], told[link] = levels[k] + values[k] * (when - begins[k]), says[k]
-        return served, told
+            served[link], known[link] = levels[k] + values[k] * (when - begins[k]), knows[k]
+        return served, known
 
     def floor(self, protocol: Protocol) -> FloatArray:
         """Return what each flow of a group sends at least, bits an RTT: its protocol's `floor`, in packets.
@@ -224,7 +224,7 @@ def step_delays(delays: tuple[ArrayLike, ArrayLike], fluid: FluidNetwork) -> Ste
     delays : tuple of two array_like
         Integers that broadcast to that shape.
     fluid : FluidNetwork
-        FluidNetwork in which every flow is a group.
+        One in which every flow is a group.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How a fluid run begins: what routers keep and say, what flows send, and from when on either is heard."""
+"""Initial conditions of a fluid run: states and signals of routers, rates of flows, and when either begin to count."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ FloatArray = NDArray[np.float64]
 class InitialConditions:
     """The state at time 0, and before it where a run begins at an equilibrium.
 
-    A crossing is a flow group and a link of its route, in the order of the groups. `voice` (n_crossings,): which voice
-    speaks to a crossing; `told` (n_voices,): what it says; `speaks` (n_crossings,) [s]: when first a router that has
-    measured something stamps a header there. For each link: `state`, within `least` and `most`; `priority`; `queue`
-    [bit]; and `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `rtt` [s], the waits in these queues
-    included; `opens` [s], when it begins to send; `follows`, the link that its packets follow, -1: none yet.
-    `measures_first`: whether routers say nothing before they have measured something; `greets`: whether they announce a
-    rate (of `initial` times their capacity) from the start.
+    A crossing is a flow group and a link of its route, in the order of the groups. `signal` (n_crossings,): the index
+    of the signal that a crossing reads; `advertised` (n_signals,): its value; `advertises_from` (n_crossings,) [s]:
+    when a router that has measured something first stamps a header there. For each link: `state`, within `least` and
+    `most`; `priority`; `queue` [bit]; and `measured` (len(MEASURED), n_links). For each group: `x` [bit/s]; `rtt` [s],
+    with the queueing delays; `opens` [s], when it begins to send; `bottleneck`, a link, -1: none yet. `measures_first`:
+    whether routers advertise nothing before they have measured something; `announces_first`: whether they announce a
+    rate, of `initial` times their capacity, from the start.
     """
 
-    voice: NDArray[np.int64]
-    told: FloatArray
-    speaks: FloatArray
+    signal: NDArray[np.int64]
+    advertised: FloatArray
+    advertises_from: FloatArray
     state: FloatArray
     least: FloatArray
     most: FloatArray
@@ -45,9 +45,9 @@ class InitialConditions:
     x: FloatArray
     rtt: FloatArray
     opens: FloatArray
-    follows: NDArray[np.int64]
+    bottleneck: NDArray[np.int64]
     measures_first: bool
-    greets: bool
+    announces_first: bool
 
     @classmethod
     def of(
@@ -58,16 +58,16 @@ class InitialConditions:
         point: Equilibrium | None = None,
         factor: float = 1.0,
     ) -> InitialConditions:
-        """Return the beginning of a run.
+        """Return the initial conditions of a run.
 
         Parameters
         ----------
         protocol : Protocol
         laws : CompiledLaws
-            CompiledLaws of it.
+            Of this protocol.
         fluid : FluidNetwork
         point : Equilibrium, optional
-            Equilibrium that has held for ever, its rates and the routers' states times `factor`; None: an empty
+            Equilibrium for all t < 0, with its rates and the routers' states times `factor`; None: an empty
             network, routers with a state at `initial` times their capacity (where the protocol has no such parameter,
             the most they may be, or the least), flows at their opening rate.
         factor : float, > 0, optional
@@ -75,41 +75,41 @@ class InitialConditions:
         first = {g: i for i, g in reversed(list(enumerate(fluid.group_of)))}
         owner = np.repeat(np.arange(fluid.n_groups), [len(route) for route in fluid.routes])
         links = np.concatenate(fluid.routes).astype(np.int64)
-        voice = np.arange(len(links)) if laws.by_flow else links
+        signal = np.arange(len(links)) if laws.by_flow else links
         params = protocol.params()
         keeps = laws.remembers and not laws.announce
-        greets = keeps and protocol.initial is not None
-        least, most = _range(protocol, fluid, greets)
-        rest = np.where(np.isfinite(most), most, least)  # of a link that nobody follows
+        announces_first = keeps and protocol.initial is not None
+        least, most = _range(protocol, fluid, announces_first)
+        unused = np.where(np.isfinite(most), most, least)  # of a link that is no bottleneck
         if point is None:
-            state = np.clip((protocol.initial or 0.0) * fluid.capacity, least, most) if greets else rest
+            state = np.clip((protocol.initial or 0.0) * fluid.capacity, least, most) if announces_first else unused
             x = np.broadcast_to(protocol.opening_rate(fluid.rtt, 8.0 * fluid.packet_size), fluid.rtt.shape)
-            waits = greets & (fluid.steady == 0.0)
+            waits = announces_first & (fluid.steady == 0.0)
             opens = fluid.start + np.where(waits, fluid.rtt, 0.0)
         else:
             groups = [first[g] for g in range(fluid.n_groups)]
             x = factor * point.rates[groups]
-            followed = np.isfinite(point.fair_rate)
-            state = np.where(followed, np.clip(factor * point.fair_rate, least, most), rest)
+            used = np.isfinite(point.fair_rate)
+            state = np.where(used, np.clip(factor * point.fair_rate, least, most), unused)
             opens = np.full(fluid.n_groups, -np.inf)
-        told = np.zeros(len(links) if laws.by_flow else fluid.n_links)
-        speaks, priority = np.full(len(links), -np.inf), np.zeros(fluid.n_links)
+        advertised = np.zeros(len(links) if laws.by_flow else fluid.n_links)
+        advertises_from, priority = np.full(len(links), -np.inf), np.zeros(fluid.n_links)
         measured = np.zeros((len(MEASURED), fluid.n_links))
         if keeps:
-            told[:] = state
-        if point is None and not greets:
-            speaks = fluid.start[owner] + np.concatenate(fluid.forward)
+            advertised[:] = state
+        if point is None and not announces_first:
+            advertises_from = fluid.start[owner] + np.concatenate(fluid.forward)
             if not keeps:
-                first_arrival = np.array([speaks[links == link].min() for link in links])
-                speaks = np.maximum(speaks, first_arrival + float(params["interval"]))
+                first_arrival = np.array([advertises_from[links == link].min() for link in links])
+                advertises_from = np.maximum(advertises_from, first_arrival + float(params["interval"]))
         queue = np.zeros(fluid.n_links) if point is None or point.queue is None else np.array(point.queue, dtype=float)
         waits = queue / fluid.capacity
         rtt = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
         if point is None:
-            nobody = np.full(fluid.n_groups, -1, dtype=np.int64)
+            no_link = np.full(fluid.n_groups, -1, dtype=np.int64)
             return cls(
-                voice, told, speaks, state, least, most, priority, queue, measured, x, rtt, opens, nobody, not keeps,
-                greets,
+                signal, advertised, advertises_from, state, least, most, priority, queue, measured, x, rtt, opens,
+                no_link, not keeps, announces_first,
             )  # fmt: skip
         law = protocol.announce_law or protocol.router_law
         p = protocol.namespace()
@@ -134,13 +134,14 @@ class InitialConditions:
             if not keeps:
                 for crossing in through:
                     supply["x"] = float(x[owner[crossing]])
-                    told[voice[crossing]] = law(
+                    advertised[signal[crossing]] = law(
                         **{name: supply[name] for name in laws.wants["announce" if laws.announce else "router"]}
                     )
-        follows = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
+        bottleneck = point.bottleneck[[first[g] for g in range(fluid.n_groups)]]
         return cls(
-            voice, told, speaks, state, least, most, priority, queue, measured, x, rtt, opens, follows, False, greets
-        )
+            signal, advertised, advertises_from, state, least, most, priority, queue, measured, x, rtt, opens,
+            bottleneck, False, announces_first,
+        )  # fmt: skip
 
 
 def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatArray, FloatArray]:
@@ -151,6 +152,6 @@ def _range(protocol: Protocol, fluid: FluidNetwork, rates: bool) -> tuple[FloatA
     floors = fluid.members * fluid.floor(protocol) / np.maximum(fluid.rtt, 1e-300) @ crosses
     per_flow = np.divide(floors, through, out=np.zeros(fluid.n_links), where=through > 0.0)
     least = span[:, 0]
-    if rates:  # none is lost in zero
+    if rates:  # no state is lost in zero
         least = np.maximum(np.maximum(least, per_flow), LEAST * fluid.capacity)
     return np.minimum(least, span[:, 1]), span[:, 1]

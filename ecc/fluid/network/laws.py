@@ -1,8 +1,8 @@
 """The laws of a protocol as C functions, by way of the compiler of hooks and its cache.
 
-What a header tells a flow (the feedback) comes from a *voice*. A router has one for all of its flows, or one for each
-of them where what it says depends on the rate in their headers. It says its state itself, or what the announce law
-makes of it; a router without a state says what the router law returns.
+The feedback that a header carries to a flow is a *signal* of a router. A router has one signal for all of its flows, or
+one for each of them where the feedback depends on the rate in their headers. The signal is the router's state, or what
+the announce law makes of it; of a router without a state it is what the router law returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "result")
-"""What a compiled law finds in its record, and where it leaves its result."""
+"""Fields of the record that a compiled law reads, and the one it writes."""
 
 LANES = 8
 """How many flows a law is called for at once in a block, where calls would cost more than what they do."""
@@ -35,11 +35,11 @@ _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for 
 
 
 class CompiledLaws:
-    """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and what they ask for.
+    """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and their arguments.
 
     `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `memory`, `slow_start`, `decrease`, `interval`,
     `queue_interval`: addresses, 0 where there is no such law. `remembers`: whether routers have a state; `by_flow`:
-    whether they have a voice for each flow; `source_remembers`: whether sources do.
+    whether they have a signal for each flow; `source_remembers`: whether sources have a state.
 
     Parameters
     ----------
@@ -88,13 +88,13 @@ class CompiledLaws:
         self._laws = laws
 
     def blocks(self) -> tuple[int, int]:
-        """Return the addresses of two laws over blocks: the sources', and, where `by_flow`, that of voices (else 0)."""
-        said = "announce" if self.announce else "router"
+        """Return the addresses of two laws over blocks: the sources', and, if `by_flow`, that of signals (else 0)."""
+        announced = "announce" if self.announce else "router"
         blocks = {"sources": _block("sources", self._laws["source"], self.wants["source"], LANED)}
         if self.by_flow:
-            blocks["voices"] = _block("voices", self._laws[said], self.wants[said], ("x",))
+            blocks["signals"] = _block("signals", self._laws[announced], self.wants[announced], ("x",))
         self._blocks: CompiledHooks = compile_hooks(blocks, _BLOCK, _NOTHING, self._kinds, _NOTHING)
-        return self._blocks["sources"], self._blocks["voices"] if self.by_flow else 0
+        return self._blocks["sources"], self._blocks["signals"] if self.by_flow else 0
 
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""What a fluid model is given: the same for all of them."""
+"""The problem that a fluid model solves: the same record for all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A protocol on a network, what it starts from, and what is wanted of the run.
+    """A protocol on a network, its initial conditions, and the outputs of the run.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class Problem:
     factor : float, > 0
         By which rates, windows and what routers announce differ from those of the point.
     records : bool
-        Whether the states of laws are kept at the end of each sample.
+        Whether the states of laws are recorded at the end of each sample.
     rtol : float
         Relative tolerance, where steps are not fixed.
     ack_clocked : bool
         Whether ACKs clock windows; else flows send at the rate w/D.
     seed : int
-        Of random losses, where windows find them out.
+        Of random losses, where windows detect them.
     delays : StepDelays or None
         Of a recurrence, or None: those of the network.
     """

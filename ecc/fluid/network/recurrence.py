@@ -5,14 +5,15 @@ counting intervals (a D may be another one in every step: that of what arrives i
 
     x_i[n] = source_law(x_i[n - 1], x_i[n - D_i], R_i[n], R_i[n - 1]),   R_i[n] = min over its route of R_l[n - D_il^<-]
     y_l[n] = sum over flows of x_i[n - D_il^->]
-    q_l[n] = q_l[n - 1] + T (y_l[n] - C_l)     within 0 and the buffer; the rest is lost
+    q_l[n] = q_l[n - 1] + T (y_l[n] - C_l)     within 0 and the buffer; the excess is lost
     R_l[n] = router_law(R_l[n - 1], y_l[n], y_l[n - 1], q_l[n], C_l, d_l[n], T, ...)     within the router's range
 
-A router without a state, or with an announce law, says nothing new while nothing arrives; the rate in a header is the
-one that arrives. N_l counts the flows whose packets follow link l, at least 1, and u_l is what the others bring; a link
-that nobody follows is taken for empty. d_l is the mean of the RTTs that arrive, weighted by rates (or the largest):
-those rounded up to intervals, and the waits that senders measured last. Rates are constant within an interval. Waiting
-changes d_l but no delay D, and what one link loses another still sees: these are the papers' systems.
+The signal of a router without a state, or with an announce law, is constant while nothing arrives; the rate in a header
+is the one that arrives. N_l counts the flows bottlenecked at link l, at least 1, and u_l is the arrivals of the others;
+a link that is no flow's bottleneck is taken to be empty. d_l is the mean of the RTTs that arrive, weighted by rates (or
+the largest): those rounded up to intervals, plus the queueing delays that senders measured last. Rates are constant
+within an interval. Queueing delays change d_l but no delay D, and what one link drops still arrives at the next: these
+are the papers' systems.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ __all__ = ["advance", "run"]
 FloatArray = NDArray[np.float64]
 
 _SLICE = 4096  # steps between two reports of progress, at most
-_MEMORY = 1 << 16  # steps: what a queue can hold
+_MEMORY = 1 << 16  # steps: the most that a queue can hold
 _R, _Y, _Y_PREV, _U, _N, _N_ALL, _Q, _C, _D, _T, _X, _X_RTT, _R_PREV, _OWN_RTT, _RESULT = range(len(ARGUMENTS))
-# places in a block of flows: the first lane of each
+# indices in a block of flows: the first lane of each
 _RS, _RS_PREV, _XS, _XS_RTT, _OWN_RTTS, _RESULTS = range(len(ARGUMENTS), BLOCK, LANES)
-# places in Fields.count
+# indices in Fields.count
 (
-    STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, VOICES, LONGEST, COMBINE, ROUTER, SOURCE, ANNOUNCE, PRIORITY, REMEMBERS,
-    BY_FLOW, MASK, MEMORY, SOURCES, VOICE_LAW, LOOKS_BACK, PERIOD, WAITED, LOSES, SINGLE, UNEVEN, NEXT_STOP,
+    STEP, LAST, SAMPLE, SAMPLES, LINKS, GROUPS, SIGNALS, LONGEST, COMBINE, ROUTER, SOURCE, ANNOUNCE, PRIORITY,
+    REMEMBERS, BY_FLOW, MASK, MEMORY, SOURCES, SIGNAL_LAW, LOOKS_BACK, PERIOD, WAITED, LOSES, SINGLE, UNEVEN, NEXT_STOP,
 ) = range(26)  # fmt: skip
 COUNTS = 26
 MINIMUM, MAXIMUM, SUM = range(3)
 FINE, LAW_FAILED, NOT_FINITE, TOO_LONG, INTERRUPTED = range(5)
 NEVER = 1 << 62
-NOBODY, GONE, NOT_YET = -1, -2, -3  # instead of the link that a flow follows: none yet; it has stopped; not started
+NO_LINK, STOPPED, NOT_STARTED = -1, -2, -3  # instead of a bottleneck
 
 
 class Fields(NamedTuple):
@@ -57,15 +58,15 @@ class Fields(NamedTuple):
     """
 
     record: Any  # arguments of a law
-    block: Any  # (n_blocks, BLOCK): arguments of the source law for so many groups at once; what they keep is here
-    saying: Any  # (BLOCK,): arguments of a voice's law
+    block: Any  # (n_blocks, BLOCK): arguments of the source law for so many groups at once, with their states
+    signal_block: Any  # (BLOCK,): arguments of a signal's law
     params: Any
     capacity: Any  # (n_links,)
     buffer: Any
     least: Any  # range of the state
     most: Any
-    state: Any  # (n_links,): what routers keep, if they do
-    told: Any  # (size, n_voices)
+    state: Any  # (n_links,): of routers, if they have one
+    advertised: Any  # (size, n_signals)
     priority: Any  # (size, n_links), or of size 0
     wait: Any  # (size, n_links): how long what left at the end of a step had waited [s]
     volume: Any  # (n_links, memory): accepted in a step, by step modulo memory
@@ -76,7 +77,7 @@ class Fields(NamedTuple):
     weighted: Any  # RTTs, times the rates that carry them
     idle: Any  # RTTs of the flows seen, while nothing arrives
     mean: Any  # RTT of the router law; 0: not known
-    followers: Any
+    bottlenecked: Any
     crossing: Any  # flows that cross the link
     other: Any  # arrivals of flows that follow another link
     loss: Any
@@ -107,14 +108,14 @@ class Fields(NamedTuple):
     first: Any  # ... (n_links + 1,): where those of a link begin
     ahead: Any  # (period, P): steps from the source to the link
     back: Any  # (period, P): steps from the link to the source, > 0
-    follows: Any  # (size, n_groups): link that the packets follow, or NOBODY, GONE, NOT_YET
-    listens: Any  # (P,): 1 where the flow heeds the link
-    voice: Any  # (P,): who speaks to the flow there
-    spoke: Any  # (n_links,): first step in which the router had something to say
+    bottleneck: Any  # (size, n_groups): link that the packets are bottlenecked at, or NO_LINK, STOPPED, NOT_STARTED
+    responds: Any  # (P,): 1 where the flow responds to the link
+    signal: Any  # (P,): index of the signal that the flow reads there
+    advertises_from: Any  # (n_links,): first step in which the router advertised
     opens: Any  # (n_groups,): active after this step ...
     stops: Any  # ... until this one
-    hears: Any  # (n_groups,): a header must have left after this step
-    heard: Any  # (n_groups,): link that a group listens to, or NOBODY
+    responds_after: Any  # (n_groups,): feedback counts whose header left after this step
+    selected: Any  # (n_groups,): link whose feedback a group uses now, or NO_LINK
     head: Any  # (n_links,): step whose arrivals are being served
 
 
@@ -123,25 +124,25 @@ _unpack = unpacker("f" * _FLOATS + "i" * (len(Fields._fields) - _FLOATS))
 
 
 @compiled
-def _listen(w: Any) -> None:
-    """What each group hears in this step: feedback, its link, the RTT, and where it is wanted its rate an RTT ago."""
+def _receive(w: Any) -> None:
+    """Feedback that each group receives in this step, its link, the RTT, and the rate an RTT ago if a law needs it."""
     c = w.count
-    n, mask, links, voices, groups = c[STEP], c[MASK], c[LINKS], c[VOICES], c[GROUPS]
+    n, mask, links, signals, groups = c[STEP], c[MASK], c[LINKS], c[SIGNALS], c[GROUPS]
     period, combine, ranked, looks_back = c[PERIOD], c[COMBINE], c[PRIORITY] != 0, c[LOOKS_BACK] != 0
     calm = _is_calm(c)
     crossings = w.crossings[groups]
     now = (n % period) * crossings if period > 1 else 0
     for g in range(groups):
-        best, which, rank, own_rate = 0.0, NOBODY, 0.0, 0.0
-        rtt, hears = w.rtt[g], w.hears[g]
+        best, which, rank, own_rate = 0.0, NO_LINK, 0.0, 0.0
+        rtt, responds_after = w.rtt[g], w.responds_after[g]
         for p in range(w.crossings[g], w.crossings[g + 1]):
             link = w.crossing_link[p]
             step = n - w.back[now + p]
             sent = step - (w.ahead[p] if period == 1 else w.ahead[(step % period) * crossings + p])
             if not calm:
                 rtt += w.wait[(step & mask) * links + link]
-            if w.listens[p] != 0 and step >= w.spoke[link] and sent > hears:
-                value = w.told[(step & mask) * voices + w.voice[p]]
+            if w.responds[p] != 0 and step >= w.advertises_from[link] and sent > responds_after:
+                value = w.advertised[(step & mask) * signals + w.signal[p]]
                 urgency = w.priority[(step & mask) * links + link] if ranked else 0.0
                 if which < 0 or (
                     combine != SUM
@@ -156,11 +157,11 @@ def _listen(w: Any) -> None:
                 elif combine == SUM:
                     best += value
         own = (g // LANES) * BLOCK + g % LANES
-        w.block[own + _RS_PREV] = w.block[own + _RS] if w.heard[g] >= 0 else best
+        w.block[own + _RS_PREV] = w.block[own + _RS] if w.selected[g] >= 0 else best
         w.block[own + _RS] = best
         w.block[own + _OWN_RTTS] = rtt
         w.block[own + _XS_RTT] = own_rate
-        w.heard[g] = which
+        w.selected[g] = which
     last = (groups - 1) % LANES  # the lanes beyond it do as it does
     for lane in range(last + 1, LANES):
         own = (groups // LANES) * BLOCK
@@ -169,8 +170,8 @@ def _listen(w: Any) -> None:
 
 
 @compiled
-def _answer(w: Any) -> Any:
-    """The source law for all groups; a status. Where it fails for a block, it is asked for each that has heard."""
+def _update_sources(w: Any) -> Any:
+    """The source law for all groups; a status. Where it fails for a block, it is called for each with feedback."""
     c = w.count
     groups = c[GROUPS]
     for first in range(0, groups, LANES):
@@ -178,7 +179,7 @@ def _answer(w: Any) -> Any:
         if call(c[SOURCES], (block, block, w.params, block)) == 0:
             continue
         for g in range(first, min(first + LANES, groups)):
-            if w.heard[g] < 0 or c[STEP] <= w.opens[g] or c[STEP] > w.stops[g]:
+            if w.selected[g] < 0 or c[STEP] <= w.opens[g] or c[STEP] > w.stops[g]:
                 continue
             lane = g - first
             w.record[_R], w.record[_R_PREV] = block[_RS + lane], block[_RS_PREV + lane]
@@ -200,11 +201,11 @@ def _send(w: Any) -> Any:
     c[NEXT_STOP] = NEVER
     for g in range(groups):
         own = (g // LANES) * BLOCK + g % LANES
-        which, rate, x = w.heard[g], 0.0, w.block[own + _XS]
+        which, rate, x = w.selected[g], 0.0, w.block[own + _XS]
         if n <= w.opens[g]:
-            which = NOT_YET
+            which = NOT_STARTED
         elif n > w.stops[g]:
-            which = GONE
+            which = STOPPED
         else:
             if which >= 0:
                 floor = w.floor[g]
@@ -218,7 +219,7 @@ def _send(w: Any) -> Any:
                 return NOT_FINITE
         w.block[own + _XS] = x
         w.sent[row + g] = rate
-        w.follows[row + g] = which
+        w.bottleneck[row + g] = which
         w.total[g] += rate * T
         if which < 0 or w.size[g] < np.inf:
             c[UNEVEN] = n
@@ -232,21 +233,21 @@ def _send(w: Any) -> Any:
 
 @compiled
 def _is_steady(c: Any) -> Any:
-    """Whether every flow crosses one link, has followed it for a while and goes on to."""
+    """Whether every flow crosses one link and is, has long been and will be bottlenecked there."""
     return c[SINGLE] != 0 and c[STEP] - c[UNEVEN] > c[MASK] + 1 and c[STEP] <= c[NEXT_STOP]
 
 
 @compiled
 def _is_calm(c: Any) -> Any:
-    """Whether no packet has waited for so long that all headers tell RTTs without a wait."""
+    """Whether no packet has waited for so long that the RTTs in all headers are without queueing delay."""
     return c[STEP] - c[WAITED] > 2 * c[MASK] + 2
 
 
 @compiled
-def _go_on(w: Any) -> Any:
-    """What `_listen`, `_answer` and `_send` do where all is steady, which is most of the time; a status."""
+def _advance_steadily(w: Any) -> Any:
+    """What `_receive`, `_update_sources` and `_send` do where all is steady, which is most of the time; a status."""
     c = w.count
-    n, mask, voices, groups, T = c[STEP], c[MASK], c[VOICES], c[GROUPS], w.record[_T]
+    n, mask, signals, groups, T = c[STEP], c[MASK], c[SIGNALS], c[GROUPS], w.record[_T]
     row, looks_back, calm, links = (n & mask) * groups, c[LOOKS_BACK] != 0, _is_calm(c), c[LINKS]
     check = 0.0
     for first in range(0, groups, LANES):
@@ -256,7 +257,7 @@ def _go_on(w: Any) -> Any:
             g = first + lane
             step = n - w.back[g]
             block[_RS_PREV + lane] = block[_RS + lane]
-            block[_RS + lane] = w.told[(step & mask) * voices + w.voice[g]]
+            block[_RS + lane] = w.advertised[(step & mask) * signals + w.signal[g]]
             if not calm:
                 rtt = w.rtt[g] + w.wait[(step & mask) * links + w.crossing_link[g]]
                 block[_OWN_RTTS + lane] = w.carried[row + g] = rtt
@@ -278,7 +279,7 @@ def _go_on(w: Any) -> Any:
 
 @compiled
 def _arrive_steadily(w: Any, link: int) -> None:
-    """What `_arrive` does where all is steady: who follows the link is known."""
+    """What `_arrive` does where all is steady: the bottlenecks are known."""
     c = w.count
     n, mask, groups, longest = c[STEP], c[MASK], c[GROUPS], c[LONGEST] != 0
     calm = _is_calm(c)
@@ -308,12 +309,12 @@ def _arrive(w: Any, link: int) -> None:
     longest, adds_up = c[LONGEST] != 0, c[COMBINE] == SUM
     calm = _is_calm(c)
     now = (n % period) * w.crossings[groups] if period > 1 else 0
-    arrival = weighted = idle = followers = crossing = other = 0.0
+    arrival = weighted = idle = bottlenecked = crossing = other = 0.0
     for k in range(w.first[link], w.first[link + 1]):
         p = w.through[k]
         g = w.owner[p]
         at = ((n - w.ahead[now + p]) & mask) * groups + g
-        rate, follows, members = w.sent[at], w.follows[at], w.members[g]
+        rate, bottleneck, members = w.sent[at], w.bottleneck[at], w.members[g]
         rtt = w.rtt[g] if calm else w.carried[at]
         flow = rate * members
         w.reaching[p] = rate
@@ -322,17 +323,17 @@ def _arrive(w: Any, link: int) -> None:
             weighted += flow * rtt
         elif rate > 0.0:
             weighted = max(weighted, rtt)
-        if follows > NOT_YET:
+        if bottleneck > NOT_STARTED:
             idle = max(idle, rtt)
-            if follows > GONE:
+            if bottleneck > STOPPED:
                 crossing += members
-                if follows == link or adds_up:
-                    followers += members
+                if bottleneck == link or adds_up:
+                    bottlenecked += members
                 else:
                     other += flow
     w.before[link] = w.arrival[link]
     w.arrival[link], w.weighted[link], w.idle[link] = arrival, weighted, idle
-    w.followers[link], w.crossing[link], w.other[link] = followers, crossing, other
+    w.bottlenecked[link], w.crossing[link], w.other[link] = bottlenecked, crossing, other
 
 
 @compiled
@@ -366,8 +367,8 @@ def _queue(w: Any, link: int) -> Any:
     c = w.count
     T, C, y = w.record[_T], w.capacity[link], w.arrival[link]
     w.arrived[link] += y * T
-    held = w.queue[link]
-    queue = max(0.0, held + T * (y - C))
+    queued = w.queue[link]
+    queue = max(0.0, queued + T * (y - C))
     excess = max(0.0, queue - w.buffer[link])
     w.loss[link] = 0.0
     if excess > 0.0:
@@ -375,7 +376,7 @@ def _queue(w: Any, link: int) -> Any:
         w.loss[link] = min(1.0, excess / (y * T))
         queue = w.buffer[link]
     w.queue[link] = queue
-    waited = _queue_up(w, link, y * T - excess, held + y * T - excess - queue)
+    waited = _queue_up(w, link, y * T - excess, queued + y * T - excess - queue)
     w.peak[link] = max(w.peak[link], queue)
     w.wait[(c[STEP] & c[MASK]) * c[LINKS] + link] = waited * T
     if waited > 0.0:
@@ -386,13 +387,13 @@ def _queue(w: Any, link: int) -> Any:
 
 
 @compiled
-def _put(w: Any, link: int, record: Any) -> None:
+def _set_arguments(w: Any, link: int, record: Any) -> None:
     """Put the arguments of a router's law into a record."""
     record[_R] = w.state[link]
     record[_Y] = w.arrival[link]
     record[_Y_PREV] = w.before[link]
-    record[_U] = w.other[link] if w.followers[link] > 0.0 else 0.0
-    record[_N] = max(1.0, w.followers[link])
+    record[_U] = w.other[link] if w.bottlenecked[link] > 0.0 else 0.0
+    record[_N] = max(1.0, w.bottlenecked[link])
     record[_N_ALL] = max(1.0, w.crossing[link])
     record[_Q] = w.queue[link]
     record[_C] = w.capacity[link]
@@ -400,9 +401,9 @@ def _put(w: Any, link: int, record: Any) -> None:
 
 
 @compiled
-def _ask(w: Any, link: int, law: int) -> Any:
+def _call_law(w: Any, link: int, law: int) -> Any:
     """Call a law of a router; a status. The result is in the record."""
-    _put(w, link, w.record)
+    _set_arguments(w, link, w.record)
     if call(law, (w.record, w.record, w.params, w.record)) != 0:
         return LAW_FAILED
     return FINE if np.isfinite(w.record[_RESULT]) else NOT_FINITE
@@ -410,23 +411,23 @@ def _ask(w: Any, link: int, law: int) -> Any:
 
 @compiled
 def _keep(w: Any, link: int) -> Any:
-    """What a router keeps after a step, and its priority; a status."""
+    """Update the state of a router after a step, and its priority; a status."""
     c = w.count
     n = c[STEP]
     w.mean[link] = w.idle[link]
     if w.arrival[link] > 0.0:
-        w.spoke[link] = min(w.spoke[link], n)
+        w.advertises_from[link] = min(w.advertises_from[link], n)
         w.mean[link] = w.weighted[link] if c[LONGEST] != 0 else w.weighted[link] / w.arrival[link]
     if c[PRIORITY] != 0:
         now = (n & c[MASK]) * c[LINKS] + link
         w.priority[now] = w.priority[((n - 1) & c[MASK]) * c[LINKS] + link]
         if w.arrival[link] > 0.0:
-            status = _ask(w, link, c[PRIORITY])
+            status = _call_law(w, link, c[PRIORITY])
             if status != FINE:
                 return status
             w.priority[now] = w.record[_RESULT]
     if c[REMEMBERS] != 0 and w.mean[link] > 0.0:
-        status = _ask(w, link, c[ROUTER])
+        status = _call_law(w, link, c[ROUTER])
         if status != FINE:
             return status
         w.state[link] = min(max(w.record[_RESULT], w.least[link]), w.most[link])
@@ -434,56 +435,56 @@ def _keep(w: Any, link: int) -> Any:
 
 
 @compiled
-def _say(w: Any, link: int) -> Any:
-    """What the voices of a link say after a step; a status."""
+def _advertise(w: Any, link: int) -> Any:
+    """Update the signals of a link after a step; a status."""
     c = w.count
-    now, before = (c[STEP] & c[MASK]) * c[VOICES], ((c[STEP] - 1) & c[MASK]) * c[VOICES]
+    now, before = (c[STEP] & c[MASK]) * c[SIGNALS], ((c[STEP] - 1) & c[MASK]) * c[SIGNALS]
     if c[BY_FLOW] != 0:
-        return _say_by_flow(w, link, now, before)
+        return _advertise_by_flow(w, link, now, before)
     if c[REMEMBERS] != 0 and c[ANNOUNCE] == 0:
-        w.told[now + link] = w.state[link]
+        w.advertised[now + link] = w.state[link]
     elif w.arrival[link] > 0.0:
-        status = _ask(w, link, c[ANNOUNCE] if c[ANNOUNCE] != 0 else c[ROUTER])
+        status = _call_law(w, link, c[ANNOUNCE] if c[ANNOUNCE] != 0 else c[ROUTER])
         if status != FINE:
             return status
-        w.told[now + link] = w.record[_RESULT]
+        w.advertised[now + link] = w.record[_RESULT]
     else:
-        w.told[now + link] = w.told[before + link]
+        w.advertised[now + link] = w.advertised[before + link]
     return FINE
 
 
 @compiled
-def _say_by_flow(w: Any, link: int, now: int, before: int) -> Any:
+def _advertise_by_flow(w: Any, link: int, now: int, before: int) -> Any:
     c = w.count
     first, end = w.first[link], w.first[link + 1]
     if w.arrival[link] <= 0.0:
         for k in range(first, end):
             p = w.through[k]
-            w.told[now + p] = w.told[before + p]
+            w.advertised[now + p] = w.advertised[before + p]
         return FINE
-    _put(w, link, w.saying)
-    w.saying[_T] = w.record[_T]
+    _set_arguments(w, link, w.signal_block)
+    w.signal_block[_T] = w.record[_T]
     while first < end:
         count = min(LANES, end - first)
         for lane in range(LANES):
-            w.saying[_XS + lane] = w.reaching[w.through[first + min(lane, count - 1)]]
-        if call(c[VOICE_LAW], (w.saying, w.saying, w.params, w.saying)) != 0:
+            w.signal_block[_XS + lane] = w.reaching[w.through[first + min(lane, count - 1)]]
+        if call(c[SIGNAL_LAW], (w.signal_block, w.signal_block, w.params, w.signal_block)) != 0:
             return LAW_FAILED
         for lane in range(count):
-            if not np.isfinite(w.saying[_RESULTS + lane]):
+            if not np.isfinite(w.signal_block[_RESULTS + lane]):
                 return NOT_FINITE
-            w.told[now + w.through[first + lane]] = w.saying[_RESULTS + lane]
+            w.advertised[now + w.through[first + lane]] = w.signal_block[_RESULTS + lane]
         first += count
     return FINE
 
 
 @compiled
-def _gone(w: Any, g: int) -> Any:
+def _loss_rate(w: Any, g: int) -> Any:
     """Rate that a flow loses at all links of its route."""
-    gone = 0.0
+    lost_rate = 0.0
     for p in range(w.crossings[g], w.crossings[g + 1]):
-        gone += w.reaching[p] * w.loss[w.crossing_link[p]]
-    return gone
+        lost_rate += w.reaching[p] * w.loss[w.crossing_link[p]]
+    return lost_rate
 
 
 @compiled
@@ -494,10 +495,10 @@ def _step(w: Any) -> Any:
     c[LOSES] = 0
     steady = _is_steady(c)
     if steady:
-        status = _go_on(w)
+        status = _advance_steadily(w)
     else:
-        _listen(w)
-        status = _answer(w)
+        _receive(w)
+        status = _update_sources(w)
         if status == FINE:
             status = _send(w)
     if status != FINE:
@@ -513,15 +514,15 @@ def _step(w: Any) -> Any:
         status = _keep(w, link)
         if status != FINE:
             return status
-        status = _say(w, link)
+        status = _advertise(w, link)
         if status != FINE:
             return status
     for g in range(groups):
         arrived = w.reaching[w.crossings[g + 1] - 1]
         if c[LOSES] != 0:
-            gone = _gone(w, g)
-            w.delivered[g] += max(0.0, arrived - gone) * T
-            w.lost[g] += gone * T
+            lost_rate = _loss_rate(w, g)
+            w.delivered[g] += max(0.0, arrived - lost_rate) * T
+            w.lost[g] += lost_rate * T
         else:
             w.delivered[g] += max(0.0, arrived) * T
     return FINE
@@ -533,23 +534,23 @@ def _write(w: Any, row: int, share: float) -> None:
     c = w.count
     links, groups = c[LINKS], c[GROUPS]
     T = w.record[_T]
-    rest = (1.0 - share) * T
+    later = (1.0 - share) * T
     for link in range(links):
         at = row * 4 * links + link
         y = w.arrival[link]
-        w.out_links[at] = w.arrived[link] - rest * y
-        w.out_links[at + links] = w.dropped[link] - rest * y * w.loss[link]
+        w.out_links[at] = w.arrived[link] - later * y
+        w.out_links[at + links] = w.dropped[link] - later * y * w.loss[link]
         w.out_links[at + 2 * links] = w.queue[link]
         w.out_links[at + 3 * links] = w.peak[link]
         w.peak[link] = w.queue[link]
     for g in range(groups):
         at = row * 4 * groups + g
         rate = w.sent[(c[STEP] & c[MASK]) * groups + g]
-        gone = _gone(w, g)
-        w.out_groups[at] = w.total[g] - rest * rate
-        w.out_groups[at + groups] = w.delivered[g] - rest * max(0.0, w.reaching[w.crossings[g + 1] - 1] - gone)
-        w.out_groups[at + 2 * groups] = w.lost[g] - rest * gone
-        w.out_groups[at + 3 * groups] = w.heard[g] if c[COMBINE] != SUM and c[STEP] > w.opens[g] else NOBODY
+        lost_rate = _loss_rate(w, g)
+        w.out_groups[at] = w.total[g] - later * rate
+        w.out_groups[at + groups] = w.delivered[g] - later * max(0.0, w.reaching[w.crossings[g + 1] - 1] - lost_rate)
+        w.out_groups[at + 2 * groups] = w.lost[g] - later * lost_rate
+        w.out_groups[at + 3 * groups] = w.selected[g] if c[COMBINE] != SUM and c[STEP] > w.opens[g] else NO_LINK
 
 
 @entry
@@ -559,7 +560,7 @@ def advance(table: Integers, steps: int) -> Any:
     c = w.count
     end = min(c[LAST], c[STEP] + steps)
     if c[STEP] == 0:
-        _listen(w)
+        _receive(w)
     while c[STEP] < end:
         c[STEP] += 1
         status = _step(w)
@@ -586,8 +587,8 @@ def run(problem: Problem) -> Result:
 
     protocol, fluid, samples, delays = problem.protocol, problem.fluid, problem.samples, problem.delays
     laws = CompiledLaws(protocol)
-    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
-    L, G, V = fluid.n_links, fluid.n_groups, len(beginning.told)
+    initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
+    L, G, V = fluid.n_links, fluid.n_groups, len(initial.advertised)
     T = float(protocol.params()["interval"])
     links = np.concatenate(fluid.routes).astype(np.int64)
     owner = np.repeat(np.arange(G), [len(route) for route in fluid.routes])
@@ -605,48 +606,49 @@ def run(problem: Problem) -> Result:
     def always(values: FloatArray) -> FloatArray:
         return np.repeat(values[None], size, axis=0)
 
-    opens = [steps(time) for time in beginning.opens]
-    sending = np.isneginf(beginning.opens)
+    opens = [steps(time) for time in initial.opens]
+    sending = np.isneginf(initial.opens)
     block = np.zeros((groups_padded // LANES, BLOCK))
     block[:, _T] = T
-    block[:, _XS : _XS + LANES] = np.pad(beginning.x, (0, groups_padded - G)).reshape(-1, LANES)
+    block[:, _XS : _XS + LANES] = np.pad(initial.x, (0, groups_padded - G)).reshape(-1, LANES)
     count = len(samples)
-    waiting = beginning.queue / (fluid.capacity * T)  # in steps: a queue at rest is fed at capacity
+    waiting = initial.queue / (fluid.capacity * T)  # in steps: at equilibrium a queue has arrivals at capacity
     memory = min(_MEMORY, ceil(float(samples[-1]) / T + waiting.max()) + 2)
     at = samples / T
     at = np.where(np.abs(at - np.round(at)) < 1e-9 * np.maximum(1.0, at), np.round(at), at)
     zeros = {
         name: np.zeros(L)
         for name in (
-            "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "followers", "crossing", "other",
+            "before", "weighted", "idle", "loss", "arrived", "dropped", "mean", "bottlenecked", "crossing", "other",
         )
     }  # fmt: skip
     rtt = around * T
     looks_back = "x_rtt" in laws.wants["source"]
     floats: dict[str, Any] = {
-        "record": np.zeros(len(ARGUMENTS)), "block": block, "saying": np.zeros(BLOCK),
+        "record": np.zeros(len(ARGUMENTS)), "block": block, "signal_block": np.zeros(BLOCK),
         "params": laws.params, "capacity": fluid.capacity, "buffer": fluid.buffer,
-        "least": beginning.least, "most": beginning.most, "state": beginning.state, "told": always(beginning.told),
-        "queue": beginning.queue, "peak": beginning.queue, "left": waiting % 1.0 * fluid.capacity * T,
-        "priority": always(beginning.priority) if laws.priority else [], "wait": always(waiting * T),
+        "least": initial.least, "most": initial.most, "state": initial.state, "advertised": always(initial.advertised),
+        "queue": initial.queue, "peak": initial.queue, "left": waiting % 1.0 * fluid.capacity * T,
+        "priority": always(initial.priority) if laws.priority else [], "wait": always(waiting * T),
         "volume": np.repeat(fluid.capacity[:, None] * T, memory, axis=1), **zeros,
-        "arrival": beginning.measured[0], "rtt": rtt,
+        "arrival": initial.measured[0], "rtt": rtt,
         "members": fluid.members, "floor": fluid.floor(protocol), "size": fluid.size, "total": np.zeros(G),
         "delivered": np.zeros(G), "lost": np.zeros(G), "finished": np.full(G, np.nan),
-        "x": always(beginning.x) if looks_back else [],
-        "sent": always(np.where(sending, beginning.x, 0.0)), "least_rate": fluid.floor(protocol) / rtt,
-        "carried": always(rtt + beginning.rtt - fluid.rtt), "reaching": np.zeros(len(links)),
+        "x": always(initial.x) if looks_back else [],
+        "sent": always(np.where(sending, initial.x, 0.0)), "least_rate": fluid.floor(protocol) / rtt,
+        "carried": always(rtt + initial.rtt - fluid.rtt), "reaching": np.zeros(len(links)),
         "samples": at, "out_links": np.zeros((count, 4, L)), "out_groups": np.zeros((count, 4, G)),
     }  # fmt: skip
     integers: dict[str, Any] = {
         "count": np.zeros(COUNTS), "crossings": np.cumsum([0, *map(len, fluid.routes)]), "crossing_link": links,
         "owner": owner, "through": np.argsort(links, kind="stable"), "ahead": ahead, "back": back,
         "first": np.concatenate([[0], np.cumsum(np.bincount(links, minlength=L))]),
-        "listens": np.concatenate(fluid.listens), "voice": beginning.voice,
-        "follows": always(np.where(sending, beginning.follows, NOT_YET)), "opens": opens, "heard": np.full(G, NOBODY),
-        "spoke": np.full(L, NEVER if beginning.measures_first else -NEVER),
+        "responds": np.concatenate(fluid.responds), "signal": initial.signal,
+        "bottleneck": always(np.where(sending, initial.bottleneck, NOT_STARTED)), "opens": opens,
+        "selected": np.full(G, NO_LINK),
+        "advertises_from": np.full(L, NEVER if initial.measures_first else -NEVER),
         "stops": [steps(time) for time in fluid.stop],
-        "hears": np.full(G, -NEVER) if beginning.greets else opens,
+        "responds_after": np.full(G, -NEVER) if initial.announces_first else opens,
         "head": -np.floor(waiting),
     }  # fmt: skip
     w = Fields(
@@ -655,13 +657,13 @@ def run(problem: Problem) -> Result:
     )
     w.record[_T] = T
     w.count[LAST] = ceil(at[-1])
-    w.count[[SAMPLES, LINKS, GROUPS, VOICES]] = count, L, G, V
+    w.count[[SAMPLES, LINKS, GROUPS, SIGNALS]] = count, L, G, V
     w.count[[ROUTER, SOURCE, ANNOUNCE, PRIORITY]] = laws.router, laws.source, laws.announce, laws.priority
     w.count[[REMEMBERS, BY_FLOW]] = laws.remembers, laws.by_flow
     w.count[LONGEST] = protocol.scaling_rtt == "max"
     w.count[COMBINE] = ("min", "max", "sum").index(protocol.combine)
     w.count[[MASK, MEMORY]] = size - 1, memory
-    w.count[[SOURCES, VOICE_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
+    w.count[[SOURCES, SIGNAL_LAW, LOOKS_BACK]] = *laws.blocks(), looks_back
     w.count[[PERIOD, WAITED, SINGLE, UNEVEN]] = (
         len(ahead),
         0 if waiting.any() else -NEVER,

@@ -1,4 +1,4 @@
-"""What a fluid run leaves, group by group, in bits: the same from equations and recurrences."""
+"""The result of a fluid run, group by group, in bits: the same for all forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TURN = 0.1  # s between two reports of progress, and looks at Ctrl-C
 
 
 def turns(most: int) -> Iterator[int]:
-    """Yield how many steps to take before the next report, so that what is done between two takes a tenth of a second.
+    """Yield how many steps to take before the next report, which take a tenth of a second together.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def turns(most: int) -> Iterator[int]:
 
 @dataclass
 class Result:
-    """Series over (sample, group) and (sample, link), totals over groups; rates in bit/s, the rest in bits."""
+    """Series over (sample, group) and (sample, link), totals over groups; rates in bit/s, all else in bits."""
 
     time: FloatArray
     rate: FloatArray
@@ -52,7 +52,7 @@ class Result:
     sent: FloatArray
     delivered: FloatArray
     lost: FloatArray
-    stopped_at: FloatArray  # s, NaN where a flow went on
+    stopped_at: FloatArray  # s, NaN where a flow did not stop
     stats: dict[str, Any] = field(default_factory=dict)
     recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series
     stopped: str = "completed"

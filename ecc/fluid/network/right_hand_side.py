@@ -1,7 +1,7 @@
 """The right-hand side of a network of fluids, compiled: laws by address, everything else in two flat arrays.
 
-State: what routers keep (links, where the router law has memory), what they measure (five numbers a link, where a law
-is asked as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, where the source law has
+State: R of routers (links, where the router law has memory), what they measure (five numbers a link, where a law is
+called as a header is stamped), queues, cumulative arrivals and drops (links), x (groups, where the source law has
 memory); then, not looked back to, cumulative sent, delivered and lost (groups). Rates are bit/s, queues and sums bits.
 
 Fluid keeps its order in queues: what leaves link l at time u had entered it at e, where e + q_l(e)/C_l = u. Walking
@@ -28,14 +28,14 @@ HEADER = (
     # arrays in the state
     "state", "measured", "queue", "arrived", "dropped", "own", "sent", "delivered", "lost",
     # arrays in numbers
-    "begins", "capacity", "told", "level",
+    "begins", "capacity", "known_capacity", "level",
     "interval", "opens", "stops", "least", "members", "packet", "wire", "forward", "backward",
-    "steady", "fewest", "reaches", "survives", "answers", "leasts",
-    "record", "params", "arrival", "before", "weighted", "responsive", "other", "followers", "crossing",
+    "steady", "fewest", "reaches", "survives", "acks_kept", "leasts",
+    "record", "params", "arrival", "before", "weighted", "responsive", "other", "bottlenecked", "crossing",
     "loss", "share", "reads", "failed",
-    "round_trip", "bottleneck", "speaks", "left",
+    "round_trip", "bottleneck", "advertises_from", "left",
     # arrays in indices
-    "crossings", "crossing_link", "listens", "changes",
+    "crossings", "crossing_link", "responds", "changes",
 )  # fmt: skip
 """What the first indices are: whole numbers, then where arrays begin in `numbers` and in `indices`."""
 
@@ -44,12 +44,12 @@ HEADER = (
     LAGGED_FEEDBACK, ROUTER, SOURCE, ANNOUNCE, PRIORITY, COMBINE, LONGEST, CLOCK,
     WINDOWS, BY_RTT, PER_FLOW, COUNTS_ALL, EARLY,
     STATE, MEASURED, QUEUE, ARRIVED, DROPPED, OWN, SENT, DELIVERED, LOST,
-    BEGINS, CAPACITY, TOLD, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
-    STEADY, FEWEST, REACHES, SURVIVES, ANSWERS, LEASTS,
-    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, FOLLOWERS, CROSSING,
+    BEGINS, CAPACITY, KNOWN_CAPACITY, LEVEL, INTERVAL, OPENS, STOPS, LEAST, MEMBERS, PACKET, WIRE, FORWARD, BACKWARD,
+    STEADY, FEWEST, REACHES, SURVIVES, ACKS_KEPT, LEASTS,
+    RECORD, PARAMS, ARRIVAL, BEFORE, WEIGHTED, RESPONSIVE, OTHER, BOTTLENECKED, CROSSING,
     LOSS, SHARE, READS, FAILED,
-    ROUND_TRIP, BOTTLENECK, SPEAKS, LEFT,
-    CROSSINGS, CROSSING_LINK, LISTENS, CHANGES,
+    ROUND_TRIP, BOTTLENECK, ADVERTISES_FROM, LEFT,
+    CROSSINGS, CROSSING_LINK, RESPONDS, CHANGES,
 ) = range(len(HEADER))  # fmt: skip
 
 MINIMUM, MAXIMUM, SUM = range(3)
@@ -176,12 +176,12 @@ def _back_to_sender(
 
 
 @compiled
-def _ask(law: int, u: float, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
+def _call_router_law(law: int, u: float, link: int, R: float, x: float, numbers: Any, indices: Any) -> Any:
     """Call a law of a router at u, most of its arguments being in the record; a status. The result is there, too."""
     record = indices[RECORD]
     numbers[record + _R] = R
     numbers[record + _X] = x
-    numbers[record + _C] = numbers[indices[TOLD] + _change(u, link, numbers, indices)]
+    numbers[record + _C] = numbers[indices[KNOWN_CAPACITY] + _change(u, link, numbers, indices)]
     numbers[record + _T] = numbers[indices[INTERVAL]]
     one = numbers[indices[FEWEST] + link]
     numbers[record + _U] *= min(1.0, numbers[record + _N] / one)
@@ -208,7 +208,7 @@ def _present(u: float, link: int, numbers: Any, indices: Any) -> Any:
 
 
 @compiled
-def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any, indices: Any) -> Any:
+def _advertised(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any, indices: Any) -> Any:
     """What a link stamps at u into the header of a flow at rate x: (status, feedback, priority)."""
     R = value_at(w, y, indices[STATE] + link, u, slot) if indices[REMEMBERS] != 0 else 0.0
     if indices[MEASURES] == 0:
@@ -229,20 +229,20 @@ def _said(w: Any, y: Any, u: float, link: int, x: float, slot: int, numbers: Any
     numbers[record + _Y_PREV] = numbers[record + _Y]
     priority = 0.0
     if indices[PRIORITY] != 0:
-        status = _ask(indices[PRIORITY], u, link, R, x, numbers, indices)
+        status = _call_router_law(indices[PRIORITY], u, link, R, x, numbers, indices)
         if status != 0:
             return status, 0.0, 0.0
         priority = numbers[record + _RESULT]
     if indices[ANNOUNCE] == 0 and indices[REMEMBERS] != 0:
         return 0, R, priority
     law = indices[ANNOUNCE] if indices[ANNOUNCE] != 0 else indices[ROUTER]
-    status = _ask(law, u, link, R, x, numbers, indices)
+    status = _call_router_law(law, u, link, R, x, numbers, indices)
     return status, numbers[record + _RESULT], priority
 
 
 @compiled
-def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a sender hears at a time: (status, feedback of its path, crossing that gave it or -1, RTT)."""
+def _received(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any, indices: Any) -> Any:
+    """What a sender receives at a time: (status, feedback of its path, crossing that gave it or -1, RTT)."""
     first, last = indices[indices[CROSSINGS] + group], indices[indices[CROSSINGS] + group + 1] - 1
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     how = indices[COMBINE]
@@ -269,9 +269,9 @@ def _heard(w: Any, y: Any, sigma: float, group: int, purpose: int, numbers: Any,
     for p in range(last, first - 1, -1):
         link = indices[indices[CROSSING_LINK] + p]
         u = numbers[left + p]
-        if indices[indices[LISTENS] + p] == 0 or u < numbers[indices[SPEAKS] + p]:
+        if indices[indices[RESPONDS] + p] == 0 or u < numbers[indices[ADVERTISES_FROM] + p]:
             continue
-        status, value, urgency = _said(w, y, u, link, x, purpose * total + p, numbers, indices)
+        status, value, urgency = _advertised(w, y, u, link, x, purpose * total + p, numbers, indices)
         if status != 0:
             return status, 0.0, -1, 0.0
         if urgency == -inf:
@@ -306,13 +306,13 @@ def _source(group: int, numbers: Any, indices: Any, x: float, x_rtt: float, R: f
 
 @compiled
 def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int, numbers: Any, indices: Any) -> Any:
-    """What a flow of a group sends at a time: (status, rate, RTT it knows, crossing it follows)."""
+    """What a flow of a group sends at a time: (status, rate, last RTT, crossing at which it is bottlenecked)."""
     open_now = sigma >= numbers[indices[OPENS] + group] and sigma < numbers[indices[STOPS] + group]
     steady = numbers[indices[STEADY] + group]
     if steady > 0.0:
         rate = steady if open_now else 0.0
         return 0, rate, numbers[indices[ROUND_TRIP] + group], -1
-    status, R, which, rtt = _heard(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
+    status, R, which, rtt = _received(w, y, sigma, group, purpose + _FEEDBACK, numbers, indices)
     if status != 0 or not open_now:
         return status, 0.0, rtt, which
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
@@ -326,7 +326,7 @@ def _sent(w: Any, y: Any, sigma: float, group: int, crossing: int, purpose: int,
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
         earlier = sigma - numbers[indices[INTERVAL]]
-        status, R_prev, _, _ = _heard(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
+        status, R_prev, _, _ = _received(w, y, earlier, group, purpose + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status, 0.0, rtt, which
     status, rate = _source(group, numbers, indices, 0.0, 0.0, R, R_prev, rtt)
@@ -356,9 +356,9 @@ def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any,
     if clock == AT_ALL_TIMES or t < numbers[indices[OPENS] + group] + T:
         return 0, T
     last = indices[indices[CROSSINGS] + group + 1] - 1
-    heard = t - numbers[indices[BACKWARD] + last]
-    status, acknowledged = _arriving(w, y, heard, group, _ACKED, numbers, indices)
-    acknowledged *= numbers[indices[ANSWERS] + group]
+    received = t - numbers[indices[BACKWARD] + last]
+    status, acknowledged = _arriving(w, y, received, group, _ACKED, numbers, indices)
+    acknowledged *= numbers[indices[ACKS_KEPT] + group]
     spacing = numbers[indices[PACKET] + group] / acknowledged if acknowledged > 0.0 else inf
     if clock == EACH_ACK:
         return status, spacing
@@ -367,25 +367,25 @@ def _update_time(w: Any, y: Any, t: float, group: int, rtt: float, numbers: Any,
 
 @compiled
 def _update(
-    w: Any, y: Any, t: float, g: int, heard: bool, rtt: float, out: Any, numbers: Any,
+    w: Any, y: Any, t: float, g: int, received: bool, rtt: float, out: Any, numbers: Any,
     indices: Any,
 ) -> Any:  # fmt: skip
     """Write the derivative of what a source remembers; a status."""
     own, first = indices[OWN] + g, indices[indices[CROSSINGS] + g]
     total = indices[indices[CROSSINGS] + indices[GROUPS]]
     out[own] = 0.0
-    if not heard or numbers[indices[STEADY] + g] > 0.0:
+    if not received or numbers[indices[STEADY] + g] > 0.0:
         return 0
     status, step = _update_time(w, y, t, g, rtt, numbers, indices)
     if status != 0 or step == inf:
         return status
-    status, R, _, _ = _heard(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
+    status, R, _, _ = _received(w, y, t, g, _OWN + _FEEDBACK, numbers, indices)
     R_prev = R
     if indices[LAGGED_FEEDBACK] != 0:
-        status, earlier, followed, _ = _heard(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
+        status, earlier, found, _ = _received(w, y, t - step, g, _OWN + _FEEDBACK_BEFORE, numbers, indices)
         if status != 0:
             return status
-        if followed >= 0:
+        if found >= 0:
             R_prev = earlier
     x = y[own]
     x_rtt = value_at(w, y, own, t - rtt, _ROUND * total + first)
@@ -393,16 +393,16 @@ def _update(
         x = value_at(w, y, own, t - step, _OWN * total + first)
     if indices[WINDOWS] != 0:
         x, x_rtt = x / rtt, x_rtt / rtt
-    status, following = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt)
+    status, updated = _source(g, numbers, indices, x, x_rtt, R, R_prev, rtt)
     if status != 0:
         return status
-    out[own] = (following - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
+    out[own] = (updated - x) / step * (rtt if indices[WINDOWS] != 0 else 1.0)
     return 0
 
 
 @compiled
 def _idle_rtt(t: float, link: int, numbers: Any, indices: Any) -> Any:
-    """RTT at a link that nothing arrives at: over the flows that it has seen, 0 before any."""
+    """RTT at a link without arrivals: over the flows that it has seen, 0 before any."""
     total, many = 0.0, 0.0
     for g in range(indices[GROUPS]):
         for p in range(indices[indices[CROSSINGS] + g], indices[indices[CROSSINGS] + g + 1]):
@@ -427,7 +427,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
     crossings = indices[CROSSINGS]
     arrival, before, share = indices[ARRIVAL], indices[BEFORE], indices[SHARE]
     weighted, loss, capacity = indices[WEIGHTED], indices[LOSS], indices[CAPACITY]
-    other, followers, crossing = indices[OTHER], indices[FOLLOWERS], indices[CROSSING]
+    other, bottlenecked, crossing = indices[OTHER], indices[BOTTLENECKED], indices[CROSSING]
     sent, delivered, lost = indices[SENT], indices[DELIVERED], indices[LOST]
     how = indices[COMBINE]
     T = numbers[indices[INTERVAL]]
@@ -437,7 +437,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
         numbers[before + link] = 0.0
         numbers[weighted + link] = 0.0
         numbers[other + link] = 0.0
-        numbers[followers + link] = 0.0
+        numbers[bottlenecked + link] = 0.0
         numbers[crossing + link] = 0.0
 
     # what arrives at the links, and the RTTs that it carries
@@ -461,7 +461,7 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 if rate > 0.0:
                     numbers[crossing + link] += many * reaches
                     if which == p or how == SUM:
-                        numbers[followers + link] += many * reaches
+                        numbers[bottlenecked + link] += many * reaches
                     else:
                         numbers[other + link] += many * rate
                     if indices[LONGEST] != 0:
@@ -499,10 +499,10 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             lag = T
             if indices[BY_RTT] != 0 and numbers[weighted + link] > 0.0:
                 lag = 0.5 * numbers[weighted + link]
-            reads = indices[READS]  # 0 for what nobody reads: it would escape error control
+            reads = indices[READS]  # 0 for what no law reads: it would escape error control
             out[at] = (rate - y[at]) / lag
             out[at + links] = numbers[reads + 1] * (numbers[other + link] - y[at + links]) / lag
-            out[at + 2 * links] = numbers[reads + 2] * (numbers[followers + link] - y[at + 2 * links]) / lag
+            out[at + 2 * links] = numbers[reads + 2] * (numbers[bottlenecked + link] - y[at + 2 * links]) / lag
             out[at + 3 * links] = numbers[reads + 3] * (numbers[crossing + link] - y[at + 3 * links]) / lag
             out[at + 4 * links] = numbers[reads + 4] * (numbers[weighted + link] - y[at + 4 * links]) / lag
         if indices[REMEMBERS] != 0:
@@ -512,11 +512,11 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
                 numbers[record + _Y] = rate
                 numbers[record + _Y_PREV] = numbers[before + link]
                 numbers[record + _U] = numbers[other + link]
-                numbers[record + _N] = numbers[followers + link]
+                numbers[record + _N] = numbers[bottlenecked + link]
                 numbers[record + _N_ALL] = numbers[crossing + link]
                 numbers[record + _Q] = y[queue]
                 numbers[record + _D] = numbers[weighted + link]
-                status = _ask(indices[ROUTER], t, link, y[at], 0.0, numbers, indices)
+                status = _call_router_law(indices[ROUTER], t, link, y[at], 0.0, numbers, indices)
                 if status != 0:
                     return status
                 least = numbers[indices[LEASTS] + link] / numbers[weighted + link]
@@ -530,8 +530,8 @@ def network_rates(at: Any, y: Any, lag: Any, out: Any, numbers: Any, indices: An
             return status
         opened = t >= numbers[indices[OPENS] + g] and t < numbers[indices[STOPS] + g]
         numbers[indices[ROUND_TRIP] + g] = rtt
-        followed = opened and which >= 0 and how != SUM
-        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if followed else -1
+        found = opened and which >= 0 and how != SUM
+        numbers[indices[BOTTLENECK] + g] = indices[indices[CROSSING_LINK] + which] if found else -1
         out[sent + g] = rate
         if indices[MEMORY] != 0:
             status = _update(w, y, t, g, opened and which >= 0, rtt, out, numbers, indices)

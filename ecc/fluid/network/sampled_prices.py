@@ -1,22 +1,22 @@
-"""Fluid whose routers count by intervals and whose sources step by what they hear: rates are staircases.
+"""Fluid whose routers compute prices of intervals and whose sources step at each new price.
 
-A router turns what came in each interval of T into y, and what its laws make of that is its price until the next tick;
-it is silent before the first whole interval, and keeps its price through one without arrivals:
+A router turns what arrived in each interval of T into y, and its laws turn y into its price until the next tick. It
+advertises nothing before the first whole interval, and keeps its price over an interval without arrivals:
 
-    R_l <- router_law(R_l, y_l, d_l, C_l, ...),   told_l = announce_law(R_l, y_l, ...), or R_l itself
+    R_l <- router_law(R_l, y_l, d_l, C_l, ...),   price_l = announce_law(R_l, y_l, ...), or R_l itself
 
-d is the largest RTT that came in an interval, or the mean, as a moving average of weight `rtt_gain`. A packet reads the
-price as it comes to a queue. ACKs come packet by packet, and bring back the prices of the path (the largest, the least
-or their sum) with the rate at which their packet was sent. With a `source_clock` of "interval" a price that is new, of
-another link or a later tick, is answered once:
+d is the largest RTT that arrived in an interval, or the mean, as a moving average of weight `rtt_gain`. A packet reads
+the price on arrival at a queue. ACKs return packet by packet with the prices of the path (the largest, the least or
+their sum) and the rate at which their packet was sent. With a `source_clock` of "interval" a new price, of another link
+or a later tick, is answered once:
 
-    x <- source_law(x, x_rtt, R, ...),   x_rtt the mean rate of the packets that came since the price before was made
+    x <- source_law(x, x_rtt, R, ...),   x_rtt the mean rate of the packets that arrived since the previous price
 
-but for the first two of a flow, which speak of intervals that it joined midway. With "always" a source steps on its own
-clock, every T from the first price on, x_rtt being the rate of the packet acknowledged last. A flow begins at its
-`opening_rate`, and keeps to `floor` packets an RTT. The equations that have y lag by T and x move by (f(x) - x)/T
-(`continuous`) are no model of such a loop: price (y - C)/y of an idle link and a rate that has already left
-that y behind multiply to peaks of several capacities.
+except for the first two prices of a flow, whose intervals it joined midway. With "always" a source steps on its own
+clock, every T from the first price on, and x_rtt is the rate of the packet acknowledged last. A flow begins at its
+`opening_rate`, and sends at least `floor` packets an RTT. Equations in which y lags by T and x moves by (f(x) - x)/T
+(`continuous`) are no model of such a loop: the price (y - C)/y of an idle link, multiplied by a rate that has already
+left that y behind, gives peaks of several capacities.
 
 The grid is a hundredth of the interval, or a twentieth of the shortest RTT; queues are as in `curves`.
 """
@@ -87,7 +87,7 @@ class Routers(NamedTuple):
     state: Floats
     least: Floats
     most: Floats
-    told: FloatRows  # (n_links, n_times): the price
+    advertised: FloatRows  # (n_links, n_times): the price
     counters: FloatRows  # (n_links, 5)
 
 
@@ -99,10 +99,10 @@ class Sources(NamedTuple):
     x_rtt: Floats
     price: Floats
     rtt: Floats
-    heard: Floats  # packets acknowledged
-    since: Floats  # position at which was sent what the last price spoke of
-    prices: Integers  # how many have come
-    owner: Integers  # crossing whose price came last, -1 for none
+    acked: Floats  # packets
+    since: Floats  # position at which the last packet that the last price counts was sent
+    prices: Integers  # received so far
+    owner: Integers  # crossing of the last price, -1 for none
     stamp: Floats  # tick of that price
     due: Floats  # s, when it steps on its own clock
     squares: FloatRows  # (n_groups, n_times): integral of the squared rate
@@ -133,9 +133,9 @@ def _close(link: int, i: int, rules: Any, capacity: Any, queue: float, routers: 
         if rules.announce != 0:
             record[_R] = routers.state[link]
             status = call(rules.announce, (pointer, pointer, params, pointer))
-            routers.told[link, i] = record[_RESULT]
+            routers.advertised[link, i] = record[_RESULT]
         else:
-            routers.told[link, i] = routers.state[link]
+            routers.advertised[link, i] = routers.state[link]
     b[_TICKS] += 1.0
     b[_BITS] = b[_RTT] = 0.0
     return status
@@ -167,13 +167,13 @@ def advance(
             # the first packet leaves at once
             packets = 1.0 + np.floor(paths.acks_kept[g] * at(sent[g], sigma) / paths.packet[g] + 1e-9)
             moves = False
-            if packets > sources.heard[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
-                sources.heard[g], sources.rtt[g] = packets, (i - sigma) * h
+            if packets > sources.acked[g] and sigma >= zero + start[g] / h and t < stop[g] and steady[g] <= 0.0:
+                sources.acked[g], sources.rtt[g] = packets, (i - sigma) * h
                 which, best, latest = -1, 0.0, 0.0
                 for c in range(a, b):
                     link, k = paths.links[c], int(curves.entered_at[c])
                     ticks = (k - zero - routers.tick[link]) // rules.per
-                    price = routers.told[link, k]
+                    price = routers.advertised[link, k]
                     if paths.responds[c] == 0 or price == -np.inf:
                         continue
                     if rules.combine == _SUM:
@@ -187,16 +187,16 @@ def advance(
                         sources.due[g] = t + record[_T]
                     sources.owner[g] = which
                 elif which >= 0 and (which != sources.owner[g] or latest > sources.stamp[g]):
-                    # the price speaks of what came until its tick
+                    # the price counts what arrived until its tick
                     closed = int(zero + routers.tick[paths.links[which]] + latest * rules.per)
-                    spoken = min(sigma, curves.origin[which, min(closed, i - 1)])
+                    counted = min(sigma, curves.origin[which, min(closed, i - 1)])
                     since = sources.since[g]
-                    came = at(sent[g], spoken) - at(sent[g], since)
+                    arrived = at(sent[g], counted) - at(sent[g], since)
                     sources.x_rtt[g] = _rate(squares, sent, g, sigma)
-                    if came > 0.0:
-                        sources.x_rtt[g] = (at(squares[g], spoken) - at(squares[g], since)) / came
+                    if arrived > 0.0:
+                        sources.x_rtt[g] = (at(squares[g], counted) - at(squares[g], since)) / arrived
                     sources.owner[g], sources.stamp[g], sources.price[g] = which, latest, best
-                    sources.since[g] = max(since, spoken)
+                    sources.since[g] = max(since, counted)
                     sources.prices[g] += 1
                     moves = sources.prices[g] > _UNANSWERED
             if rules.timed != 0 and t >= sources.due[g] - 1e-9 * h:
@@ -223,15 +223,15 @@ def advance(
         clear(curves)
         for c in range(len(paths.links)):
             g, link = paths.owner[c], paths.links[c]
-            come = arrive(paths, curves, c, i)
-            if steady[g] <= 0.0 and come > 0.0 and rules.longest != 0:
+            new = arrive(paths, curves, c, i)
+            if steady[g] <= 0.0 and new > 0.0 and rules.longest != 0:
                 counters[link, _RTT] = max(counters[link, _RTT], sources.rtt[g])
             elif steady[g] <= 0.0:
-                counters[link, _RTT] += paths.members[g] * come * sources.rtt[g]
+                counters[link, _RTT] += paths.members[g] * new * sources.rtt[g]
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
             counters[link, _BITS] += curves.incoming[link]
-            routers.told[link, i] = routers.told[link, i - 1]
+            routers.advertised[link, i] = routers.advertised[link, i - 1]
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % rules.per == 0:
                 queue = curves.into[link, i] - curves.out[link, i]
@@ -256,36 +256,36 @@ def run(problem: Problem) -> Result:
     """
     protocol, fluid = problem.protocol, problem.fluid
     laws = CompiledLaws(protocol)
-    beginning = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
+    initial = InitialConditions.of(protocol, laws, fluid, problem.point, problem.factor)
     L, G = fluid.n_links, fluid.n_groups
     form = protocol.fluid_form
     assert isinstance(form, SampledPrices)
     T = float(protocol.params()["interval"])
     per = min(_FINEST, max(_PER_INTERVAL, ceil(_PER_RTT * T / float(fluid.rtt.min()))))
     h = T / per
-    zero = 2 + ceil(float(beginning.rtt.max()) / h)
+    zero = 2 + ceil(float(initial.rtt.max()) / h)
     grid = Grid(h, zero, zero + ceil(float(problem.samples[-1]) / h - 1e-9) + 1, problem.samples)
     paths = paths_of(fluid, grid)
-    x = np.maximum(beginning.x, fluid.floor(protocol) / beginning.rtt)
+    x = np.maximum(initial.x, fluid.floor(protocol) / initial.rtt)
     curves = curves_of(paths, fluid, grid)
     owner, prices = np.full(G, -1, dtype=np.int64), np.zeros(G, dtype=np.int64)
     tick = np.maximum(1, np.rint(per * problem.ticks)).astype(np.int64)
     counters = np.zeros((L, 5))
-    told = np.full((L, grid.rows), 0.0 if protocol.combine == "sum" else -np.inf)
-    squares, heard = np.zeros((G, grid.rows)), np.zeros(G)
-    behind = zero - 1.0 + np.maximum(paths.start, 0.0) / h
+    advertised = np.full((L, grid.rows), 0.0 if protocol.combine == "sum" else -np.inf)
+    squares, acked = np.zeros((G, grid.rows)), np.zeros(G)
+    since = zero - 1.0 + np.maximum(paths.start, 0.0) / h
     if problem.point is not None:
-        owner = at_equilibrium(paths, curves, problem, grid, x, beginning.queue)
-        behind = zero - 1 - beginning.rtt / h
+        owner = at_equilibrium(paths, curves, problem, grid, x, initial.queue)
+        since = zero - 1 - initial.rtt / h
         prices[:] = _UNANSWERED
-        told[:, :zero] = beginning.told[:, None]
-        counters[:, _MEAN], counters[:, _BEFORE] = beginning.measured[4], beginning.measured[0]
+        advertised[:, :zero] = initial.advertised[:, None]
+        counters[:, _MEAN], counters[:, _BEFORE] = initial.measured[4], initial.measured[0]
         counters[:, _TICKS] = 1.0
-        counters[:, _BITS] = (per - tick) * h * beginning.measured[0]  # of the interval that runs
-        counters[:, _RTT] = beginning.measured[4] * (1.0 if protocol.scaling_rtt == "max" else counters[:, _BITS])
+        counters[:, _BITS] = (per - tick) * h * initial.measured[0]  # of the interval that runs
+        counters[:, _RTT] = initial.measured[4] * (1.0 if protocol.scaling_rtt == "max" else counters[:, _BITS])
         squares[:, :zero] = x[:, None] * curves.sent[:, :zero]
-        sent = [at.py_func(curves.sent[g, :zero], s) for g, s in enumerate(behind)]
-        heard = 1.0 + np.floor(np.array(sent) / paths.packet)
+        sent = [at.py_func(curves.sent[g, :zero], s) for g, s in enumerate(since)]
+        acked = 1.0 + np.floor(np.array(sent) / paths.packet)
     record = np.zeros(len(ARGUMENTS))
     record[_T] = T
     rules = Rules(
@@ -294,10 +294,10 @@ def run(problem: Problem) -> Result:
         ("min", "max", "sum").index(protocol.combine), int(protocol.source_clock == "always"),
         int(protocol.scaling_rtt == "max"), form.rtt_gain, int(laws.remembers),
     )  # fmt: skip
-    routers = Routers(tick, beginning.state.copy(), beginning.least, beginning.most, told, counters)
+    routers = Routers(tick, initial.state.copy(), initial.least, initial.most, advertised, counters)
     sources = Sources(
-        floor=fluid.floor(protocol), x=x, x_rtt=x.copy(), price=beginning.told[paths.links[np.maximum(owner, 0)]],
-        rtt=beginning.rtt.copy(), heard=heard, since=behind, prices=prices, owner=owner, stamp=np.full(G, -1.0),
+        floor=fluid.floor(protocol), x=x, x_rtt=x.copy(), price=initial.advertised[paths.links[np.maximum(owner, 0)]],
+        rtt=initial.rtt.copy(), acked=acked, since=since, prices=prices, owner=owner, stamp=np.full(G, -1.0),
         due=np.full(G, np.inf if problem.point is None else T), squares=squares,
     )  # fmt: skip
     grid.run(

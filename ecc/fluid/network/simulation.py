@@ -49,9 +49,9 @@ def simulate(
     Continuous runs solve delay differential equations (module continuous of ecc.fluid.network says which), discrete
     ones the papers' recurrences, one step a control interval with delays rounded up, where headers read routers as
     packets leave their queues (recurrence). In continuous time some are cumulative curves in fixed steps: protocols of
-    windows (windows; they have no recurrence), those whose routers grant in an interval what the last one left
-    (granted_windows), those whose sources move in steps (stepped_rates), and those that answer prices of intervals
-    (sampled_prices).
+    windows (windows; they have no recurrence), and those with a `fluid_form`: routers that grant in an interval what
+    the last one left (granted_windows), sources that change rates in steps (stepped_rates), and those that answer
+    prices of intervals (sampled_prices).
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def simulate(
         Averages are taken over it, and it labels its end.
     start : str or array_like, optional
         "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
-        everything at the stationary point of the laws for ever, all flows active whatever their start; or shape
-        (n_flows,), bit/s, > 0: rates that all flows have sent for ever, following the first link of their route or the
-        assigned one, before the routers first looked (not of windows).
+        everything at the stationary point of the laws for all t < 0, with all flows active for any start of theirs; or
+        shape (n_flows,), bit/s, > 0: rates that all flows have sent for all t < 0, bottlenecked at the first link of
+        their route or the assigned one, before the first tick of the routers (not of windows).
     perturbation : float, > -1, optional
-        With "equilibrium", what all rates are off by, before and at the start, relatively; of windows, what they are
-        off by at the start.
+        With "equilibrium", the relative deviation of all rates, before and at the start; of windows, their deviation at
+        the start.
     record : sequence of str, optional
         States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
         "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of granted windows
@@ -85,7 +85,7 @@ def simulate(
         that broadcast to (period, n_flows, n_links). Row n % period holds in step n, for what arrives then: random
         delays are a table of draws. Those of the network then play no part, and RTTs that laws ask for are the longest.
     clocking : str, optional
-        Of windows: "ack", ACKs let out what they acknowledge, so that queues follow windows within an RTT; "rate", a
+        Of windows: "ack", ACKs admit what they acknowledge, and queues track windows within an RTT; "rate", a
         flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
         the capacity, and routers that grant windows act on averages at every moment. Verdicts differ:
         docs/fluid_against_packets.md.
@@ -105,8 +105,7 @@ def simulate(
 
     Notes
     -----
-    Equal flows are computed once, unless losses at random part their windows. The fluid that a buffer drops is not sent
-    again.
+    Equal flows are computed once, unless random losses make their windows differ. Dropped fluid is not sent again.
 
     Examples
     --------
@@ -159,19 +158,19 @@ def simulate(
         raise ValueError(f"delays belong to time='discrete', got time={time!r}")
     losses = [one for one in scenario.impairments if isinstance(one, RandomLoss)]
     if windows and any(one.acks_of is not None for one in losses):
-        raise ValueError("acks_of must be None for windows as fluid: the next ACK says what a lost one would have")
+        raise ValueError("acks_of must be None for windows as fluid: the next ACK reports what a lost one would have")
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
     notes = taken.check(protocol)
-    text = scenario.to_toml()  # what cannot be kept with the result is refused before the work
+    text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
     _check_record(record, _recordable(protocol, taken))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
-    apart = rates is not None or delays is not None or (windows and bool(losses))
-    fluid = FluidNetwork.of(scenario, apart, steady)
+    separate = rates is not None or delays is not None or (windows and bool(losses))
+    fluid = FluidNetwork.of(scenario, separate, steady)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -193,14 +192,14 @@ def simulate(
         protocol, fluid, samples, watch, ticks, point, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
     )  # fmt: skip
-    outcome = model.run(problem)
+    result = model.run(problem)
     if watch.canceled:
-        outcome = replace(outcome, stopped="canceled" if len(outcome.time) < rows else "completed")
-    return _trajectory(scenario, text, fluid, outcome, process_time() - begun, time, notes, record)
+        result = replace(result, stopped="canceled" if len(result.time) < rows else "completed")
+    return _trajectory(scenario, text, fluid, result, process_time() - begun, time, notes, record)
 
 
 class _Watch:
-    """What a run calls now and then: it reports progress, and ends a canceled run as Ctrl-C does."""
+    """What a run calls at intervals: it reports progress, and ends a canceled run as Ctrl-C does."""
 
     def __init__(self, progress: Callable[[float], None] | None, cancel: Callable[[], bool] | None) -> None:
         self.progress, self.cancel, self.canceled = progress, cancel, False
@@ -270,7 +269,7 @@ def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64]]:
 
 
 def _check_losses(scenario: Scenario) -> None:
-    """Refuse what only packets meet."""
+    """Refuse impairments that only packets have."""
     for index, one in enumerate(scenario.impairments):
         kind = type(one).__name__
         if isinstance(one, CapacitySchedule):
@@ -287,7 +286,7 @@ def _trajectory(
     scenario: Scenario,
     text: str,
     fluid: FluidNetwork,
-    outcome: Result,
+    result: Result,
     seconds: float,
     time: str,
     notes: tuple[str, ...],
@@ -299,22 +298,22 @@ def _trajectory(
     flows_through = np.maximum(1.0, fluid.members @ crosses)
     packet = (fluid.members * fluid.packet_size) @ crosses / flows_through  # mean size of the packets of a link
     packet[packet == 0.0] = 1.0
-    finish = fluid.spread(outcome.stopped_at + fluid.rtt)
+    finish = fluid.spread(result.stopped_at + fluid.rtt)
     begin = fluid.spread(fluid.start)
     size = fluid.spread(fluid.size / 8.0)
     sized = np.isfinite(size)
-    sent = fluid.spread(outcome.sent) / 8.0
+    sent = fluid.spread(result.sent) / 8.0
     finish = np.where(sized & (sent >= size * (1.0 - 1e-9)), finish, np.nan)
     series = {
-        "rate": fluid.spread(outcome.rate),
-        "goodput": fluid.spread(outcome.goodput),
-        "bottleneck": outcome.bottleneck[:, fluid.group_of],
-        "queue": outcome.queue / 8.0,
-        "queue_max": outcome.queue_max / 8.0,
-        "arrival": outcome.arrival,
-        "drops": outcome.drops / 8.0 / packet,
+        "rate": fluid.spread(result.rate),
+        "goodput": fluid.spread(result.goodput),
+        "bottleneck": result.bottleneck[:, fluid.group_of],
+        "queue": result.queue / 8.0,
+        "queue_max": result.queue_max / 8.0,
+        "arrival": result.arrival,
+        "drops": result.drops / 8.0 / packet,
         **{
-            name: outcome.recorded[name] if name.startswith("link.") else fluid.spread(outcome.recorded[name])
+            name: result.recorded[name] if name.startswith("link.") else fluid.spread(result.recorded[name])
             for name in record
         },
     }
@@ -323,13 +322,13 @@ def _trajectory(
         "finish": finish,
         "size": np.where(sized, size, np.nan),
         "completion_time": finish - begin,
-        "delivered": fluid.spread(outcome.delivered) / 8.0,
-        "lost": fluid.spread(outcome.lost) / 8.0,
+        "delivered": fluid.spread(result.delivered) / 8.0,
+        "lost": fluid.spread(result.lost) / 8.0,
         "retransmitted": np.zeros(len(begin)),
     }
-    stats: dict[str, Any] = {**outcome.stats, "cpu_seconds": seconds, "stopped": outcome.stopped}
-    at_end = notes_at_end(scenario, np.asarray(outcome.time), series["rate"])
-    stats["notes"] = (*notes, *outcome.stats.get("notes", ()), *at_end)
+    stats: dict[str, Any] = {**result.stats, "cpu_seconds": seconds, "stopped": result.stopped}
+    at_end = notes_at_end(scenario, np.asarray(result.time), series["rate"])
+    stats["notes"] = (*notes, *result.stats.get("notes", ()), *at_end)
     attributes = {
         "engine": "fluid",
         "time": time,
@@ -338,4 +337,4 @@ def _trajectory(
         "seed": scenario.seed,
         "version": __version__,
     }
-    return Trajectory.build(outcome.time, series, flows, stats, attributes)
+    return Trajectory.build(result.time, series, flows, stats, attributes)

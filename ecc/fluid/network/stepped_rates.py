@@ -1,24 +1,24 @@
-"""Fluid whose sources move in steps, each once routers have told of a whole interval that knew of the last one.
+"""Fluid whose sources change their rate in steps, each after routers have reported a whole interval since the last.
 
-Rates are constant between steps. A router looks at what came in each interval of T, as flows ask for it:
+Rates are constant between steps. A router measures in each interval of T what flows request:
 
-    y_l  asked for by all           u_l  ... by those whose packets follow another link, or nobody
-    N_l  following flows: how long what came from each took to send, over T; what random losses took is missing
-    R_l = router_law(u_l, N_l, ...),  priority_law and refusal_law of the same; nobody follows: as if empty, or 0 if
-    refused
+    y_l  requested by all flows     u_l  ... by flows bottlenecked at another link, or at none
+    N_l  flows bottlenecked at l: the time that their arrivals took to send, over T; random losses are not counted
+    R_l = router_law(u_l, N_l, ...),  priority_law and refusal_law alike; if N_l = 0: of an empty link, or 0 if refused
 
-A header reads them as it comes to a queue; ACKs come packet by packet. One counts if it was sent after the source's
-last step. The first that counts marks an interval of the router that the source follows; once an ACK comes from the
-interval `wait` after the next, the source
+A header reads them on arrival at a queue, and ACKs return packet by packet. An ACK counts if its packet was sent after
+the source's last step. The first that counts marks an interval of the router of the source's bottleneck; once an ACK
+returns from the interval `wait` after the next one, the source
 
-- follows another link, if one is more urgent (or as urgent and offers less) and it has come near what its own offers,
-  or its own refuses; or else
-- takes what it asked for, if no link refuses, and asks for source_law(x, R); what is less it takes at once.
+- changes to another bottleneck, if a link has a higher priority (or the same and offers less) and the source is near
+  the offer of its own link, or its own link refuses; otherwise
+- takes the rate it requested, if no link refuses, and requests source_law(x, R); a lower rate it takes at once.
 
-Each then waits again, after a switch and after a step as `Stepping` says. Newcomers send `floor` packets an interval
-and switch to the first link they hear of; with `mouse_size`, they send at `basic_rate` and heed nobody until so much
-is acknowledged. Where flows tell what they `desire`, their size over their RTT, no offer is more, and a link that
-offers more counts them among others. The grid is a hundredth of the interval; queues are as in `curves`.
+Each then waits again, after a change of bottleneck and after a step as `SteppedRates` says. A new flow sends `floor`
+packets an interval, or its `opening_rate`, and changes to the first link whose feedback it receives; until
+`opening_bytes` are acknowledged it does not respond. Where a flow limits its requests to the rate it desires, its size
+over its RTT, no offer is more, and a link that offers more counts it among flows bottlenecked elsewhere. The grid is a
+hundredth of the interval; queues are as in `curves`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ STEP_ARGUMENTS = ("R", "y", "u", "N", "q", "C", "T", "x", "x_rtt", "result")
 _R, _Y, _U, _N, _Q, _C, _T, _X, _X_RTT, _RESULT = range(len(STEP_ARGUMENTS))
 _PER_INTERVAL = 100
 _NOT_YET = -1
-# counters of a router, since its last tick: bits asked for, those of others, s that its own took to send
-_ASKED, _OTHERS, _TOOK = range(3)
+# counters of a router since its last tick: bits requested, those of flows bottlenecked elsewhere, s that its own took
+_REQUESTED, _OTHERS, _TOOK = range(3)
 _pointers = unpacker("ff")
 
 
@@ -74,15 +74,15 @@ class Rules(NamedTuple):
     switch_wait: int  # intervals
     step_wait: int  # intervals
     near: float  # share of an offer
-    asks: int  # whether a higher rate waits until no link refuses it
+    needs_approval: int  # whether a higher rate waits until no link refuses it
 
 
 class Routers(NamedTuple):
-    """What each link's router tells, at each time, and what it counts."""
+    """What each link's router advertises, at each time, and what it counts."""
 
     tick: Integers  # steps of the grid until it first ticks
-    told: FloatRows  # (n_links, n_times): the rate that it offers
-    urgency: FloatRows  # (n_links, n_times)
+    advertised: FloatRows  # (n_links, n_times): the rate that it offers
+    priority: FloatRows  # (n_links, n_times)
     refusal: FloatRows  # (n_links, n_times)
     counters: FloatRows  # (n_links, 3)
 
@@ -92,33 +92,33 @@ class Sources(NamedTuple):
 
     least: Floats  # rate
     desired: Floats  # rate, inf where it has no limit
-    deaf: Floats  # bits that are acknowledged before it takes feedback
+    responds_after: Floats  # bits that are acknowledged before it responds to feedback
     x: Floats  # rate
-    wants: Floats  # rate that it asks for
+    proposed: Floats  # rate that it requests
     offered: Floats  # rate of its last step
     owner: Integers  # crossing at which it is bottlenecked, -1 for none
     changed: Floats  # position of its last step
-    marked: Integers  # interval of the router in which the first ACK since then met it
+    first_interval: Integers  # interval of the router that the first ACK since then came from
     wait: Integers  # intervals to let pass
-    heard: Floats  # packets acknowledged
-    asked: FloatRows  # (n_groups, n_times): integral of what it asks for
+    acked: Floats  # packets acknowledged
+    requested: FloatRows  # (n_groups, n_times): integral of the rate requested
 
 
 @optimized
-def _look(link: int, i: int, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
+def _close(link: int, i: int, rules: Any, routers: Any, paths: Any, curves: Any) -> Any:
     """Close the interval of a router; a status."""
     pointer, params = _pointers(rules.addresses)
     record, counters = rules.record, routers.counters[link]
     T = record[_T]
-    record[_R], record[_C] = routers.told[link, i - 1], paths.capacity[link, i]
+    record[_R], record[_C] = routers.advertised[link, i - 1], paths.capacity[link, i]
     record[_Q] = curves.into[link, i] - curves.out[link, i]
-    record[_Y], record[_U], record[_N] = counters[_ASKED] / T, counters[_OTHERS] / T, counters[_TOOK] / T
-    routers.urgency[link, i] = routers.refusal[link, i] = 0.0
+    record[_Y], record[_U], record[_N] = counters[_REQUESTED] / T, counters[_OTHERS] / T, counters[_TOOK] / T
+    routers.priority[link, i] = routers.refusal[link, i] = 0.0
     if rules.priority != 0:
         status = call(rules.priority, (pointer, pointer, params, pointer))
         if status != 0:
             return status
-        routers.urgency[link, i] = record[_RESULT]
+        routers.priority[link, i] = record[_RESULT]
     if rules.refusal != 0:
         status = call(rules.refusal, (pointer, pointer, params, pointer))
         if status != 0:
@@ -128,7 +128,7 @@ def _look(link: int, i: int, rules: Any, routers: Any, paths: Any, curves: Any) 
     if unused:
         record[_U], record[_N] = 0.0, 1.0
     status = call(rules.router, (pointer, pointer, params, pointer))
-    routers.told[link, i] = 0.0 if unused and routers.refusal[link, i] > 0.0 else max(0.0, record[_RESULT])
+    routers.advertised[link, i] = 0.0 if unused and routers.refusal[link, i] > 0.0 else max(0.0, record[_RESULT])
     return status
 
 
@@ -149,9 +149,9 @@ def advance(
     sources: Sources,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
-    sent, asked, origin, met = curves.sent, sources.asked, curves.origin, curves.entered_at
-    x, wants, owner, counters = sources.x, sources.wants, sources.owner, routers.counters
-    start, stop, steady = paths.start, paths.stop, paths.steady
+    sent, requested, origin, met = curves.sent, sources.requested, curves.origin, curves.entered_at
+    x, proposed, owner, counters = sources.x, sources.proposed, sources.owner, routers.counters
+    start, stop, steady, advertised = paths.start, paths.stop, paths.steady, routers.advertised
     for i in range(begin, end):
         t = (i - zero) * h
         # sources: what is acknowledged now, back along its path
@@ -160,26 +160,26 @@ def advance(
             look_back(paths, curves, g, i)
             sigma = at(origin[b - 1], met[b - 1])
             packets = np.floor(at(sent[g], sigma) / paths.packet[g] + 1e-9)
-            counts = packets > sources.heard[g] and sigma >= sources.changed[g] and t < stop[g] and steady[g] <= 0.0
-            counts = counts and at(sent[g], sigma) >= sources.deaf[g]
+            counts = packets > sources.acked[g] and sigma >= sources.changed[g] and t < stop[g] and steady[g] <= 0.0
+            counts = counts and at(sent[g], sigma) >= sources.responds_after[g]
             if sigma >= zero + start[g] / h:
-                sources.heard[g] = packets
+                sources.acked[g] = packets
             if counts:
                 which, best, rank, worst = -1, np.inf, -np.inf, 0.0
                 for c in range(a, b):
                     link, k = paths.links[c], int(met[c])
                     worst = max(worst, routers.refusal[link, k])
-                    urgent, offer = routers.urgency[link, k], min(routers.told[link, k], sources.desired[g])
-                    if paths.responds[c] != 0 and (urgent > rank or (urgent == rank and offer < best)):
-                        which, best, rank = c, offer, urgent
+                    priority, offer = routers.priority[link, k], min(advertised[link, k], sources.desired[g])
+                    if paths.responds[c] != 0 and (priority > rank or (priority == rank and offer < best)):
+                        which, best, rank = c, offer, priority
                 moves, switches = False, False
                 if which >= 0 and owner[g] < 0:
                     moves = switches = True
                 elif which >= 0:
                     interval = (int(met[owner[g]]) - zero - routers.tick[paths.links[owner[g]]]) // _PER_INTERVAL
-                    if sources.marked[g] == _NOT_YET:
-                        sources.marked[g] = interval
-                    moves = interval > sources.marked[g] + sources.wait[g]
+                    if sources.first_interval[g] == _NOT_YET:
+                        sources.first_interval[g] = interval
+                    moves = interval > sources.first_interval[g] + sources.wait[g]
                     close = abs(x[g] - sources.offered[g]) <= rules.near * sources.offered[g]
                     switches = which != owner[g] and (close or rank > 0.0 or rules.priority == 0)
                 if moves:
@@ -189,22 +189,22 @@ def advance(
                         owner[g] = which
                         if rules.priority == 0 and best < x[g]:  # a link chosen for its offer is approached at once
                             status, x[g] = _aim(g, rules, sources)
-                        wants[g] = x[g]
+                        proposed[g] = x[g]
                     else:
                         if worst <= 0.0:
-                            x[g] = wants[g]
-                        status, wants[g] = _aim(g, rules, sources)
-                        if rules.asks == 0 or wants[g] < x[g]:
-                            x[g] = wants[g]
+                            x[g] = proposed[g]
+                        status, proposed[g] = _aim(g, rules, sources)
+                        if rules.needs_approval == 0 or proposed[g] < x[g]:
+                            x[g] = proposed[g]
                     if status != 0:
                         return status
-                    sources.changed[g], sources.marked[g] = i, _NOT_YET
+                    sources.changed[g], sources.first_interval[g] = i, _NOT_YET
                     sources.wait[g] = rules.switch_wait if switches else rules.step_wait
             now = min(h, max(0.0, t + h - start[g])) if t < stop[g] else 0.0
             rate = steady[g] if steady[g] > 0.0 else x[g]
             now = min(now, (paths.size[g] - sent[g, i - 1]) / rate)
             sent[g, i] = sent[g, i - 1] + rate * now
-            asked[g, i] = asked[g, i - 1] + (rate if steady[g] > 0.0 else wants[g]) * now
+            requested[g, i] = requested[g, i - 1] + (rate if steady[g] > 0.0 else proposed[g]) * now
             curves.bottleneck[g, i] = paths.links[owner[g]] if owner[g] >= 0 and steady[g] <= 0.0 else -1
             if sent[g, i] >= paths.size[g] and stop[g] > t:
                 stop[g] = t
@@ -216,24 +216,30 @@ def advance(
             arrive(paths, curves, c, i)
             early, late = origin[c, i - 1], origin[c, i]
             many = paths.members[g] * paths.reaches[c]
-            asking = many * max(0.0, at(asked[g], late) - at(asked[g], early))
-            counters[link, _ASKED] += asking
-            if curves.bottleneck[g, max(0, int(late))] == link and sources.desired[g] >= routers.told[link, i - 1]:
+            proposing = many * max(0.0, at(requested[g], late) - at(requested[g], early))
+            counters[link, _REQUESTED] += proposing
+            if (
+                curves.bottleneck[g, max(0, int(late))] == link
+                and sources.desired[g] >= routers.advertised[link, i - 1]
+            ):
                 opens, ends = zero + start[g] / h, zero + stop[g] / h
                 counters[link, _TOOK] += many * h * max(0.0, min(late, ends) - max(early, opens))
             else:
-                counters[link, _OTHERS] += asking
+                counters[link, _OTHERS] += proposing
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
-            routers.told[link, i], routers.urgency[link, i] = routers.told[link, i - 1], routers.urgency[link, i - 1]
+            routers.advertised[link, i], routers.priority[link, i] = (
+                routers.advertised[link, i - 1],
+                routers.priority[link, i - 1],
+            )
             routers.refusal[link, i] = routers.refusal[link, i - 1]
             late_by = i - zero - routers.tick[link]
             if late_by >= 0 and late_by % _PER_INTERVAL == 0:
                 if late_by > 0:  # the first tick begins the first interval
-                    status = _look(link, i, rules, routers, paths, curves)
+                    status = _close(link, i, rules, routers, paths, curves)
                     if status != 0:
                         return status
-                counters[link, _ASKED] = counters[link, _OTHERS] = counters[link, _TOOK] = 0.0
+                counters[link, _REQUESTED] = counters[link, _OTHERS] = counters[link, _TOOK] = 0.0
         drop(paths, curves, i)
     return 0
 
@@ -264,17 +270,17 @@ def run(problem: Problem) -> Result:
     least = (protocol.floor or 1.0) * paths.packet / T
     x, owner = np.maximum(least, form.opening_rate), np.full(G, -1, dtype=np.int64)
     offers = np.array([protocol.rate_range(float(C))[1] for C in fluid.capacity])
-    heard, asked = np.full(G, -1.0), np.zeros((G, grid.rows))
+    acked, requested = np.full(G, -1.0), np.zeros((G, grid.rows))
     changed = zero + paths.start / h - 1e-9
     if point is not None:
         x = np.maximum(problem.factor * point.rates[problem.first_flow], least)
         offers = np.where(np.isfinite(point.fair_rate), problem.factor * point.fair_rate, offers)
         owner = at_equilibrium(paths, curves, problem, grid, x, np.zeros(L))
-        asked[:, :zero] = curves.sent[:, :zero]
-        heard = np.floor(curves.sent[:, zero - 1] / paths.packet)
+        requested[:, :zero] = curves.sent[:, :zero]
+        acked = np.floor(curves.sent[:, zero - 1] / paths.packet)
         changed = np.zeros(G)
-    told, urgency, refusal = np.zeros((3, L, grid.rows))
-    told[:, :zero] = offers[:, None]
+    advertised, priority, refusal = np.zeros((3, L, grid.rows))
+    advertised[:, :zero] = offers[:, None]
     record = np.zeros(len(STEP_ARGUMENTS))
     record[_T] = T
     addresses = np.array([record.ctypes.data, laws.params.ctypes.data])
@@ -283,12 +289,12 @@ def run(problem: Problem) -> Result:
         int(form.needs_approval),
     )  # fmt: skip
     tick = np.maximum(1, np.rint(_PER_INTERVAL * problem.ticks)).astype(np.int64)
-    routers = Routers(tick, told, urgency, refusal, np.zeros((L, 3)))
+    routers = Routers(tick, advertised, priority, refusal, np.zeros((L, 3)))
     sources = Sources(
         least=least, desired=fluid.size / fluid.rtt if form.limits_requests else np.full(G, np.inf),
-        deaf=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes, x=x, wants=x.copy(),
+        responds_after=curves.sent[:, zero - 1] + 8.0 * form.opening_bytes, x=x, proposed=x.copy(),
         offered=offers[paths.links[np.maximum(owner, 0)]], owner=owner, changed=changed,
-        marked=np.full(G, _NOT_YET), wait=np.zeros(G, np.int64), heard=heard, asked=asked,
+        first_interval=np.full(G, _NOT_YET), wait=np.zeros(G, np.int64), acked=acked, requested=requested,
     )  # fmt: skip
     grid.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
@@ -297,5 +303,5 @@ def run(problem: Problem) -> Result:
     )
     found = result_of(grid, paths, curves)
     if problem.records:
-        found.recorded["link.R"] = grid.at_ends(told)
+        found.recorded["link.R"] = grid.at_ends(advertised)
     return found
