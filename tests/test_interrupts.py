@@ -104,12 +104,12 @@ def test_an_interrupted_sweep_says_so_at_once_and_keeps_what_is_done(scenario, t
 
 def test_sigterm_writes_the_checkpoint_that_was_asked_for(scenario, tmp_path):
     saved = tmp_path / "run.ckpt"
-    run = advancing(
+    with advancing(
         *("simulate", scenario("100000 s"), "--checkpoint", saved, "--sample", "10"),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as behind a shell's `&`
-    )
-    run.send_signal(signal.SIGTERM)
-    _, said = run.communicate(timeout=HANG)
+    ) as run:
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=HANG)
     assert run.returncode == 130 and said.endswith(" of 100000 s: interrupted\n")
     assert resume(saved).now > 0.0
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ route = [0]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals")
 
 
-def start(name: str, inside: float, directory: Path) -> subprocess.Popen[str]:
+def start(name: str, inside: float, directory: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     (directory / "stuck_protocol.py").write_text(PROTOCOL)
     (directory / "scenario.toml").write_text(SCENARIO.format(name=name))
     given = {**os.environ, "PYTHONPATH": str(directory)}
@@ -63,10 +64,10 @@ def start(name: str, inside: float, directory: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals, tmp_path: Path) -> None:
-    run = start("Stuck", 0.5, tmp_path)
-    begin = time.monotonic()
-    run.send_signal(number)
-    printed, said = run.communicate(timeout=HANG)
+    with start("Stuck", 0.5, tmp_path) as run:
+        begin = time.monotonic()
+        run.send_signal(number)
+        printed, said = run.communicate(timeout=HANG)
     assert time.monotonic() - begin > 0.9 * (GRACE_PERIOD - 0.5)
     assert (run.returncode, printed) == (130, "")
     assert said == "ecc: a hook has not returned for 3 s: the process ends without a result\n"
@@ -74,9 +75,9 @@ def test_a_hook_that_never_returns_ends_with_the_process(number: signal.Signals,
 
 @pytest.mark.slow
 def test_hooks_that_take_their_time_are_interrupted_as_any(tmp_path: Path) -> None:
-    run = start("Slow", 0.05, tmp_path)
-    run.send_signal(signal.SIGINT)
-    printed, said = run.communicate(timeout=HANG)
+    with start("Slow", 0.05, tmp_path) as run:
+        run.send_signal(signal.SIGINT)
+        printed, said = run.communicate(timeout=HANG)
     assert run.returncode == 130 and "flow" in printed
     assert said.endswith("interrupted\n") and "has not returned" not in said
 

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 HANG = 600.0
@@ -32,9 +33,13 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def advancing(*arguments: Any, inside: float = 0.01, **options: Any) -> subprocess.Popen[str]:
-    """Start the command line, and return once the packet engine has been in one call for some seconds."""
+@contextmanager
+def advancing(*arguments: Any, inside: float = 0.01, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start the command line, go on once the packet engine has been in one call for some seconds, and leave nothing."""
     command = [sys.executable, "-P", "-c", TELLING, str(inside), *map(str, arguments)]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-    assert run.stdout is not None and run.stdout.readline() == "inside\n"
-    return run
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as run:
+        try:
+            assert run.stdout is not None and run.stdout.readline() == "inside\n"
+            yield run
+        finally:
+            run.kill()
