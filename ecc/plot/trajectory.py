@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
 from ecc.arguments import Matrix, Vector, check_arguments
-from ecc.plot.look import GREY, INK, RATE, SIZE, buckets_for, colors, figure, line_mode, thinned, unit_for
+from ecc.plot.look import GREY, INK, RATE, SIZE, axis, buckets_for, colors, figure, line_mode, thinned, unit_for
 
 __all__ = ["comparison_figure", "trajectory_figure"]
 
@@ -100,7 +100,7 @@ def trajectory_figure(
                 hovertemplate=f"{name}: %{{y:.4g}} %{{meta[1]}}{when}<extra></extra>",
             )  # fmt: skip
         _draw_levels(made, queue_levels, t, q_factor, q_unit, row=2)
-        made.update_yaxes(title_text=f"queue [{q_unit}]", rangemode="tozero", row=2, col=1)
+        made.update_yaxes(**axis(f"queue [{q_unit}]", values=highest / q_factor), rangemode="tozero", row=2, col=1)
     for row, (what, values) in enumerate(states.items(), start=panels - len(states) + 1):
         count, owner = values.shape[1], what.partition(".")[0]
         tones = [INK] if owner == "link" and count == 1 else colors(count)

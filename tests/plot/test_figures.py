@@ -391,3 +391,10 @@ def test_frequency_responses_are_drawn_in_their_own_unit():
     assert bode_figure({"loop": steps}).layout.xaxis2.title.text == "frequency [rad/step]"
     with pytest.raises(ValueError, match="curves must have one unit of frequency, got rad/s and rad/step"):
         bode_figure({"a": loop.nyquist(), "b": steps})
+
+
+def test_a_short_queue_of_packets_has_ticks_at_whole_packets_only():
+    time, rates = [1.0, 2.0, 3.0], [[1e6], [1e6], [1e6]]
+    assert trajectory_figure(time, rates, [[0.0], [1e3], [2e3]], packet_size=1000).layout.yaxis2.dtick == 1
+    assert trajectory_figure(time, rates, [[0.0], [1e3], [1.5e3]], packet_size=1000).layout.yaxis2.dtick is None
+    assert trajectory_figure(time, rates, [[0.0], [1e4], [5e4]], packet_size=1000).layout.yaxis2.dtick is None
