@@ -360,14 +360,19 @@ class _Loop:
             return None
 
         dt = 0.02 * min(kind.rtt for kind in self.kinds)
+        stuck = None  # with a state at its upper limit, where laws that keep to it stand still
         for k in range(_STEPS):
             if k % 10 == 0 and (found := ahead(z)) is not None:
-                return found
+                if np.all(found < high):
+                    return found
+                stuck = found
             G = moving(z)
             new = _step(z, G, slopes(z, G), dt, low, high)
             far = change(new, z)
             dt = min(dt * min(max(0.3 / max(far, 1e-12), 0.3), 3.0), 1e9)
             z = z if far > 1.0 and dt > 1e-9 else new
+        if stuck is not None:
+            return stuck
         raise LinearizationError(
             "no equilibrium was found: without delays, too, windows and queues of these laws come to no rest"
         )

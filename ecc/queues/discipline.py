@@ -45,7 +45,8 @@ class QueueDiscipline(Protocol):
 
     @property
     def linear_refusal(self) -> str | None:
-        return f"{type(self).__name__} has no linear model yet: packets only"
+        name = type(self).__name__
+        return f"{name} is for links: {{'flows': NewReno(ecn=True), 'links': {name}(mark=True)}} has hosts over it"
 
 
 def congested(p: Any, env: Any) -> None:
