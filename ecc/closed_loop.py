@@ -650,8 +650,8 @@ def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
 
 def _beside_stable(system: SampledSystem, equations: Sequence[_Equation]) -> SampledSystem:
     """The same where the system is not unstable itself: its form is then one as such steps become too long for both."""
-    undecayed = [equation for equation in equations if sum(abs(gain) for _, gain in equation) >= 1.0]
-    found: SampledSystem = system if not undecayed or system.verdict == "unstable" else _beside(system, undecayed)
+    growing = [equation for equation in dict.fromkeys(equations) if not _decays(equation, sampled=True)]
+    found: SampledSystem = system if not growing or system.verdict == "unstable" else _beside(system, growing)
     return found
 
 

@@ -9,7 +9,7 @@ from ecc.closed_loop import linearize, linearize_laws, steps_of
 from ecc.errors import LinearizationError
 from ecc.fluid import simulate
 from ecc.linear import DelaySystem
-from ecc.models import MKC, PIQIRCP, QIRCP, RCP, Equilibrium
+from ecc.models import MKC, PIQIRCP, QIRCP, RCP, Equilibrium, Kelly
 from ecc.models.shared.equilibria import shared_fair_rate
 from ecc.network import Flow, Link, Network
 from ecc.scenario import Scenario
@@ -415,3 +415,9 @@ def test_differences_between_flows_that_step_from_their_own_rate():
     assert growing.certify().stable is False
     steps = steps_of(0.1, Additive().interval)
     assert growing.spectral_radius == pytest.approx(1.02 ** (1.0 / steps), rel=1e-9)
+
+
+def test_a_model_is_not_counted_before_anyone_asks():
+    """Differences between flows decay here, which equations of one state show: the whole model is not counted."""
+    model = linearize(Kelly(interval=0.05), Network.dumbbell("10 Mb/s", [0.1, 0.1]), "discrete")
+    assert "verdict" not in vars(model) and model.verdict == "stable"

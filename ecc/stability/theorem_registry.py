@@ -188,7 +188,8 @@ def search(theorem: Theorem, loops: int = 12, seed: Seed = 1) -> Search:
 
     Notes
     -----
-    What is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s.
+    What is not found is not proven; what is found is, by `Case.proof`. A critical gain costs about 0.1 s, several
+    seconds where the model is not affine in it (EMKC, Kelly's control).
     """
     seen: dict[bytes, tuple[float, Unit]] = {}
 
