@@ -186,6 +186,16 @@ def test_an_error_in_the_protocol_of_the_user_is_placed(here, capfd):
     assert "IndexError in" in said and "user_law_fails.py, line 7" in said
 
 
+@pytest.mark.parametrize("error", [OverflowError("int too large"), RecursionError("maximum recursion depth exceeded")])
+def test_what_no_check_foresees_is_said_to_be_too_large_or_too_deep(error, here, capfd, monkeypatch):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("ecc.scenario.Scenario.from_toml", fails)
+    said = refused(["simulate", "good.toml"], capfd)
+    assert said == f"ecc: a number or table is too large or too deep: {error}"
+
+
 WORDS = st.one_of(
     st.sampled_from(["good.toml", "folder", "rcp", "qi-7", "--rtt", "--vary", "--out", "--jobs", "--link", "--json", "",
                      "inf", "nan", "-1", HUGE, "seed=1,2", "=", ":", "\ud800", "--sample", "0 s", "alpha=nan"]),
