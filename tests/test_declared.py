@@ -176,6 +176,7 @@ SAME = {
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
     *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial")),
+    *((engine, "mark_response_law") for engine in ("windows", "integrator")),  # no link marks
 }  # fmt: skip
 
 
@@ -222,6 +223,8 @@ def test_what_a_class_declares_changes_the_run_or_is_refused_or_told(entry: str,
     if (engine, entry) in SAME:  # and these are so because they say so
         taken: Taken = {
             "recurrence": declared.RECURRENCE,
+            "windows": declared.WINDOWS,
+            "integrator": declared.WINDOWS,
             "linear windows": window_loop._TAKEN,
         }.get(engine, closed_loop._TAKEN)
         assert taken.instead[entry] == ""

@@ -63,9 +63,10 @@ def adapted(p_max: Any, avg: Any, p: Any) -> Any:
     return p_max
 
 
-def average_law(average: Any, q: Any, p: Any) -> Any:
-    """The average, after an arrival."""
-    return averaged(average, q, p.weight)
+def average_law(average: Any, q: Any, y: Any, C: Any, p: Any) -> Any:
+    """The average, after an arrival at a rate; while the queue is empty, the link could have sent C/y packets."""
+    packets = C / y if q <= 0.0 else 1.0
+    return average + packets * (averaged(average, q, p.weight) - average)
 
 
 def p_max_law(p_max: Any, average: Any, p: Any) -> Any:

@@ -139,9 +139,9 @@ def test_a_discipline_is_for_links():
             Scenario(network(), protocol, 1.0)
 
 
-def test_fluid_refuses_disciplines():
-    given = Scenario(network(), {"flows": {"default": NewReno()}, "links": {"default": RED()}}, 1.0)
-    with pytest.raises(ValueError, match="link 0 must have the routers of NewReno for a fluid run"):
+def test_fluid_refuses_disciplines_without_a_probability():
+    given = Scenario(network(), {"flows": {"default": NewReno()}, "links": {"default": CoDel()}}, 1.0)
+    with pytest.raises(ValueError, match="CoDel has no fluid model: it has no probability_law"):
         simulate_fluid(given)
 
 

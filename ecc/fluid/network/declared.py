@@ -118,9 +118,13 @@ WINDOWS = Taken(
     {
         "router_law": ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "s", "p"),
         "announce_law": ("R", "y", "q", "q_mean", "C", "T", "p"),
-        **dict.fromkeys(("source_law", "slow_start_law", "decrease_law", "loss_response_law", "memory_law"), _WINDOW),
+        **dict.fromkeys(
+            ("source_law", "slow_start_law", "decrease_law", "loss_response_law", "mark_response_law", "memory_law"),
+            _WINDOW,
+        ),
     },
     {"combine": None, "receiver_window": None, "initial": None},
+    {"mark_response_law": ""},  # without disciplines no packet is marked
 )
 """Of `ecc.fluid.network.windows`."""
 

@@ -17,7 +17,7 @@ from ecc.jit import CompiledHooks, compile_hooks
 if TYPE_CHECKING:
     from ecc.models.base import Protocol
 
-__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws"]
+__all__ = ["ARGUMENTS", "BLOCK", "LANED", "LANES", "CompiledLaws", "made"]
 
 ARGUMENTS = ("R", "y", "y_prev", "u", "N", "N_all", "q", "C", "d", "T", "x", "x_rtt", "R_prev", "D", "result")
 """Fields of the record that a compiled law reads, and the one it writes."""
@@ -37,9 +37,10 @@ _BLOCK = np.dtype([(name, "f8") for name in ARGUMENTS] + [(f"{n}{i}", "f8") for 
 class CompiledLaws:
     """The laws of a protocol: addresses of C functions (record, -, params, -) -> status, and their arguments.
 
-    `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `memory`, `slow_start`, `decrease`, `interval`,
-    `queue_interval`: addresses, 0 where there is no such law. `remembers`: whether routers have a state; `by_flow`:
-    whether they have a signal for each flow; `source_remembers`: whether sources have a state.
+    `router`, `source`, `announce`, `priority`, `refusal`, `loss`, `mark`, `memory`, `slow_start`, `decrease`,
+    `interval`, `queue_interval`: addresses, 0 where there is no such law (of `mark`: that of `loss`). `remembers`:
+    whether routers have a state; `by_flow`: whether they have a signal for each flow; `source_remembers`: whether
+    sources have a state.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class CompiledLaws:
         given: dict[str, Callable[..., Any] | None] = {
             "router": protocol.router_law, "source": protocol.source_law,
             "announce": protocol.announce_law, "priority": protocol.priority_law,
-            "loss": protocol.loss_response_law, "memory": protocol.memory_law,
+            "loss": protocol.loss_response_law, "mark": protocol.mark_response_law, "memory": protocol.memory_law,
             "slow_start": protocol.slow_start_law, "decrease": protocol.decrease_law,
             **{name.removesuffix("_law"): law for name, law in form_laws(protocol).items()},
         }  # fmt: skip
@@ -79,6 +80,7 @@ class CompiledLaws:
         self.announce, self.priority, self.refusal, self.loss, self.memory = (
             self._code[name] if name in laws else 0 for name in ("announce", "priority", "refusal", "loss", "memory")
         )
+        self.mark = self._code["mark"] if "mark" in laws else self.loss
         self.slow_start, self.decrease, self.interval, self.queue_interval = (
             self._code[name] if name in laws else 0 for name in ("slow_start", "decrease", "interval", "queue_interval")
         )
@@ -99,7 +101,7 @@ class CompiledLaws:
 
 def _hook(name: str, law: Callable[..., Any], arguments: tuple[str, ...]) -> Callable[..., None]:
     supplied = ", ".join("params" if argument == "p" else f"record.{argument}" for argument in arguments)
-    return _made(name, law, [f"record.result = law({supplied})"])
+    return made(name, [f"record.result = law({supplied})"], {"law": law})
 
 
 def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: tuple[str, ...]) -> Callable[..., None]:
@@ -110,11 +112,21 @@ def _block(name: str, law: Callable[..., Any], arguments: tuple[str, ...], own: 
             for argument in arguments
         )
         lines.append(f"record.result{i} = law({supplied})")
-    return _made(name, law, lines)
+    return made(name, lines, {"law": law})
 
 
-def _made(name: str, law: Callable[..., Any], lines: list[str]) -> Callable[..., None]:
-    scope: dict[str, Any] = {"law": law, "__name__": __name__}
-    exec("\n    ".join([f"def {name}(record, nothing, params, also_nothing):", *lines, ""]), scope)
-    made: Callable[..., None] = scope[name]
-    return made
+def made(name: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., None]:
+    """Return a hook of `record` and `params`.
+
+    Parameters
+    ----------
+    name : str
+    lines : list of str
+        Its statements.
+    scope : dict
+        What these name.
+    """
+    known: dict[str, Any] = {**scope, "__name__": __name__}
+    exec("\n    ".join([f"def {name}(record, nothing, params, also_nothing):", *lines, ""]), known)
+    found: Callable[..., None] = known[name]
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,10 @@ class Problem:
         Of random losses, where windows detect them.
     delays : StepDelays or None
         Of a recurrence, or None: those of the network.
+    disciplines : sequence of Protocol or None
+        The queue discipline of each link, of windows.
+    signals : str
+        How windows meet what disciplines choose: "rate" or "random".
     """
 
     protocol: Protocol
@@ -59,6 +63,8 @@ class Problem:
     ack_clocked: bool = True
     seed: int = 0
     delays: StepDelays | None = None
+    disciplines: Sequence[Protocol | None] = ()
+    signals: str = "rate"
 
     @property
     def first_flow(self) -> NDArray[np.int64]:

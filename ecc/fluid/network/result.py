@@ -54,5 +54,6 @@ class Result:
     lost: FloatArray
     stopped_at: FloatArray  # s, NaN where a flow did not stop
     stats: dict[str, Any] = field(default_factory=dict)
+    marks: FloatArray | None = None  # over (sample, link), where links have queue disciplines
     recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series
     stopped: str = "completed"

@@ -27,6 +27,7 @@ __all__ = ["simulate"]
 _TIMES = ("continuous", "discrete")
 _STARTS = ("empty", "equilibrium")
 _CLOCKINGS = ("ack", "rate")
+_SIGNALS = ("rate", "random")
 
 
 @check_arguments
@@ -43,6 +44,7 @@ def simulate(
     rtol: float = 1e-6,
     delays: tuple[ArrayLike, ArrayLike] | None = None,
     clocking: str = "ack",
+    signals: str = "rate",
 ) -> Trajectory:
     """Return the run of a scenario as fluid: rates and queues without packets, from the protocol's laws.
 
@@ -56,7 +58,8 @@ def simulate(
     Parameters
     ----------
     scenario : Scenario
-        Scenario without a workload of transfers, of one protocol; in continuous time with random losses, capacities
+        Scenario without a workload of transfers, of one protocol, over queue disciplines where it is of windows that
+        need no routers; in continuous time with random losses, capacities
         that change and, where ACKs clock no windows, with unresponsive flows beside it.
     sample : float, s, > 0, optional
         Averages are taken over it, and it labels its end.
@@ -70,8 +73,9 @@ def simulate(
         the start.
     record : sequence of str, optional
         States to record, as series of the trajectory, at the end of each sample, where the protocol's laws have them:
-        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m" and "link.R"; of granted windows
-        "env.window", "env.srtt" [s] and "link.d" [s], the mean RTT that a router counts with.
+        "link.R" and "flow.x" [bit/s]; of windows "env.window" [bytes], "flow.m", "link.R", and states of queue
+        disciplines by name ("link.average"); of granted windows "env.window", "env.srtt" [s] and "link.d" [s], the mean
+        RTT that a router counts with.
     progress : callable, optional
         Called with the share of the duration that is done, now and then.
     cancel : callable, optional
@@ -89,6 +93,9 @@ def simulate(
         flow sends at its window over its RTT, as in the models of Low and others where queues integrate that rate less
         the capacity, and routers that grant windows act on averages at every moment. Verdicts differ:
         docs/fluid_against_packets.md.
+    signals : str, optional
+        Of windows over queue disciplines: "rate", a window moves by the mean of what the packets do that are chosen, to
+        be marked or dropped; "random", it jumps when one is chosen, drawn from the scenario's seed, once an RTT.
 
     Returns
     -------
@@ -127,6 +134,7 @@ def simulate(
         ("time", time, _TIMES),
         ("start", start if rates is None else "empty", _STARTS),
         ("clocking", clocking, _CLOCKINGS),
+        ("signals", signals, _SIGNALS),
     ):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
@@ -140,7 +148,7 @@ def simulate(
     tolerance = as_number(rtol, "rtol")
     if not 1e-13 <= tolerance <= 0.1:
         raise ValueError(f"rtol must be >= 1e-13 and <= 0.1, got {shown(tolerance)}")
-    protocol, steady = _responsive(scenario)
+    protocol, steady, disciplines = _responsive(scenario)
     _check_losses(scenario)
     from ecc.fluid.network import declared
 
@@ -161,15 +169,19 @@ def simulate(
         raise ValueError("acks_of must be None for windows as fluid: the next ACK reports what a lost one would have")
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
+    if any(disciplines) and start != "empty":
+        raise ValueError(f"start must be 'empty' for a fluid run over queue disciplines, got {shown(start)}")
+    if signals != "rate" and not any(disciplines):
+        raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
     notes = taken.check(protocol)
     text = scenario.to_toml()  # what cannot be stored with the result is refused before the run
-    _check_record(record, _recordable(protocol, taken))
+    _check_record(record, _recordable(protocol, taken, disciplines))
     if steady.any() or losses:
         if time == "discrete" or (windows and steady.any()):
             raise ValueError("unresponsive flows belong to rates and time='continuous', losses to the latter")
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
-    separate = rates is not None or delays is not None or (windows and bool(losses))
+    separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random"
     fluid = FluidNetwork.of(scenario, separate, steady)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
@@ -191,6 +203,7 @@ def simulate(
     problem = Problem(
         protocol, fluid, samples, watch, ticks, point, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
+        disciplines=disciplines, signals=signals,
     )  # fmt: skip
     result = model.run(problem)
     if watch.canceled:
@@ -212,7 +225,7 @@ class _Watch:
             raise KeyboardInterrupt
 
 
-def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
+def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol | None]) -> list[str]:
     """The states of laws that a fluid has at the ends of samples."""
     from ecc.fluid.network import declared
     from ecc.laws.arguments import law_arguments
@@ -220,7 +233,9 @@ def _recordable(protocol: Protocol, taken: Taken) -> list[str]:
     router, source = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
     if taken is declared.WINDOWS:
         named = {*router, *law_arguments(protocol.announce_law)}
-        return ["env.window"] + ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
+        states = [f"link.{name}" for one in disciplines if one is not None for name in one.states]
+        keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
+        return ["env.window", *keeps, *dict.fromkeys(states)]
     if taken is declared.GRANTED:
         return ["env.window", "env.srtt", "link.d"]
     keeps_rate = ("x" in source or "x_rtt" in source) and not protocol.windowed
@@ -249,23 +264,43 @@ def _rates(start: ArrayLike, flows: int) -> NDArray[np.float64]:
     return rates
 
 
-def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64]]:
-    """The protocol of all responsive flows, and the rates of the unresponsive ones, 0 for the others."""
+def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64], tuple[Protocol | None, ...]]:
+    """The protocol of responsive flows, the rates of unresponsive ones, 0 for others, and the disciplines of links."""
     network, protocols, routers = scenario.network, scenario.deployment.flows, scenario.deployment.links
     responsive = list(dict.fromkeys(one for one in protocols if one.is_responsive))
     if len(responsive) != 1:
         raise ValueError(
             f"protocol must be one Protocol, maybe beside unresponsive flows, for a fluid run, got {scenario.protocol}"
         )
+    disciplines: list[Protocol | None] = [None] * network.n_links
     for flow, protocol in zip(network.flows, protocols, strict=True):
         for link in flow.route if protocol == responsive[0] else ():
-            if [one for one in routers[link] if one.is_responsive] != responsive:
-                raise ValueError(f"link {link} must have the routers of {type(protocol).__name__} for a fluid run")
+            deployed = [one for one in routers[link] if one.is_responsive]
+            if deployed != responsive:
+                disciplines[link] = _discipline(link, deployed, protocol)
     rates = [
         0.0 if one.is_responsive else one.opening_rate(rtt, 8.0 * flow.mean_packet)
         for flow, rtt, one in zip(network.flows, network.rtts, protocols, strict=True)
     ]
-    return responsive[0], np.array(rates, float)
+    return responsive[0], np.array(rates, float), tuple(disciplines)
+
+
+def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol) -> Protocol | None:
+    """The queue discipline of a link that has not just the routers of a host; None: the host needs none there."""
+    from ecc.fluid.network.disciplines import discipline_refusal
+    from ecc.laws.arguments import law_arguments
+
+    acting = [one for one in deployed if one != host and one.link_hooks()]
+    name = type(host).__name__
+    if host.link_hooks() or "w" not in law_arguments(getattr(host, "source_law", None)) or len(acting) > 1:
+        raise ValueError(f"link {link} must have the routers of {name} for a fluid run")
+    if not acting:
+        return None
+    if refusal := discipline_refusal(acting[0]):
+        raise ValueError(refusal)
+    if host.loss_response_law is None:
+        raise ValueError(f"{name} has no fluid model over {type(acting[0]).__name__}: it has no loss_response_law")
+    return acting[0]
 
 
 def _check_losses(scenario: Scenario) -> None:
@@ -312,6 +347,7 @@ def _trajectory(
         "queue_max": result.queue_max / 8.0,
         "arrival": result.arrival,
         "drops": result.drops / 8.0 / packet,
+        **({} if result.marks is None else {"marks": result.marks / 8.0 / packet}),
         **{
             name: result.recorded[name] if name.startswith("link.") else fluid.spread(result.recorded[name])
             for name in record

@@ -28,6 +28,15 @@ the old window is detected without a response, as SACK repairs it, in one RTT fo
 timeouts and no lost retransmissions; where these would have mattered, the run has a note. `m`, the memory of losses, is
 0 before the first.
 
+A queue discipline at a link (`disciplines`) chooses a share P of what comes to it. Windows know it by the ACKs of what
+came with it, of several links 1 - prod(1 - P), and, where it is dropped, as it is found lost:
+
+    w' = [law(w, ...) - w]/D + a/s [loss_response_law(w, ...) - w]         a: what was chosen, in a second; s: a packet
+
+the mean of what many flows do (`signals` "rate"), or, of each flow for itself, they jump at random as above, one time
+in a packet's worth of what was chosen ("random"). In slow start, and where all is chosen (P = 1), they jump as at the
+drops of a full queue in either case: once for the recovery that follows.
+
 Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
 that a jump sends returns with the ACKs, RTT after RTT. What is sent within a step of the grid is spread over it: trains
 shorter than that build no queue of their own.
@@ -57,12 +66,13 @@ from ecc.fluid.network.curves import (
     result_of,
     serve,
 )
+from ecc.fluid.network.disciplines import Disciplines, begin, choose, disciplines_of
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import Equilibrium, Protocol
+from ecc.models.base import Equilibrium, Protocol, interval_of
 from ecc.models.shared.windows import initial_window
 
 __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
@@ -91,6 +101,7 @@ class Rules(NamedTuple):
     slow_start: int
     decrease: int
     loss: int
+    mark: int
     memory: int
     addresses: Integers  # of the record and of the parameters
     record: Floats
@@ -99,6 +110,7 @@ class Rules(NamedTuple):
     by_flow: int  # whether the router law has the argument q_flow
     ack_clocked: int
     limit: float  # of what is in flight [bit]
+    random: int  # whether disciplines choose at random, not at a rate
 
 
 class Routers(NamedTuple):
@@ -127,12 +139,16 @@ class Sources(NamedTuple):
     random_seen: Floats  # bits lost at random, as far as detected
     draws: FloatRows  # (n_groups, n_losses): packets between random losses
     losses: Integers  # so far
+    early_seen: Floats  # bits dropped by disciplines, as far as detected
+    early: Floats  # bits of them that no answer was given to
+    marked: Floats  # bits marked that no answer was given to
+    answered: Floats  # s: when the last one was; what was sent before needs no other
 
 
 @entry
 def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
-    sources: Sources,
+    sources: Sources, disciplines: Disciplines,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(rules.addresses)
@@ -140,6 +156,7 @@ def advance(
     sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
     drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
     advertised, due = routers.advertised, routers.due
+    disciplined = len(disciplines.marks) > 0
     for i in range(begin, end):
         t = (i - zero) * h
         for g in range(len(paths.members)):
@@ -148,6 +165,7 @@ def advance(
             u = look_back(paths, curves, g, i)
             D = (i - u) * h
             R, dropped, random_lost, acknowledged = 0.0, 0.0, 0.0, 0.0
+            early, unmarked, certain = 0.0, 1.0, False
             for c in range(b - 1, a - 1, -1):
                 link, e, left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
                 came = at(arrived[c], e)
@@ -155,6 +173,12 @@ def advance(
                     acknowledged = kept[c] * came
                 dropped += at(drops[c], e)
                 random_lost += (1.0 - kept[c]) * came
+                if disciplined:
+                    chosen = disciplines.probability[link, max(0, ceil(e) - 1)]  # at the end of the step before it came
+                    certain = certain or chosen >= 1.0
+                    early += at(disciplines.early[c], e)
+                    if disciplines.marks[link] != 0:
+                        unmarked *= 1.0 - chosen
                 if len(due) > 0:
                     signal = advertised[link, left]
                 else:
@@ -185,49 +209,79 @@ def advance(
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
-                new_drops, new_random = dropped - drops_seen[g], random_lost - random_seen[g]
+                new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
+                newly = max(0.0, acknowledged - sources.acked[g])
+                new_early, new_marked = early - sources.early_seen[g], (1.0 - unmarked) * newly
+                by_rate = rules.random == 0 and slow_start[g] == 0 and not certain
+                if not by_rate:
+                    sources.early[g] += new_early
+                    sources.marked[g] += new_marked
+                whole = sources.early[g] + sources.marked[g]
+                if rules.random != 0:
+                    new_random += whole
+                    whole = 0.0
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
-                if rules.loss != 0 and t < sources.recovery_end[g]:
-                    drops_seen[g], random_seen[g] = dropped, random_lost
-                    sources.burst[g] = max(sources.burst[g], (dropped - sources.drops_before[g]) / packet[g])
+                answered = disciplined and (u - zero) * h < sources.answered[g]
+                if rules.loss != 0 and (t < sources.recovery_end[g] or answered):
+                    drops_seen[g], random_seen[g] = dropped - early, random_lost
+                    sources.early[g], sources.marked[g] = 0.0, 0.0
+                    sources.burst[g] = max(sources.burst[g], (drops_seen[g] - sources.drops_before[g]) / packet[g])
                 elif rules.loss != 0 and (
-                    new_drops >= _LOSS_SIZE * packet[g]
+                    new_drops + whole >= _LOSS_SIZE * packet[g]
                     or new_random >= packet[g] * sources.draws[g, sources.losses[g]] > 0.0
                 ):
-                    status = call(rules.loss, (pointer, pointer, params, pointer))
+                    is_mark = sources.marked[g] > new_drops + random_lost - random_seen[g] + sources.early[g]
+                    status = call(rules.mark if is_mark else rules.loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
                     window[g], sources.recovery_end[g], sources.drops_before[g] = record[_RESULT], t + D, drops_seen[g]
-                    slow_start[g], drops_seen[g], random_seen[g] = 0, dropped, random_lost
+                    slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
+                    sources.early[g], sources.marked[g], sources.answered[g] = 0.0, 0.0, t
                     sources.losses[g] += 1
                     if rules.memory != 0:
                         status = call(rules.memory, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
                         sources.memory[g] = record[_RESULT]
-                elif share >= _SMEARED * h / D:
-                    if slow_start[g] != 0:
-                        status = call(rules.slow_start, (pointer, pointer, params, pointer))
+                else:
+                    jump = 0.0
+                    if by_rate and new_early + new_marked > 0.0:
+                        jumps = min(1.0, (new_early + new_marked) / packet[g])
+                        law = rules.mark if new_marked > new_early else rules.loss
+                        status = call(law, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
-                        if record[_RESULT] <= window[g]:
-                            window[g], slow_start[g] = record[_RESULT], 0
-                    else:
-                        record[_RESULT] = window[g]
-                        if rules.decrease != 0:
-                            status = call(rules.decrease, (pointer, pointer, params, pointer))
+                        jump = jumps * (record[_RESULT] - window[g])
+                        if rules.memory != 0:
+                            status = call(rules.memory, (pointer, pointer, params, pointer))
                             if status != 0:
                                 return status
-                        if record[_RESULT] < window[g]:
-                            window[g], sources.decreased[g] = record[_RESULT], t
+                            sources.memory[g] += jumps * (record[_RESULT] - sources.memory[g])
+                    if share >= _SMEARED * h / D:
+                        if slow_start[g] != 0:
+                            status = call(rules.slow_start, (pointer, pointer, params, pointer))
+                            if status != 0:
+                                return status
+                            if record[_RESULT] <= window[g]:
+                                window[g], slow_start[g] = record[_RESULT], 0
                         else:
-                            status = call(rules.source, (pointer, pointer, params, pointer))
-                            if status != 0:
-                                return status
-                    window[g] += share * (record[_RESULT] - window[g])
+                            record[_RESULT] = window[g]
+                            if rules.decrease != 0:
+                                status = call(rules.decrease, (pointer, pointer, params, pointer))
+                                if status != 0:
+                                    return status
+                            if record[_RESULT] < window[g]:
+                                window[g], sources.decreased[g] = record[_RESULT], t
+                            else:
+                                status = call(rules.source, (pointer, pointer, params, pointer))
+                                if status != 0:
+                                    return status
+                        window[g] += share * (record[_RESULT] - window[g])
+                    window[g] += jump
+            sources.early_seen[g] = early
             sources.acked[g] = acknowledged
             allowed = min(window[g], rules.limit) if t > paths.start[g] + 1e-6 * h else 0.0
             if rules.ack_clocked != 0:
@@ -241,6 +295,12 @@ def advance(
         for c in range(len(paths.links)):
             amount, _ = reached(paths, curves, c, i)
             arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
+            if disciplined:
+                disciplines.early[c, i] = disciplines.early[c, i - 1]
+                if disciplines.marks[paths.links[c]] == 0:
+                    part = disciplines.probability[paths.links[c], i - 1] * (arrived[c, i] - arrived[c, i - 1])
+                    disciplines.early[c, i] += part
+                    arrived[c, i] -= part
             curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
         for link in range(len(paths.buffer)):
             serve(paths, curves, link, i)
@@ -268,6 +328,15 @@ def advance(
                 advertised[link, i] = record[_RESULT]
                 routers.queue_sum[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
         drop(paths, curves, i)
+        if disciplined:
+            for c in range(len(paths.links)):
+                part = disciplines.early[c, i] - disciplines.early[c, i - 1]
+                drops[c, i] += part
+                curves.link_drops[paths.links[c], i] += paths.members[paths.owner[c]] * part
+            for link in range(len(paths.buffer)):
+                status = choose(disciplines, paths, curves, link, i, t, h)
+                if status != 0:
+                    return status
     return 0
 
 
@@ -319,6 +388,11 @@ def _announced(
     return state, protocol.announce_law(**{name: supply[name] for name in laws.wants["announce"]})
 
 
+def _ticks(discipline: Protocol) -> bool:
+    """Whether a discipline has a state that moves at intervals."""
+    return any(state.clock == "interval" for state in discipline.states.values())
+
+
 def run(problem: Problem) -> Result:
     """Compute the curves of a network.
 
@@ -335,7 +409,9 @@ def run(problem: Problem) -> Result:
     laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
     L, G = fluid.n_links, fluid.n_groups
     width = float(problem.samples[0])
-    per_sample = ceil(_STEPS * width / float(fluid.rtt.min()))
+    at_links = problem.disciplines
+    ticking = [interval_of(one) for one in at_links if one is not None and _ticks(one)]
+    per_sample = ceil(width / min(float(fluid.rtt.min()) / _STEPS, *ticking, width))
     h = width / per_sample
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
@@ -361,24 +437,32 @@ def run(problem: Problem) -> Result:
         state[link], advertised[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
     record = np.zeros(len(WINDOW_ARGUMENTS))
     rules = Rules(
-        laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.memory,
+        laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.mark, laws.memory,
         np.array([record.ctypes.data, laws.params.ctypes.data]), record, interval,
         ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"]),
         int(problem.ack_clocked), 8.0 * protocol.receiver_window or np.inf,
+        int(problem.signals == "random"),
     )  # fmt: skip
     routers = Routers(advertised, state, due, np.full(L, zero - 1), np.zeros(L))
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
-    memory, recovery_end, drops_before, burst, drops_seen, random_seen = np.zeros((6, G))
+    memory, recovery_end, drops_before, burst, drops_seen, random_seen, early_seen, early, marked = np.zeros((9, G))
     sources = Sources(
         window, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
+        early_seen, early, marked, np.full(G, -np.inf),
     )  # fmt: skip
-    states = {"env.window": window, "flow.m": sources.memory, "link.R": state} if problem.records else None
+    disciplines, code = disciplines_of(
+        at_links, protocol, grid, problem.ticks, len(paths.links), float(fluid.rtt.min())
+    )
+    begin(disciplines, code, at_links, fluid.capacity)
+    states = {"env.window": window, "flow.m": sources.memory, "link.R": state} | {
+        f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()
+    }
     grid.run(
-        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources)),
+        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources, disciplines)),
         problem.progress,
-        states,
+        states if problem.records else None,
     )
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
@@ -386,6 +470,8 @@ def run(problem: Problem) -> Result:
     lost = curves.crossing_drops[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
     curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
     found = result_of(grid, paths, curves)
+    if any(at_links):
+        found.marks = grid.sums(disciplines.marked)
     found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.repeated.max()))
     if problem.records:
         found.recorded["env.window"] /= 8.0

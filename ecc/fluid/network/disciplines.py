@@ -1,0 +1,225 @@
+"""Queue disciplines at the links of a fluid of windows: their states on the grid, and the probability they choose with.
+
+For a discipline with probability_law P and states v, on a link where so much comes (y, in packets of the discipline):
+
+    v <- v + n [law(v, ...) - v]           "arrival": n = y h packets come in a step h, several times if n > 1
+    v <- law(v, y averaged, ...)           "interval": at its ticks
+    v <- v + h law(v, ...)                 "continuous"
+    P  = probability_law(v, q, q_prev, y, C)
+
+As windows send in trains, the y of P is the mean over the shortest RTT. P of the end of a step holds for what comes in
+the next one. The share P of it is dropped at once, or, where the
+discipline marks and hosts can be marked, travels marked. What is marked at several links is counted at each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
+from ecc.fluid.network.grid import Grid
+from ecc.fluid.network.laws import made
+from ecc.jit import CompiledHooks, compile_hooks
+from ecc.laws.arguments import law_arguments
+from ecc.models.base import Protocol, State, states_of
+
+__all__ = ["Compiled", "Disciplines", "begin", "choose", "discipline_refusal", "disciplines_of", "without"]
+
+_GIVEN = ("q", "q_prev", "y", "C", "T", "scalable")
+_Q, _Q_PREV, _Y, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(10)
+_NOTHING = np.dtype([])
+_RECORD, _PARAMS, _ARRIVE, _TICK, _PROBABILITY = range(5)
+_MOST = 64  # packets of a step that are taken one by one; of more, several at once
+_TRICKLE = 1e-3  # of the capacity: the least rate, so that laws can divide by it and what arrivals clock never stops
+_pointers = unpacker("ff")
+
+
+class Disciplines(NamedTuple):
+    """State of the disciplines of a run; arrays are empty where no link has one."""
+
+    addresses: IntegerRows  # (n_links, 5): record, parameters, and laws (0: none); 0 of links without a discipline
+    records: FloatRows  # (n_links, n_fields)
+    marks: Integers  # (n_links,): whether it marks
+    packet: Floats  # (n_links,) [bit]
+    interval: Floats  # (n_links,) [s]
+    due: Floats  # (n_links,) [s], next tick
+    ticked: Integers  # (n_links,): last tick, row of the grid
+    probability: FloatRows  # (n_links, n_times): for what comes in the step after
+    marked: FloatRows  # (n_links, n_times) [bit]: marked so far
+    span: int  # steps of the shortest RTT
+    early: FloatRows  # (n_crossings, n_times) [bit]: dropped by disciplines so far, per flow of the group
+
+
+class Compiled(NamedTuple):
+    """What keeps the code and the parameters of disciplines where their addresses say, and the names of states."""
+
+    states: dict[str, int]  # column of the records
+    kept: list[Any]
+
+
+def discipline_refusal(discipline: Protocol) -> str | None:
+    """Return why a discipline has no fluid model; None: it has one.
+
+    Parameters
+    ----------
+    discipline : Protocol
+    """
+    name = type(discipline).__name__
+    if discipline.probability_law is None:
+        return f"{name} has no fluid model: it has no probability_law"
+    states = states_of(discipline)
+    if hosts := [state for state, its in states.items() if its.clock == "rtt"]:
+        return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"
+    for what, law in (("probability", discipline.probability_law), *((name, its.law) for name, its in states.items())):
+        if unknown := [one for one in law_arguments(law) if one not in (*_GIVEN, "p", *states)]:
+            listed = ", ".join((*_GIVEN, "p", *states))
+            return f"{name} has no fluid model: its {what} law asks for {', '.join(unknown)}, and it is given {listed}"
+    return None
+
+
+def without() -> Disciplines:
+    """Return that of a run without disciplines."""
+    rows, whole, row = np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0)
+    return Disciplines(np.zeros((0, 0), np.int64), rows, whole, row, row, row, whole, rows, rows, 1, rows)
+
+
+def disciplines_of(
+    at_links: Sequence[Protocol | None], host: Protocol, grid: Grid, ticks: Any, n_crossings: int, rtt: float
+) -> tuple[Disciplines, Compiled]:
+    """Return the disciplines of all links, at the start of a run.
+
+    Parameters
+    ----------
+    at_links : sequence of Protocol or None
+        That of each link.
+    host : Protocol
+        Of all flows.
+    grid : Grid
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in intervals.
+    n_crossings : int
+    rtt : float, s
+        The shortest.
+    """
+    if not any(at_links):
+        return without(), Compiled({}, [])
+    names = list(dict.fromkeys(name for one in at_links if one is not None for name in one.states))
+    columns = {name: _STATES + k for k, name in enumerate(names)}
+    layout = np.dtype(
+        [(name, "f8") for name in (*_GIVEN, "came", "step", "result")] + [(f"state_{name}", "f8") for name in names]
+    )
+    L = len(at_links)
+    records, addresses = np.zeros((L, _STATES + len(names))), np.zeros((L, 5), np.int64)
+    marks, packet, interval = np.zeros(L, np.int64), np.ones(L), np.full(L, np.inf)
+    kept: list[Any] = []
+    for link, one in enumerate(at_links):
+        if one is None:
+            continue
+        params = one.params()
+        numbers = np.array(list(params.values()), dtype=float)
+        code = _compiled(one, layout, np.dtype([(name, "f8") for name in params]))
+        kept += [numbers, code]
+        addresses[link, :2] = records[link].ctypes.data, numbers.ctypes.data
+        addresses[link, 2:] = [code[name] if name in code else 0 for name in ("arrive", "tick", "probability")]
+        marks[link] = int("ecn" in one.gives and "ecn" in host.answers)
+        packet[link] = 8.0 * params["packet_size"]
+        interval[link] = params.get("interval", np.inf) if addresses[link, _TICK] != 0 else np.inf
+        records[link, _T] = params.get("interval", grid.h)
+        records[link, _SCALABLE] = float(host.ecn_echo == "scalable")
+    due = np.where(np.isfinite(interval), np.where(np.isfinite(interval), interval, 1.0) * ticks, np.inf)
+    shape = (L, grid.rows)
+    return Disciplines(
+        addresses, records, marks, packet, interval, due, np.full(L, grid.zero - 1), np.zeros(shape), np.zeros(shape),
+        max(1, round(rtt / grid.h)), np.zeros((n_crossings, grid.rows)),
+    ), Compiled(columns, kept)  # fmt: skip
+
+
+def begin(disciplines: Disciplines, compiled: Compiled, at_links: Sequence[Protocol | None], capacity: Any) -> None:
+    """Set the states of all disciplines to their initial values.
+
+    Parameters
+    ----------
+    disciplines, compiled : Disciplines, Compiled
+    at_links : sequence of Protocol or None
+    capacity : ndarray, shape (n_links,), bit/s
+    """
+    for link, one in enumerate(at_links):
+        if one is None:
+            continue
+        C = capacity[link] / disciplines.packet[link]
+        disciplines.records[link, _Y] = C
+        for name, state in one.states.items():
+            value = state.initial
+            if callable(value):
+                supply: dict[str, Any] = {"C": C, "T": disciplines.records[link, _T], "p": one.namespace()}
+                value = value(**{argument: supply[argument] for argument in law_arguments(value)})
+            disciplines.records[link, compiled.states[name]] = value
+
+
+def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:
+    """Code of the laws: `arrive` of a step, `tick` of an interval, and `probability`."""
+    states = discipline.states
+    lines: dict[str, list[str]] = {"arrive": [], "tick": [], "probability": []}
+    scope: dict[str, Any] = {"probability_law": discipline.probability_law}
+
+    def supplied(law: Callable[..., Any]) -> str:
+        return ", ".join(
+            "params" if one == "p" else f"record.state_{one}" if one in states else f"record.{one}"
+            for one in law_arguments(law)
+        )
+
+    def moved(name: str, state: State) -> str:
+        found = f"law_{name}({supplied(state.law)})"
+        now = f"record.state_{name}"
+        found = {
+            "arrival": f"{now} + record.came * ({found} - {now})",
+            "continuous": f"{now} + record.step * {found}",
+            "interval": found,
+        }[state.clock]
+        return f"{now} = min(max({found}, lowest_{name}), highest_{name})"
+
+    for name, state in states.items():
+        scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
+        lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state))
+    assert discipline.probability_law is not None
+    lines["probability"].append(f"record.result = probability_law({supplied(discipline.probability_law)})")
+    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
+    return compile_hooks(hooks, layout, _NOTHING, params, _NOTHING)
+
+
+@inlined
+def choose(disciplines: Any, paths: Any, curves: Any, link: int, i: int, t: float, h: float) -> int:
+    """Move the states of a link by a step, and set the probability for the next one; 0, or what a law returned."""
+    addresses, record = disciplines.addresses[link], disciplines.records[link]
+    into, out, lost, s = curves.into[link], curves.out[link], curves.link_drops[link], disciplines.packet[link]
+    disciplines.marked[link, i] = disciplines.marked[link, i - 1]
+    status = 0
+    if addresses[_PROBABILITY] != 0:
+        pointer, params = _pointers(addresses)
+        came = into[i] + lost[i] - into[i - 1] - lost[i - 1]
+        if disciplines.marks[link] != 0:
+            disciplines.marked[link, i] += disciplines.probability[link, i - 1] * (into[i] - into[i - 1])
+        record[_Q], record[_C] = (into[i] - out[i]) / s, paths.capacity[link, i] / s
+        n = max(came / s, _TRICKLE * record[_C] * h)
+        record[_Y] = n / h
+        if addresses[_ARRIVE] != 0:
+            parts = min(int(n) + 1, _MOST)
+            record[_CAME], record[_STEP] = n / parts, h / parts
+            for _ in range(parts):
+                status = max(status, abs(call(addresses[_ARRIVE], (pointer, pointer, params, pointer))))
+        if t >= disciplines.due[link] - 1e-9 * h:
+            before = disciplines.ticked[link]
+            record[_Y] = (into[i] + lost[i] - into[before] - lost[before]) / (s * h * max(1, i - before))
+            status = max(status, abs(call(addresses[_TICK], (pointer, pointer, params, pointer))))
+            record[_Q_PREV] = record[_Q]
+            disciplines.ticked[link] = i
+            disciplines.due[link] += disciplines.interval[link]
+        before = max(0, i - disciplines.span)
+        n = (into[i] + lost[i] - into[before] - lost[before]) / s
+        record[_Y] = max(n / (h * disciplines.span), _TRICKLE * record[_C])
+        status = max(status, abs(call(addresses[_PROBABILITY], (pointer, pointer, params, pointer))))
+        disciplines.probability[link, i] = min(max(record[_RESULT], 0.0), 1.0)
+    return status
