@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from ecc.arguments import nearest
 from ecc.scenario import Scenario
 from ecc.tmix import response_times
 from ecc.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["METRICS", "Metric", "get", "metric", "scale", "series", "taken"]
 
@@ -421,13 +424,46 @@ def mean_completion_time(
     run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None = None, between: Span = None
 ) -> float:
     """Mean completion time of the transfers of the workload that ended: of some sizes [bytes], of some starts."""
+    return float(_completed(run, scenario, sizes, between)["completion_time"].mean())
+
+
+@metric("mean slowdown")
+def mean_slowdown(
+    run: Trajectory, scenario: Scenario, link: int = 0, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """Mean of completion times over those with the link alone, which are the RTT without queues and size over capacity.
+
+    Of packet runs: of the transfers of the workload that ended, each taken to have its bottleneck at the link.
+    """
+    return float(_slowdowns(run, scenario, link, sizes, between).mean())
+
+
+@metric("99th percentile of the slowdown")
+def p99_slowdown(
+    run: Trajectory, scenario: Scenario, link: int = 0, sizes: Sequence[float] | None = None, between: Span = None
+) -> float:
+    """99th percentile of completion times over those with the link alone, as of `mean_slowdown`."""
+    return float(_slowdowns(run, scenario, link, sizes, between).quantile(0.99))
+
+
+def _slowdowns(
+    run: Trajectory, scenario: Scenario, link: int, sizes: Sequence[float] | None, between: Span
+) -> pd.Series:
+    if "idle_rtt" not in run.flows:
+        raise ValueError("run must be a packet run for the slowdown of transfers, whose rows have an idle_rtt")
+    rows = _completed(run, scenario, sizes, between)
+    return rows["completion_time"] / (rows["idle_rtt"] + 8.0 * rows["size"] / scenario.network.capacities[link])
+
+
+def _completed(run: Trajectory, scenario: Scenario, sizes: Sequence[float] | None, between: Span) -> pd.DataFrame:
+    """The rows of the transfers of the workload that ended: of some sizes [bytes], of some starts."""
     rows = run.flows.iloc[scenario.network.n_flows :]
     rows = rows[np.isfinite(rows["completion_time"].to_numpy(float))]
     if sizes is not None:
         rows = rows[(rows["size"] >= sizes[0]) & (rows["size"] < sizes[1])]
     if between is not None:
         rows = rows[(rows["start"] >= between[0]) & (rows["start"] < between[1])]
-    return float(rows["completion_time"].mean())
+    return rows
 
 
 @metric("queue found by arriving packets", "bytes")

@@ -4,13 +4,17 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import ecc
+from ecc import metrics
 from ecc.closed_loop import steps_of
 from ecc.errors import EccError
 from ecc.sweeps import SweepError, SweepInterrupted, sweep
+from ecc.workload import Arrivals, Workload
 
 GRID = {"alpha": np.array([0.5, 1.0, 1.5]), "rtt": [0.1, 0.2]}
 
@@ -128,3 +132,23 @@ def test_a_point_that_kills_its_worker_fails_alone(pool, tmp_path, monkeypatch):
 def test_empty_grids_are_refused(grid):
     with pytest.raises(ValueError, match="grid must have at least one axis and a value on each"):
         sweep(both, grid)
+
+
+def test_slowdown_is_the_completion_time_over_that_with_the_link_alone():
+    network = ecc.Network([ecc.Link("10 Mb/s", "5 ms")], [ecc.Flow([0], start=1e3)])
+    arrivals = [
+        Arrivals([0], 1.0, size, start=at, spacing="regular", count=2)
+        for at, size in ((0.0, "100 kB"), (0.05, "20 kB"))
+    ]
+    scenario = ecc.Scenario(network, ecc.models.NewReno(), duration=3.0, workload=Workload(arrivals=arrivals))
+    run = ecc.packet.simulate(scenario)
+    rows = run.flows.iloc[1:]
+    found = rows["completion_time"] / (0.010 + 8.0 * rows["size"] / 10e6)
+    assert len(found) == 4 and (found > 1.0).all()
+    assert metrics.get("mean_slowdown").function(run, scenario) == pytest.approx(found.mean(), rel=1e-12)
+    assert metrics.get("p99_slowdown").function(run, scenario) == pytest.approx(found.quantile(0.99), rel=1e-12)
+    small = metrics.get("mean_slowdown").function(run, scenario, sizes=(0.0, 50e3))
+    assert small == pytest.approx(found[rows["size"] < 50e3].mean(), rel=1e-12)
+    fluid = SimpleNamespace(flows=run.flows.drop(columns="idle_rtt"))
+    with pytest.raises(ValueError, match="run must be a packet run for the slowdown of transfers"):
+        metrics.get("mean_slowdown").function(fluid, scenario)
