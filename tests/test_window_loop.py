@@ -138,7 +138,7 @@ class Curious(FAST):
         (QIRCP(), ONE, {"clocking": "rate"}, "clocking must be 'ack' where ACKs clock no windows"),
         (FAST(), ONE, {"mean_rtt": [0.1]}, "mean_rtt must be None for windows: no router scales by it"),
         (FAST(), ONE, {"time": "discrete"}, "FAST has no discrete model: time must be 'continuous'"),
-        (Curious(), ONE, {}, "Curious has no linear model: its router law asks for N"),
+        (Curious(), ONE, {}, "Curious has no linear model: its router law takes N"),
         (NewReno(), ONE, {}, "NewReno has no equilibrium to linearize at: its windows grow until a queue overflows"),
         (BIC(), ONE, {}, "BIC has no equilibrium to linearize at: its windows grow until a queue overflows"),
         (Vegas(2.0, 2.0), ONE, {}, "Vegas's source law is a relay, which has no slope to linearize"),

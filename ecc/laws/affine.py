@@ -1,7 +1,7 @@
 """Whether a law is affine in its arguments, read off its text: then its derivatives are the same everywhere.
 
 The law is evaluated on degrees in the place of numbers: sums and multiples of what is affine are affine; products and
-quotients of two arguments, powers, elementary functions, and whatever decides by comparing, are not.
+quotients of two arguments, powers, elementary functions, and all that decides by comparing, are not.
 """
 
 from __future__ import annotations

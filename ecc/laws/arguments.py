@@ -25,5 +25,5 @@ def law_arguments(law: Any) -> tuple[str, ...]:
 
 @lru_cache(256)
 def _names(function: FunctionType) -> tuple[str, ...]:
-    """The names of a function's parameters, which every linear model of a map asks for."""
+    """The names of a function's parameters, which every linear model of a map takes."""
     return tuple(signature(function).parameters)

@@ -16,7 +16,7 @@ __all__ = ["router_equation", "source_equation"]
 
 
 class Laws(Protocol):
-    """What is asked of a protocol: its two laws and its parameters."""
+    """What a protocol needs: its two laws and its parameters."""
 
     router_law: Callable[..., float]
     source_law: Callable[..., float]

@@ -1,8 +1,8 @@
 """Jets: truncated Taylor numbers, to third order, which carry exact derivatives through a law.
 
 A law is evaluated on jets by rebinding its built-ins (`min`, `max`, `abs`, exp, log, sqrt) to the versions here, so
-the text of the law stays that of plain Python. Where a comparison is tied, the law is followed to either side of the
-point; if the two slopes differ there is no derivative, and that is said instead of picking a side.
+the text of the law stays that of plain Python. Where a comparison is tied, the law is evaluated on either side of the
+point; if the two slopes differ there is no derivative, which is reported instead of picking a side.
 """
 
 from __future__ import annotations

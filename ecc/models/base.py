@@ -2,7 +2,7 @@
 
 A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a file of its own:
 
-1. `router_law` and `source_law`: plain scalar functions. The names of their arguments say what they need; every
+1. `router_law` and `source_law`: plain scalar functions. The names of their arguments are what they need; every
    engine supplies them by name, in bits, bit/s and seconds:
 
    ========  ==============================================================  ============  =====
@@ -37,13 +37,13 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
 
    `router_law` returns the router's next state, `source_law` the next rate. A router law without `R` has no memory:
    what it returns is announced at once. Otherwise the next state is announced itself, or what an `announce_law` makes
-   of it. A source law that asks for `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`).
+   of it. A source law that takes `w` returns the window one RTT later; ACKs clock the flow (`ecc.fluid.network`).
    A `slow_start_law` with its arguments returns that in slow start, with which flows begin; slow start ends where it
    returns no more than w, which is then the window, and at a loss. Where feedback makes windows decrease at once, a
    `decrease_law` with the same arguments returns the window after it, or w if there is none. Where losses make windows
    jump, a `loss_response_law` returns the window after one, and a `memory_law` what is remembered.
-   A flow follows the link of its path with the least feedback (or the largest, or their sum: `combine`); where
-   there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
+   A flow is bottlenecked at the link of its path with the least feedback (or the largest, or their sum: `combine`);
+   where there is a `priority_law` the one of the largest priority, and `combine` decides between equal ones. A law uses
    + - * /, comparisons, min, max, abs and `ecc.laws.elementary`; no power with a constant exponent, no arrays.
 
    Whatever else hosts or routers keep (an averaged share of marks, an integrator, a price) is in `states`: name ->
@@ -76,11 +76,11 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    a real router and host and call the laws (`ecc.models.shared` has what several protocols share). A hook must return:
    nothing can end a loop in it from outside, so loops have a bound.
    A protocol whose hooks are not written yet leaves 2 out, and `link_hooks`, `flow_hooks`, `link_at` and `flow_at`
-   with it: asked for packets, it says so.
-3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` asks about.
+   with it: a packet run of it is refused.
+3. `equilibrium` and `published_bounds`; `main_parameter`, the gain that `ecc stability` varies.
 
-With 2 alone there are packet runs, and nothing else; with 1, fluid runs; with `equilibrium`, linear models. The laws
-and hooks see the fields that are numbers, unless `params` says otherwise; `rate_range` is from 0 to the capacity.
+With only 2 there are packet runs; with 1, fluid runs; with `equilibrium`, linear models. The laws
+and hooks see the fields that are numbers, unless `params` is defined; `rate_range` is from 0 to the capacity.
 
 Then: its class in `ecc.models.__init__`, its tests, its row in README. Nothing else has to know it.
 """
@@ -145,9 +145,9 @@ RelayLoop = Callable[[Any], NDArray[np.complex128]]
 class Equilibrium(Displayed):
     """A stationary point: `rates` (n_flows,) [bit/s], `fair_rate` (n_links,), `bottleneck` (n_flows,).
 
-    `fair_rate` is the router's R at links that flows follow (a fair rate [bit/s] for most protocols), or what it
-    announces if it has no memory (to a flow at equilibrium, if that differs from flow to flow); infinite at links that
-    no flow follows. `bottleneck` is the link at which each flow is bottlenecked, -1 where feedback is summed over the
+    `fair_rate` is the router's R at bottleneck links (a fair rate [bit/s] for most protocols), or what it
+    announces if it has no memory (to a flow at equilibrium, if that differs from flow to flow); infinite at other
+    links. `bottleneck` is the link at which each flow is bottlenecked, -1 where feedback is summed over the
     path. `queue` (n_links,) [bit]; None: all are empty. `notes`: what must be known of it, one line each.
     """
 
@@ -255,7 +255,7 @@ class State(NamedTuple):
     Attributes
     ----------
     law : callable
-        The value after a period of the clock: a plain scalar function, whose argument names say what it needs (see the
+        The value after a period of the clock: a plain scalar function, whose argument names are what it needs (see the
         module's text), this and all other states by their names. Those that `states` names before it are new already.
         With the clock "continuous" it returns the derivative [1/s].
     clock : str
@@ -531,9 +531,9 @@ class Protocol:
 
     @property
     def ecn_echo(self) -> str | None:
-        """Whether links can mark packets of flows (ECN), and how receivers tell of marks; None: they cannot.
+        """Whether links can mark packets of flows (ECN), and how receivers report marks; None: they cannot.
 
-        "classic" (RFC 3168: `env.marked` of `on_ack` once a window, what the first ACK that tells of marks
+        "classic" (RFC 3168: `env.marked` of `on_ack` once a window, what the first ACK that reports marks
         acknowledges), "accurate" (bytes that were marked, in each ACK), or "scalable" (as accurate, with ECT(1): RFC
         9331). Exactly: docs/engine_specification.md, S-105 to S-111. A class attribute or a parameter of this name says
         which.
@@ -547,7 +547,7 @@ class Protocol:
 
     @property
     def min_rto(self) -> float:
-        """With a transport: the least retransmission timeout [s]; RFC 6298 says 1 s."""
+        """With a transport: the least retransmission timeout [s]; RFC 6298: 1 s."""
         return 1.0
 
     @property
@@ -592,7 +592,7 @@ class Protocol:
 
     @classmethod
     def has_hosts(cls) -> bool:
-        """Return whether flows can run the protocol; else it is a queue discipline, for links alone."""
+        """Return whether flows can run the protocol; else it is a queue discipline, for links only."""
         has_law = getattr(cls, "source_law", None) is not None
         return has_law or cls.flow_hooks is not Protocol.flow_hooks or cls.link_hooks is Protocol.link_hooks
 
@@ -658,7 +658,7 @@ class Protocol:
     def linear_refusal(self) -> str | None:
         """Why this variant has no linear model, in one line; None if it has one.
 
-        A class attribute of this name says it of all variants.
+        A class attribute of this name applies to all variants.
         """
         return None
 
@@ -668,7 +668,7 @@ class Protocol:
 
     @classmethod
     def has_relay(cls) -> bool:
-        """Return whether sources switch like relays, so that describing functions give their limit cycle."""
+        """Return whether sources switch like relays: describing functions give their limit cycle."""
         return cls.relay_loop is not Protocol.relay_loop
 
     def relay_loop(self, network: Network) -> tuple[RelayLoop, float]:

@@ -10,8 +10,8 @@ What a window gains in an RTT, and keeps at a loss (sec. III):
 
     W  window [bytes]   M  window at the last loss, 0 before any   s  packet   beta  1/8
 
-What is gained is settled as an RTT begins, and comes with its ACKs: M - W halves. (The pseudo-code there settles it at
-each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an RTT.)
+What is gained is determined as an RTT begins, and comes with its ACKs: M - W halves. (The pseudo-code there determines
+it at each ACK, as Linux does, where M - W falls by exp(-1/2) and exp(-1/4) an RTT.)
 
 `form="linux"` is BIC as Linux 2.6.22 has it (net/ipv4/tcp_bic.c), in whole packets: (M - W)/4, a fifth of a packet
 where that is one or less and until W = M + 4, then (W - M)/3; 16 packets at most; beta 205/1024. A window gains a
@@ -22,7 +22,7 @@ In recovery Linux comes down by a packet every other ACK (rate halving).
 Windows grow until a queue overflows: there is no equilibrium. As fluid, W' = gain/D, D the RTT with queues, where M - W
 falls by exp(-1/2) an RTT, and a loss is the same jump of W and M (`ecc.fluid.network`). These are not averaged over
 losses, as Misra, Gong, Towsley average W: M' = p W/(s D) (M after a loss - M) would make M a mean of windows, below
-which W is drawn down to 14 s and above which max probing runs away from M = W, the equilibrium of the means alone.
+which W is drawn down to 14 s and above which max probing runs away from M = W, the equilibrium of the means only.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 
 def search(flow: Any, s: float, env: FlowEnv) -> None:
-    """Go where the beginning of this RTT said, by its ACKs."""
+    """Move by the ACKs of this RTT as determined at its start."""
     if flow.due <= 0.0:
         flow.due = env.window
         flow.goal = env.window + increment(env.window, flow.top, s)

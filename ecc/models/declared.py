@@ -1,9 +1,9 @@
 """What an engine takes of what a protocol declares: the rest is refused in one line, or noted, never ignored.
 
 An engine writes down, in a `Taken`, which laws it calls with which arguments, and which values of the other entries of
-`Protocol` it acts on. Entries that only packets have (headers, records, retransmission), or that say what is known of a
-protocol without moving it (its linear models, its bounds), are no business of laws; any other entry of `Protocol`, also
-one that it gets later, is refused where an engine does not name it.
+`Protocol` it acts on. Entries that only packets have (headers, records, retransmission), or that state what is known of
+a protocol without moving it (its linear models, its bounds), are no business of laws; any other entry of `Protocol`,
+also one that it gets later, is refused where an engine does not name it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _public() -> Iterator[str]:
 
 
 ENTRIES = tuple(_public())
-"""The entries of `Protocol` that say how rates, windows and queues move: what an engine has to act on, or refuse."""
+"""The entries of `Protocol` that define how rates, windows and queues move: what an engine has to act on, or refuse."""
 
 LAWS = tuple(name for name in ENTRIES if name.endswith("_law"))
 """Those of them that are laws."""
@@ -96,8 +96,8 @@ class Taken:
             raise ValueError(
                 f"{name} declares announce_law, but its router_law keeps no R: what it returns is announced"
             )
-        asked = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
-        if "w" not in asked[1]:
+        arguments = law_arguments(protocol.router_law), law_arguments(protocol.source_law)
+        if "w" not in arguments[1]:
             interval_of(protocol)
         for entry in ENTRIES:
             value, usual = _declared(protocol, entry)
@@ -109,7 +109,7 @@ class Taken:
                 continue
             elif entry in self.instead:
                 notes.append(self.instead[entry])
-            elif not self.acted_on.get(entry, _always)(*asked) or (allowed == (usual,) and callable(value)):
+            elif not self.acted_on.get(entry, _always)(*arguments) or (allowed == (usual,) and callable(value)):
                 raise ValueError(
                     f"{name} has no {self.model}: it declares {entry}, which {self.engine} does not act on"
                 )
@@ -127,7 +127,7 @@ class Taken:
             given = self.without_memory or tuple(argument for argument in given if argument != "R")
         if unknown := [argument for argument in wanted if argument not in given]:
             raise ValueError(
-                f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law asks for "
+                f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes "
                 f"{', '.join(unknown)}, and what {self.engine} has is {', '.join(given)}"
             )
 

@@ -1,7 +1,7 @@
 """EDN, Explicit Delay Notification (Kumar, Kaur, *Towards a queue sensitive transport protocol*, sec. 5; EDN).
 
-Each packet collects the delay of the queues on its way in D_f; the receiver returns it with the ACK in D_r, which
-collects that of its own way. A host compares the sum with two limits at every ACK of something new:
+Each packet collects the delay of the queues on its path in D_f; the receiver returns it with the ACK in D_r, which
+collects that of its own path. A host compares the sum with two limits at every ACK of something new:
 
     D_f <- D_f + q/C                                  at each router, from the queue before the packet      EDN sec. 5
     R = D_f + D_r                                     of an ACK, there and back
@@ -11,23 +11,23 @@ collects that of its own way. A host compares the sum with two limits at every A
 
     q  queue [bit]   C  capacity [bit/s]   A, B  2 ms, 3 ms   W  window   s  packet   n  Cwin_count of the paper
 
-W/s ACKs an RTT move n, so that the law is a relay, averaged over an RTT, before an integrator:
+W/s ACKs an RTT move n: the law is a relay, averaged over an RTT, before an integrator:
 
     W' = s sign(A - R)/D                D  RTT, with queues [s]
     R* = A                              the windows' sum, q* + C D_0, is determined; who has which part of it is not
 
 The relay turns one RTT after R has passed A. One link, N flows of RTT D: the queue swings about A C by N s with
-period 4 D, a triangle; the describing function 4/(pi a) of a relay, which knows the fundamental only, says 8/pi^2 N s
+period 4 D, a triangle; the describing function 4/(pi a) of a relay, which has the fundamental only, gives 8/pi^2 N s
 (`ecc.stability.relay_cycle`). The queue is near A C only while N s < A C; beyond, it empties, and peaks at N s + A C.
-The average leaves out that n has to be unwound where R passes A, on the average by a whole W/s: windows stand still
+The average leaves out that n has to be unwound where R passes A, on the average by a whole W/s: windows stay constant
 for an RTT at each turn, and the cycle of packets has period 6 D (half of it is h = D + (h - D)/2 + D) and that swing.
 
 The prototype has 7 bits for each of D_f, D_r: `quantized`, whole multiples of `unit` that every router rounds down, up
 to 127. The paper states no unit; 1 ms holds A, B and the 104 ms of its buffer. Rounding down leaves R < A as it is, on
 one link, but R > 3 ms becomes R >= 4 ms. (The 14 bits are not those of the fragment offset, which has 13.)
 
-What the paper leaves open: the threshold becomes W where slow start is left, and follows W down, as a window that
-falls below it would go back to slow start and stand at B; W = ssthresh is beyond it. The least window is a packet; n is
+What the paper leaves open: the threshold becomes W where slow start is left, and decreases with W, as a window that
+falls below it would go back to slow start and stay at B; W = ssthresh is beyond it. The least window is a packet; n is
 0 after a loss, which acts as in NewReno; ACKs in a recovery do not count.
 """
 
@@ -49,7 +49,7 @@ from ecc.models.shared import windows
 from ecc.network import Network
 from ecc.quantity import as_time
 
-LEVELS = 127.0  # the most that 7 bits tell
+LEVELS = 127.0  # the most that 7 bits hold
 
 
 @dataclass
@@ -200,7 +200,7 @@ def counted(here: float, p: Params) -> float:
 
 
 def collected(before: float, here: float, p: Params) -> float:
-    """What a field says behind a link: in 7 bits, or exactly."""
+    """The value of a field downstream of a link: in 7 bits, or exactly."""
     return min(before + here, p.levels) if p.levels > 0.0 else before + here
 
 
@@ -213,12 +213,12 @@ def link_on_arrival(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 
 
 def on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Return the delay of the way back, for the other side's own data."""
+    """Return the delay of the reverse path, for the other side's own data."""
     header.reverse = flow.received
 
 
 def on_receive(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
-    """Return the delay of the way there."""
+    """Return the delay of the forward path."""
     header.reverse = header.forward
     header.forward = 0.0
 
@@ -266,7 +266,7 @@ class EDNField(CongestionHeader):
     """EDN's and PEDN's, the two bytes of flags and fragment offset in the IP header.
 
     `reverse`: D_r; `forward`: D_f, of units or packets. EDN sec. 5 has 14 bits for the two, D_f in the lower 7; but the
-    offset has 13, so that the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
+    offset has 13: the highest bit of D_r is the flag for more fragments. Packets must not be fragmented.
     """
 
     title = "an EDN field"

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ecc.models.base import Equilibrium, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.mkc import MKC, flow_hooks
 from ecc.models.shared import price_feedback
-from ecc.models.shared.equilibria import followers, shared_fair_rate
+from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
@@ -148,7 +148,7 @@ class EMKCAVQ(Protocol):
         """Max-min fair over capacities gamma C; `fair_rate` is V = gamma C (1 - p), p = alpha/(beta x)."""
         target = self.gamma * network.capacities
         point = shared_fair_rate(network, target, assignment)
-        virtual = np.where(followers(point), target * (1.0 - self.alpha / self.beta / point.fair_rate), inf)
+        virtual = np.where(bottleneck_links(point), target * (1.0 - self.alpha / self.beta / point.fair_rate), inf)
         return Equilibrium(point.rates, virtual, point.bottleneck)
 
 

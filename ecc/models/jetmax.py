@@ -1,29 +1,30 @@
 """JetMax (Zhang, Leonard, Loguinov, Computer Networks 52, 2008; JETMAX sec. 5-6).
 
-A link divides what unresponsive flows leave of its target among the flows that follow it; a flow approaches that share
-by an average over RTTs, after the links of its path have approved what it proposes to send:
+A link divides what unresponsive flows leave of its target among the flows bottlenecked there; a flow approaches that
+share by an average over RTTs, after the links of its path have approved what it proposes to send:
 
     g_l(n) = (gamma C_l - u_l(n)) / N_l                                     JETMAX (8), (25)
     p_l(n) = 1 - gamma C_l / y_l(n), clipped at 0                           JETMAX (10), (25)
     x_r(n) = (1 - tau) x_r(n - D_r) + tau g_l(n - D_r^<-)                   JETMAX (9)
-    N_l    = sum over packets of followers of s/x, divided by Delta         JETMAX (23)
+    N_l    = sum over packets of those flows of s/x, divided by Delta         JETMAX (23)
 
-    g  fair rate [bit/s]       u  proposed by flows that follow another link [bit/s]      tau    gain
+    g  fair rate [bit/s]       u  proposed by flows bottlenecked elsewhere [bit/s]      tau    gain
     C  capacity [bit/s]        y  proposed by all flows [bit/s]   p  virtual loss         gamma  target utilization
-    x  sending rate [bit/s]    N  flows that follow the link      s  packet size          Delta  control interval
+    x  sending rate [bit/s]    N  flows bottlenecked there      s  packet size          Delta  control interval
     D_r  RTT, D_r^<- router back to source [control intervals]
 
-A flow follows the link with the largest p; among links without loss that with the smallest g (11), for which it leaves
-its own only once it is near the fair rate of that. (18) should read x_r(n) = (1 - tau) x_r(n - D_r) + tau x_r^*.
+A flow is bottlenecked at the link with the largest p; among links without loss at that with the smallest g (11), for
+which it leaves its own only once it is near the fair rate of that. (18) should read x_r(n) = (1 - tau) x_r(n - D_r) +
+tau x_r^*.
 
-Header (JETMAX sec. 6): R_T counts the hops to the router that the flow follows, R_C to the one that looks at the
+Header (JETMAX sec. 6): R_T counts the hops to the router of the flow's bottleneck, R_C to the one that looks at the
 packet, R_S to the one that suggests itself; a packet is responsive where R_C = R_T. Its virtual size (24) proposes a
-rate. An ACK counts if its packet was sent after the last change of router or rate; of those the first that brings news
-of the router is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT + (1 + k)
-Delta, 0 <= k < 1.
+rate. An ACK counts if its packet was sent after the last change of router or rate; of those the first that brings new
+feedback of the router is ignored, since the change came in the middle of that interval (6.3, 6.5): a step takes RTT +
+(1 + k) Delta, 0 <= k < 1.
 
 What the paper leaves open, and what it decides here:
-- Its header has no number of the interval, by which duplicate feedback could be told; here R_T's router stamps one.
+- Its header has no number of the interval, by which duplicates could be recognized; here R_T's router stamps one.
 - `tolerance` is its epsilon: virtual loss up to it is none, since an interval counts whole packets, and a flow is near
   its fair rate within it. It decides how soon a proposal that just fits is approved, and how far it may overshoot.
 - A refused proposal is made again from the rate that the flow has, also after a switch of router.
@@ -35,7 +36,7 @@ What the paper leaves open, and what it decides here:
 - A flow that another link would limit, but that is not near its fair rate yet, steps towards that of the other link.
 By virtual loss bottlenecks change smoothly, but it counts proposals: flows that a neighbor's refused proposal drives
 from the link that limits them may take turns for good, and one that they crowd out may be left with its least rate. By
-fair rate (THESIS ch. VII) flows make detours, and settle.
+fair rate (THESIS ch. VII) flows make detours, and converge.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ ANY_RATE = 1e300  # bit/s
 class Header:
     """What travels with a packet and returns with its ACK (JETMAX sec. 6.6)."""
 
-    R_T: int = NO_ROUTER  # hops to the router that the flow follows
+    R_T: int = NO_ROUTER  # hops to the router of the flow's bottleneck
     R_C: int = 0  # hops so far
     R_S: int = NO_ROUTER  # hops to the router that suggests itself
     sequence: int = 0  # of the sender's changes of router or rate
@@ -106,10 +107,10 @@ class LinkState:
 
     g: float = 0.0  # announced fair rate [bit/s]
     loss: float = 0.0  # announced virtual loss
-    N: float = 0.0  # followers in the last interval
-    responsive: float = 0.0  # proposed by followers since the last tick [bytes]
+    N: float = 0.0  # flows bottlenecked here, in the last interval
+    responsive: float = 0.0  # proposed by flows bottlenecked here since the last tick [bytes]
     unresponsive: float = 0.0  # ... and by others
-    gaps: float = 0.0  # of followers' packets since the last tick [s]
+    gaps: float = 0.0  # of their packets since the last tick [s]
     opened: float = 0.0  # when the running interval began [s]
     ticks: int = 0  # intervals closed; 0 until the first tick begins to count
 
@@ -146,7 +147,7 @@ class JetMax(Protocol):
     proposed_rate : bool
         Whether higher rates wait for approval (JETMAX sec. 6.4).
     bottleneck : str
-        The link that a flow follows: "loss", that of the largest virtual loss (JETMAX sec. 5.1), or "rate", that of the
+        The bottleneck of a flow: "loss", the link of the largest virtual loss (JETMAX sec. 5.1), or "rate", that of the
         smallest fair rate (THESIS ch. VII).
     tolerance : float, >= 0
         Virtual loss that counts as none, and distance from the fair rate as near.
@@ -276,7 +277,7 @@ class JetMax(Protocol):
         return LinkState(g=R)
 
     def flow_at(self, x: float, R: float, link: int) -> Any:
-        """The state of a host in the middle of a steady run; its first ACK tells it how far away its router is."""
+        """The state of a host in the middle of a steady run; its first ACK has the hops to its router."""
         return FlowState(x=x, proposed=x, g=R, bottleneck=link)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
@@ -300,7 +301,7 @@ class JetMax(Protocol):
 
 
 REFUSED = (
-    "flows follow the largest virtual loss, which counts refused proposals: a run need not come to this assignment, "
+    "flows choose the largest virtual loss, which counts refused proposals: a run need not come to this assignment, "
     "and may leave a flow at its least rate for good (bottleneck='rate' does not count them)"
 )
 
@@ -330,7 +331,7 @@ def count(link: Any, header: Any, env: LinkEnv) -> None:
 
 
 def answers(header: Any, env: LinkEnv) -> bool:
-    """Return whether this router may give feedback: to data of JetMax, unless another router alone may."""
+    """Return whether this router may give feedback: to data of JetMax, unless only another router may."""
     return bool(env.kind == 0 and header.size > 0.0 and (header.assigned == NO_LINK or header.assigned == env.link))
 
 
@@ -413,7 +414,7 @@ def change(flow: Any, wait: float) -> None:
     flow.wait = int(wait)
 
 
-def follow(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def switch_router(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Switch to the router that suggests itself; one chosen for its fair rate is approached at once if that is less."""
     flow.R_T = header.R_S
     flow.bottleneck = header.link
@@ -441,15 +442,15 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if header.sequence != flow.sequence or header.R_S == NO_ROUTER or env.delivered < p.mouse_size:
         return
     if flow.R_T == NO_ROUTER:
-        follow(flow, header, p, env)
+        switch_router(flow, header, p, env)
         return
     if flow.first < 0:
         flow.first = header.stamp
     if header.stamp <= flow.first + flow.wait:
         return
-    settled = abs(flow.x - flow.g) <= p.tolerance * flow.g
-    if header.R_S != flow.R_T and (settled or header.loss > 0.0 or p.by_rate != 0.0):
-        follow(flow, header, p, env)
+    converged = abs(flow.x - flow.g) <= p.tolerance * flow.g
+    if header.R_S != flow.R_T and (converged or header.loss > 0.0 or p.by_rate != 0.0):
+        switch_router(flow, header, p, env)
         return
     flow.g = header.rate
     step(flow, header.loss == 0.0, p, env)
@@ -461,7 +462,7 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class JetMaxHeader(CongestionHeader):
-    """JetMax's, 32 bytes; 20 one way.
+    """JetMax's, 32 bytes; 20 without reverse data.
 
     `protocol`, `version`: as in XCPHeader; `bottleneck` (R_T), `hop` (R_C), `suggested` (R_S), `reverse_suggested`
     (RS_F): router IDs, counted in hops; `loss`: virtual, largest so far; `rate`: fair [bit/s]; `proposed_size` [bytes];

@@ -14,7 +14,7 @@ In packets every router adds its price to arriving data, and a host steps on its
 the last price received and the rate at which that packet was sent; it starts at what the law makes of rate 0, kappa
 omega.
 
-Johari and Tan (2001) count delays from the rate before: their D is D_i - 1 here, where x(t) follows x(t - 1).
+Johari and Tan (2001) count delays from the rate before: their D is D_i - 1 here, where x(t) comes from x(t - 1).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MaxNet (Wydrowski and Zukerman 2002; as TCP MaxNet of Suchara, Witt, Wydrowski, ICON 2005: MAXNET; THESIS II.E.2).
 
 A router integrates what arrives beyond mu C into a price in seconds, the queue that a link of mu C would have. A source
-sends by the largest price on its path alone:
+sends by the largest price on its path only:
 
     P(t + T) = P(t) + (T/C) (y(t) - mu C), at least 0                       MAXNET (1), (2)
     P(t + T) = P(t) + (y(t) - mu C)/(mu C), at least 0, in intervals        THESIS (2.10): form="thesis"
@@ -21,13 +21,14 @@ RTT, so MaxNet is max-min fair at loads mu C. Eliminating eta, a source is a rat
 which linear models take; p3 sets only where a flow begins.
 
 What MAXNET leaves open:
-- `interval` of fig. 2, "integration period": the router's control interval, added on every ACK, as THESIS (2.11) says.
+- `interval` of fig. 2, "integration period": the router's control interval, added on every ACK, as in THESIS (2.11).
   The bracket that fig. 2 lost is that of THESIS (2.11).
 - The units of price and base RTT, scaled integers in its kernel. With both in seconds the printed p4 = 15 is beyond all
   bounds (a link carries 11 to 32 % of its capacity), so a source multiplies prices by `price_scale`. The default, 0.05,
   was chosen with the paper's figures in view: on its setups the sampled model is stable below 0.129, packets to 0.06
   (RTTs of 57 and 29 ms oscillate at 0.07), and at 0.03 the first price comes too late for the 30 KB buffer.
-- Its RTTs of 29 and 57 ms belong to links of 14 and 28 ms one way: they hold a transmission of 1.2 ms, as base RTTs do.
+- Its RTTs of 29 and 57 ms belong to links of 14 and 28 ms in each direction: they hold a transmission of 1.2 ms, as
+base RTTs do.
   Against those its flows queue for less than 2 ms on the mean of a minute from the start.
 - Windows count `segment` bytes, and ACKs the segments that they acknowledge; windows stay above 1. A timeout sets the
   window to 1 ("standard TCP"); a gap in the ACKs changes nothing. Prices are at least 0, as a field without sign has
@@ -65,7 +66,7 @@ from ecc.models.base import (
     check_number,
 )
 from ecc.models.shared import rate_feedback
-from ecc.models.shared.equilibria import followers, shared_fair_rate
+from ecc.models.shared.equilibria import bottleneck_links, shared_fair_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_size
 
@@ -255,7 +256,7 @@ class MaxNet(Protocol):
         """y = mu C at every bottleneck: max-min fair; the price is that at which p1/(p2 P) is the share."""
         p = self.namespace()
         point = shared_fair_rate(network, self.mu * network.capacities, assignment)
-        price = np.where(followers(point), p.p1 * p.segment_bits / (p.p2 * p.scale * point.fair_rate), inf)
+        price = np.where(bottleneck_links(point), p.p1 * p.segment_bits / (p.p2 * p.scale * point.fair_rate), inf)
         return Equilibrium(point.rates, price, point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
@@ -344,7 +345,7 @@ LARGEST = 500.0  # of the integral: its exponential is still a number
 @check_arguments
 @dataclass(frozen=True)
 class MaxNetOption(CongestionHeader):
-    """MaxNet's TCP option, 8 bytes: option 42, then the length of what follows it.
+    """MaxNet's TCP option, 8 bytes: option 42, then the length of the rest.
 
     `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
     """

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ecc.laws.elementary import exp, log
 from ecc.models.base import Bound, Equilibrium, FlowEnv, Hook, LinkEnv, Params, Protocol, SampledPrices, check_number
 from ecc.models.shared import price_feedback, rate_feedback
-from ecc.models.shared.equilibria import followers, shared_rate
+from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network import Network
 from ecc.quantity import as_delay, as_rate
 
@@ -169,7 +169,7 @@ def flow_on_start(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Step from the rate one RTT ago, once for each new price."""
-    if price_feedback.listen(flow, header):
+    if price_feedback.receive(flow, header):
         flow.x = max(source_law(flow.x_rtt, header.price, p), rate_feedback.least_rate(p, env))
         env.rate = flow.x
 
@@ -185,5 +185,5 @@ def power_price(y: float, C: float, steepness: float) -> float:
 
 
 def prices(point: Equilibrium, added: float) -> NDArray[np.float64]:
-    """What links announce at a point whose `fair_rate` is the rate of their followers: p = alpha/(beta x)."""
-    return np.where(followers(point), added / point.fair_rate, inf)
+    """What links announce at a point whose `fair_rate` is the rate of their flows: p = alpha/(beta x)."""
+    return np.where(bottleneck_links(point), added / point.fair_rate, inf)

@@ -5,7 +5,7 @@
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
 
-    W  window [bytes in hooks, bit in laws]   s  packet   F  data on the way, when the loss is seen
+    W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight, when the loss is seen
     a  what an ACK acknowledges (RFC 3465; in slow start 2 s count at most, s after a timeout)   p  loss on the path
 
 As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in Misra, Gong, Towsley
@@ -50,7 +50,7 @@ class NewReno(windows.EndToEndProtocol):
 
     @staticmethod
     def router_law(loss: float) -> float:
-        """What a link loses; hosts know of it by the gaps alone."""
+        """What a link loses; hosts know of it only by the gaps."""
         return loss
 
     @staticmethod
@@ -95,7 +95,7 @@ class NewReno(windows.EndToEndProtocol):
 
         Notes
         -----
-        Padhye et al. take what follows a loss in its window for lost too; where each packet is lost by itself, rates
+        Padhye et al. take the rest of a window after a loss for lost too; where each packet is lost by itself, rates
         are between the two.
 
         Examples

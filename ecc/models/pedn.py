@@ -8,11 +8,11 @@ share is that of its rate: on one link q* = N A s, and N flows have equal rates 
 proportionally fair, as with Vegas, whose estimate k is counted here.
 
 A router counts in a table of `slots`: the flow and the direction of its packets choose a slot, by multiplication. Flows
-that fall into one slot are told of their packets together, and slow down together; nothing is chained and nothing is
+that fall into one slot receive their packets' sum, and slow down together; nothing is chained and nothing is
 refused, so the table never overflows. The paper sizes it by the queue: its buffer holds 867 packets of 1500 bytes, and
 the default is the next power of 2. A packet that is dropped is not counted.
 
-The fields have 7 bits, as EDN's, of packets: 127 and more are told as 127. The relay acts on each flow's own k: on one
+The fields have 7 bits, as EDN's, of packets: 127 and more are sent as 127. The relay acts on each flow's own k: on one
 link with N flows of RTT D, k swings by 1 about A with period 4 D, or by 8/pi^2 as its describing function has it. Of
 packets this holds less than of fluid: ACKs keep a window together in trains, in which packets find more of their own
 than the flow's share. 10 flows of 100 ms at 100 Mb/s have 4.6 kB queued on the average, not 10 A s = 30 kB, and unequal

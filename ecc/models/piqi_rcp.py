@@ -10,7 +10,7 @@ rate it receives by an exponentially weighted average with a term in its last ch
     C  capacity [bit/s]       gamma  target utilization     tau1, tau2  weights of the source
     T  control interval [s]   x  sending rate [bit/s]       d  mean RTT [s]; D_i^<-  router back to source
 
-Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which asks for omega T << tau1 and not just T << D.
+Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which requires omega T << tau1 and not just T << D.
 
 `capped=True` also keeps x_i from exceeding R(n - D_i^<-): no equation of THESIS has it, but its ns-2 runs behave so.
 """
@@ -237,7 +237,7 @@ def approach(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     heard_before = flow.R if flow.x > 0.0 else header.rate
     x = flow.x if flow.x > 0.0 else least
     flow.x = max(source_law(x, header.rate, heard_before, p), least)
-    rate_feedback.listen(flow, header, env)
+    rate_feedback.receive(flow, header, env)
     env.rate = flow.x
 
 
@@ -265,7 +265,7 @@ def on_ack_rtt(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class PIQIRCPHeader(CongestionHeader):
-    """PIQI-RCP's, 24 bytes; 13 one way.
+    """PIQI-RCP's, 24 bytes; 13 without reverse data.
 
     `protocol`, `version`, `rate`, `rtt`, `reverse`: as in RCPHeader; `router`: ID of the bottleneck; `interval_number`:
     the control interval in which it announced the rate; `reverse_interval_number`: the one that an ACK brings back.

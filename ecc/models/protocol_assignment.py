@@ -145,7 +145,8 @@ class ProtocolAssignment:
         ------
         ValueError
             A flow or link that does not exist; a flow without a protocol; a link whose flows run a protocol with
-            different parameters, so that it must be named; hosts that answer no signal of the links that they cross.
+            different parameters, which must be resolved by name; hosts that answer no signal of the links that they
+            cross.
         """
         n = network.n_flows
         runs = _spread(self.flows, n, "flow") + [self.flows.get(OTHERS)] * len(templates)
@@ -173,7 +174,7 @@ class ProtocolAssignment:
                 twice = next(kind for kind in kinds if kinds.count(kind) > 1).__name__
                 raise ValueError(
                     f"protocol links must name one router of each protocol for link {link}, got "
-                    f"{', '.join(map(repr, protocols))}: {{'links': {{{link}: {twice}(...)}}}} says which"
+                    f"{', '.join(map(repr, protocols))}: {{'links': {{{link}: {twice}(...)}}}} selects one"
                 )
             found.append(protocols)
         return found

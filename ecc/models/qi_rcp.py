@@ -1,6 +1,6 @@
 """QI-RCP, the queue-independent RCP of THESIS sec. IV.C.
 
-Each link announces one fair rate R, controlled on its arrival rate alone; a flow sends at the smallest on its path:
+Each link announces one fair rate R, controlled on its arrival rate only; a flow sends at the smallest on its path:
 
     R(t) = R(t - T) [1 + alpha T (gamma C - y(t)) / (gamma C d)]            THESIS (4.4)
     x_i(t) = R(t - D_i^<-)                                                  THESIS (4.2)
@@ -112,7 +112,7 @@ class QIRCP(Protocol):
         return rate_feedback.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
+        return rate_feedback.flow_hooks(rate_feedback.adopt_rate, self.loss)
 
     wire_header = staticmethod(RCP.wire_header)
 

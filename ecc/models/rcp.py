@@ -141,7 +141,7 @@ class RCP(Protocol):
         return rate_feedback.link_hooks(on_interval, self.stamping)
 
     def flow_hooks(self) -> dict[str, Hook]:
-        return rate_feedback.flow_hooks(rate_feedback.follow, self.loss)
+        return rate_feedback.flow_hooks(rate_feedback.adopt_rate, self.loss)
 
     @staticmethod
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
@@ -178,7 +178,7 @@ def on_interval(link: Any, header: Any, p: Params, env: LinkEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class RCPHeader(CongestionHeader):
-    """RCP's, 16 bytes; 8 one way.
+    """RCP's, 16 bytes; 8 without reverse data.
 
     `protocol`, `version`: as in XCPHeader; `rate`: of the routers [bit/s]; `rtt`: the host's estimate [s]; `reverse`:
     the `rate` that an ACK brings back.

@@ -1,7 +1,7 @@
 """UTIL: the feedback of VCP with the window law of Vegas (Kumar, Kaur; EDN sec. 4.2).
 
-Routers tell the region of their load factor in two bits, as VCP's do (ecc/models/vcp.py). A host opens with slow start
-and continues by a packet an RTT:
+Routers signal the region of their load factor in two bits, as VCP's do (ecc/models/vcp.py). A host opens with slow
+start and continues by a packet an RTT:
 
     rho > 0.8                 leave slow start                            EDN sec. 4.2
     rho < 0.8                 W <- W + s          once an RTT

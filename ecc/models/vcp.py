@@ -1,7 +1,8 @@
 """VCP, the Variable-structure congestion Control Protocol (Xia, Subramanian, Stoica, Kalyanaraman, SIGCOMM 2005).
 
-Every t_rho a router works out the load factor of its link and says in two ECN bits in which of three regions it is; a
-flow increases its window multiplicatively (MI), additively (AI) or decreases it (MD), by the worst region on its path:
+Every t_rho a router works out the load factor of its link and signals in two ECN bits in which of three regions it is;
+a flow increases its window multiplicatively (MI), additively (AI) or decreases it (MD), by the worst region on its
+path:
 
     rho = (y t_rho + kappa_q q) / (gamma C t_rho)
     code = low where rho < 0.8, high where rho < 1, else overload
@@ -12,15 +13,15 @@ flow increases its window multiplicatively (MI), additively (AI) or decreases it
     y  arrival rate [bit/s]   q  steady queue [bit]   t_rho    `interval`           kappa_q  weight of the queue
     C  capacity [bit/s]       D  RTT [s]              W, s     window, packet       gamma    target utilization
 
-MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows alike,
-rates become equal for any RTTs. The window swings between AI and MD: there is no equilibrium, and loads swing
+MI and MD are the same for all and AI is in proportion to D^2 in windows, to D in rates: where MD meets all flows
+equally, rates become equal for any RTTs. The window swings between AI and MD: there is no equilibrium, and loads swing
 from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
 VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is reported.)
 
-What the text leaves open is as in its authors' ns-2 code: ACKs move windows one by one, MI by (1 + xi)^(D/t_rho) - 1
-packets each and AI by alpha (D/t_rho)^2 s/W; what follows an overload is skipped where another region is reported; q is
-a moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is the smoothed
-RTT. A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
+What the paper leaves open is as in its authors' ns-2 code: ACKs move windows one by one, MI by (1 + xi)^(D/t_rho) - 1
+packets each and AI by alpha (D/t_rho)^2 s/W; the response after an overload is skipped where another region is
+reported; q is a moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is
+the smoothed RTT. A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Once an RTT, from what is sent and what would be with empty queues:
     W  window [bytes]   B  least RTT seen [s]   alpha, beta, gamma  packets of the flow in queues
     s  packet           D  RTT, mean of the last window [s]
 
-Slow start doubles the window every other RTT, so that Diff compares equal windows, and ends at B Diff > gamma s, an
+Slow start doubles the window every other RTT: Diff compares equal windows. It ends at B Diff > gamma s, an
 eighth of the window being given back (sec. 3.3). A loss takes a quarter of the window (sec. 3.1).
 
 At equilibrium a flow has between alpha and beta packets queued, for any RTT: on one link the queue is alpha to beta
@@ -141,9 +141,9 @@ def queued(window: float, base: float, rtt: float) -> float:
     return window * (rtt - base) / rtt
 
 
-def opened(window: float, excess: float, following: float, s: float, p: Params) -> float:
+def opened(window: float, excess: float, grown: float, s: float, p: Params) -> float:
     """The window after an RTT of slow start, with so much queued."""
-    return OPENED * window if excess > p.gamma * s else following
+    return OPENED * window if excess > p.gamma * s else grown
 
 
 def moved(window: float, excess: float, s: float, p: Params) -> float:
@@ -175,14 +175,14 @@ def decide(flow: Any, p: Params, env: FlowEnv) -> None:
     flow.adds = 0.0
     if windows.in_slow_start(flow, env):
         flow.holds = 1 - flow.holds
-        following = opened(env.window, excess, env.window, s, p)
-        if following < env.window:
-            windows.cut(flow, following, env)
+        grown = opened(env.window, excess, env.window, s, p)
+        if grown < env.window:
+            windows.cut(flow, grown, env)
     else:
-        following = moved(env.window, excess, s, p)
-        flow.adds = max(following - env.window, 0.0)
-        if following < env.window:
-            windows.cut(flow, following, env)
+        grown = moved(env.window, excess, s, p)
+        flow.adds = max(grown - env.window, 0.0)
+        if grown < env.window:
+            windows.cut(flow, grown, env)
     flow.rtts = 0.0
     flow.acks = 0
     flow.mark = flow.acked + env.in_flight

@@ -17,7 +17,7 @@ elsewhere wastes its share of the increase, so the others stop at x = (gamma y/N
 XCP is max-min fair on one link, but not in networks, and may leave alpha/(alpha + gamma) of a link as its load.
 
 Packets carry the RTT D, the spacing X = D s/w of the flow's packets and the change of rate that they ask for; every
-router on the way lowers that to what it grants, as in the internet draft (draft-falk-xcp-spec) and in ns-2. A window
+router on the path lowers that to what it grants, as in the internet draft (draft-falk-xcp-spec) and in ns-2. A window
 changes by D times the feedback, so increases go with D^2 s/w and decreases with D s, as Katabi et al. have it:
 
     feedback = up X / sum(X) - down s / sum(s),   up, down = (h + max(+-phi, 0)) T/d^2
@@ -79,13 +79,13 @@ from ecc.models.base import (
     check_number,
 )
 from ecc.models.shared import rate_feedback
-from ecc.models.shared.equilibria import followers, shared_rate
+from ecc.models.shared.equilibria import bottleneck_links, shared_rate
 from ecc.network import Network
 from ecc.quantity import as_delay
 
 HANDSHAKES = 1.0  # s of spacing by which an interval that saw nothing else is shared out (ns-2)
 LEAST_QUEUE_INTERVAL = 0.002  # s over which the lowest queue is sought (draft-falk-xcp-spec)
-ANY = 1e300  # bit/s that a host asks for: whatever there is
+ANY = 1e300  # bit/s that a host requests: all there is
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Header:
 
     rtt: float = 0.0  # the sender's smoothed RTT [s]; 0 before the first sample: routers give it nothing
     spacing: float = 0.0  # time between the flow's packets [s]
-    feedback: float = 0.0  # change of the sending rate, asked for and then granted [bit/s]
+    feedback: float = 0.0  # change of the sending rate, requested and then granted [bit/s]
     link: int = rate_feedback.NO_LINK  # that granted the least
 
 
@@ -122,7 +122,7 @@ class LinkState:
 class FlowState:
     """A host's state for one flow."""
 
-    x: float = 0.0  # rate of a flow that is under way from the start [bit/s]; 0: it opens with a handshake
+    x: float = 0.0  # rate of a flow that is active from the start [bit/s]; 0: it opens with a handshake
     opened: int = 0  # whether an ACK has come
     packet: float = 0.0  # a packet, the least window [bytes]
     recovery: int = 0  # a gap before this offset belongs to a window already halved [bytes]
@@ -314,7 +314,7 @@ class XCP(Protocol):
             return (y - others) / count
 
         point = shared_rate(network, share, assignment)
-        return Equilibrium(point.rates, np.where(followers(point), 0.0, inf), point.bottleneck)
+        return Equilibrium(point.rates, np.where(bottleneck_links(point), 0.0, inf), point.bottleneck)
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """EVAL sec. 2 (Katabi et al.), which is exact in the free-queue model."""
@@ -457,10 +457,10 @@ def set_window(window: float, p: Params, env: FlowEnv) -> None:
 @check_arguments
 @dataclass(frozen=True)
 class XCPHeader(CongestionHeader):
-    """XCP's, 20 bytes; 12 one way.
+    """XCP's, 20 bytes; 12 without reverse data.
 
     `protocol`: number of the transport above; `version`; `rtt`: the host's estimate [s]; `spacing`: time between its
-    packets [s]; `delta`: change of throughput asked for, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
+    packets [s]; `delta`: change of throughput requested, then allowed [bit/s]; `reverse`: what ACKs bring back of it.
     """
 
     title = "an XCP header"

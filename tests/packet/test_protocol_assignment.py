@@ -153,7 +153,7 @@ def test_only_packets_run_several_protocols():
     ):
         scenario.with_(workload=load)
     with pytest.raises(
-        ValueError, match="protocol links must name one router of each protocol for link 0, got RCP.*says which"
+        ValueError, match="protocol links must name one router of each protocol for link 0, got RCP.*selects one"
     ):
         scenario.with_(protocol={"flows": {"0-1": RCP(), "default": RCP(alpha=0.1)}}, workload=load)
 

@@ -12,7 +12,7 @@ from ecc.errors import ConvergenceError, LinearizationError
 from ecc.models.base import Equilibrium
 from ecc.network import Network
 
-__all__ = ["check_assignment", "crosses_several", "followers", "shared_fair_rate", "shared_rate"]
+__all__ = ["check_assignment", "crosses_several", "bottleneck_links", "shared_fair_rate", "shared_rate"]
 
 Share = Callable[[int, int, float], float]
 
@@ -22,15 +22,15 @@ def shared_fair_rate(
 ) -> Equilibrium:
     """Return the point at which every bottleneck's arrivals equal its target and its flows share one rate.
 
-    R_l = (target_l - u_l) / N_l, with N_l flows that follow the link and u_l the rate of the flows that cross it but
-    follow another (JETMAX (15), Lemma 3).
+    R_l = (target_l - u_l) / N_l, with N_l flows bottlenecked there and u_l the rate of the flows that cross it but
+    are bottlenecked elsewhere (JETMAX (15), Lemma 3).
 
     Parameters
     ----------
     network : Network
     target : ndarray, shape (n_links,), bit/s
     assignment : ndarray of int, shape (n_flows,), optional
-        Link each flow follows, or None for that of max-min fairness.
+        Link at which each flow is bottlenecked, or None for that of max-min fairness.
 
     Returns
     -------
@@ -49,11 +49,11 @@ def shared_fair_rate(
     else:
         bottleneck = check_assignment(network, assignment)
     crosses = network.incidence
-    followed = np.zeros((network.n_flows, network.n_links), dtype=bool)
-    followed[np.arange(network.n_flows), bottleneck] = True
-    links = np.flatnonzero(followed.any(axis=0))
-    # sum over flows i crossing l of R_{b_i} = target_l, one row for each link that is followed
-    users = (crosses[:, links].T.astype(float)) @ followed[:, links].astype(float)
+    bottlenecked = np.zeros((network.n_flows, network.n_links), dtype=bool)
+    bottlenecked[np.arange(network.n_flows), bottleneck] = True
+    links = np.flatnonzero(bottlenecked.any(axis=0))
+    # sum over flows i crossing l of R_{b_i} = target_l, one row for each bottleneck
+    users = (crosses[:, links].T.astype(float)) @ bottlenecked[:, links].astype(float)
     fair = np.full(network.n_links, np.inf)
     try:
         fair[links] = np.linalg.solve(users, target[links])
@@ -65,24 +65,24 @@ def shared_fair_rate(
 
 
 def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | None = None) -> Equilibrium:
-    """Return the point at which the followers of every link share the rate that the link's own law leaves them.
+    """Return the point at which the flows of every bottleneck share the rate that the link's own law leaves them.
 
     Water-filling with any law: the link with the least share holds its flows first, and they load the others. It is
-    right where shares never fall as flows are held elsewhere.
+    right where shares never fall as flows are bottlenecked elsewhere.
 
     Parameters
     ----------
     network : Network
     share : Share
-        (link, followers > 0, rate [bit/s] of the flows that cross the link and follow another) -> rate [bit/s] of each
-        follower.
+        (link, flows bottlenecked there > 0, rate [bit/s] of the others that cross it) -> rate [bit/s] of each of
+        the former.
     assignment : ndarray of int, shape (n_flows,), optional
-        Link each flow follows, or None for the link of least share.
+        Link at which each flow is bottlenecked, or None for the link of least share.
 
     Returns
     -------
     Equilibrium
-        Whose `fair_rate` is the rate of each link's followers.
+        Whose `fair_rate` is the rate of the flows bottlenecked there.
 
     Raises
     ------
@@ -101,26 +101,26 @@ def shared_rate(network: Network, share: Share, assignment: NDArray[np.int64] | 
             loads = rates @ crosses
             shares = [share(k, int(n), float(loads[k])) if n else np.inf for k, n in enumerate(users)]
             tightest = int(np.argmin(shares))
-            held = free & crosses[:, tightest]
-            fair[tightest] = rates[held] = shares[tightest]
-            bottleneck[held] = tightest
+            bottlenecked_here = free & crosses[:, tightest]
+            fair[tightest] = rates[bottlenecked_here] = shares[tightest]
+            bottleneck[bottlenecked_here] = tightest
         return Equilibrium(rates, fair, bottleneck)
     bottleneck = check_assignment(network, assignment)
     links = np.unique(bottleneck)
     for _ in range(1000):
         before = rates.copy()
         for k in links:
-            held = bottleneck == k
-            others = float(rates[crosses[:, k] & ~held].sum())
-            fair[k] = rates[held] = share(int(k), int(held.sum()), others)
+            bottlenecked_here = bottleneck == k
+            others = float(rates[crosses[:, k] & ~bottlenecked_here].sum())
+            fair[k] = rates[bottlenecked_here] = share(int(k), int(bottlenecked_here.sum()), others)
         moved = float(np.abs(rates - before).max() / rates.max())
         if moved <= 1e-14:
             return Equilibrium(rates, fair, bottleneck)
     raise ConvergenceError(f"no equilibrium found for the assignment {bottleneck.tolist()}", rates, moved)
 
 
-def followers(point: Equilibrium) -> NDArray[np.bool_]:
-    """Return which links some flow follows.
+def bottleneck_links(point: Equilibrium) -> NDArray[np.bool_]:
+    """Return at which links some flow is bottlenecked.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def check_assignment(network: Network, assignment: NDArray[np.int64]) -> NDArray
     ----------
     network : Network
     assignment : ndarray of int, shape (n_flows,)
-        Link that each flow follows.
+        Link at which each flow is bottlenecked.
     """
     links = np.asarray(assignment)
     if links.shape != (network.n_flows,) or not np.issubdtype(links.dtype, np.integer):

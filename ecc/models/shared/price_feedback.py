@@ -2,19 +2,20 @@
 
 A router turns the bytes that arrived in an interval into an arrival rate and a price at every tick of its clock, and
 marks arriving data with its price where that is the largest so far. A host writes its rate into every packet, so an ACK
-brings back a price together with the rate that it answers; link and number of the interval tell the host whether it has
-answered that price already (JETMAX sec. 6.2, as in the MKC of Zhang, Kang, Loguinov).
+brings back a price together with the rate that it answers; from link and number of the interval the host knows whether
+it has answered that price already (JETMAX sec. 6.2, as in the MKC of Zhang, Kang, Loguinov).
 
 The rate one RTT ago, from which a flow steps, is the mean over the packets that came back since the price before: those
 that arrived while the router measured. The rate of a single packet, the last that was measured or the first that was
 marked, does not do: price and rate then speak of different packets, and with them goes the stability under any delay
 (EMKC-AVQ with the parameters of JETMAX and RTTs of 0.67 and 2.47 s oscillates, a fifth up and down).
 
-What the papers leave open: a price is stamped on arrival, the moment that it speaks of, so that the time in the queue
-is part of its way back; a link is silent until it has measured a whole interval, and keeps its price through an
+What the papers leave open: a price is stamped on arrival, the moment that it is of: the time in the queue
+is part of its return delay; a link is silent until it has measured a whole interval, and keeps its price through an
 interval without arrivals; a flow starts at what its law makes of rate 0, alpha, and never sends less than `floor`
 packets an RTT; it leaves the first two prices unanswered, of intervals that it joined midway at best (on an idle link
-the price of a single packet, -100 say, would send it far beyond the capacity); losses of its packets change no rate.
+the price of a single packet, for instance -100, would send it far beyond the capacity); losses of its packets change no
+rate.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.assigned = flow.assigned
 
 
-def listen(flow: Any, header: Any) -> bool:
+def receive(flow: Any, header: Any) -> bool:
     """Gather the rates that ACKs bring back; True for a price to answer, `x_rtt` being the rate it speaks of."""
     is_new: bool = header.link != rate_feedback.NO_LINK and (
         header.link != flow.bottleneck or header.stamp > flow.stamp

@@ -103,7 +103,7 @@ def link_on_arrival_sum(link: Any, header: Any, p: Params, env: LinkEnv) -> None
 
 
 def average_interval(link: Any, env: LinkEnv) -> None:
-    """Move the mean RTT d to that of the interval: by T/d of the way up, and the slower down the shorter that is."""
+    """Move the mean RTT d to that of the interval: by T/d of the difference if up, slower if down."""
     if link.with_rtt > 0.0:
         seen = link.rtt_bytes / link.with_rtt
         d = link.mean_rtt if link.mean_rtt > 0.0 else seen
@@ -165,7 +165,7 @@ def flow_on_send(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     header.assigned = flow.assigned
 
 
-def listen(flow: Any, header: Any, env: FlowEnv) -> None:
+def receive(flow: Any, header: Any, env: FlowEnv) -> None:
     """Note the feedback of an ACK and whose it is."""
     flow.R = header.rate
     flow.bottleneck = header.link
@@ -179,10 +179,10 @@ def least_rate(p: Params, env: FlowEnv) -> float:
     return least
 
 
-def follow(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
+def adopt_rate(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Send at the fair rate received, as RCP and QI-RCP do (THESIS (4.2))."""
     if header.link != NO_LINK:
-        listen(flow, header, env)
+        receive(flow, header, env)
         flow.x = max(header.rate, least_rate(p, env))
         env.rate = flow.x
 
@@ -191,7 +191,7 @@ def link_hooks(on_interval: Hook, stamping: str, average: str = "packet") -> dic
     """This state at a link, and what a protocol does with them at the end of an interval.
 
     stamping "departure": as the authors' ns-2 code does. "arrival": before the queue, as in Linux, where netfilter has
-    the packet before the queue of the device (EVAL sec. 3.5): what it says is older by the wait.
+    the packet before the queue of the device (EVAL sec. 3.5): its value is older by the wait.
     """
     count = link_on_arrival if average == "packet" else link_on_arrival_sum
 

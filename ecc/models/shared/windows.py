@@ -1,7 +1,7 @@
 """What the hosts of all window protocols share: RFC 5681's opening, slow start, and answer to losses.
 
 Windows and thresholds are in bytes; s is a packet, SMSS in the RFC. Routers do nothing but queue and drop. The engine
-recovers the losses (RFC 6582 or RFC 6675) and lets a window's worth of packets be on the way meanwhile; the hooks set
+recovers the losses (RFC 6582 or RFC 6675) and lets a window's worth of packets be in flight meanwhile; the hooks set
 the window at the start of a recovery and at its end.
 """
 
@@ -120,7 +120,7 @@ class WindowProtocol(Protocol):
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
     equilibrium_is_static = False
-    header_bytes = (0, 0)  # what some tell is in the IP header
+    header_bytes = (0, 0)  # what some report is in the IP header
     FlowState = FlowState
     slow_start_law: ClassVar[Callable[..., float] | None] = staticmethod(doubled)
     loss_response_law: ClassVar[Callable[..., float] | None] = staticmethod(after_a_loss)
@@ -208,7 +208,7 @@ def grown(window: float, s: float, acked: float) -> float:
 
 
 def halved(window: float) -> float:
-    """RFC 5681 (4), of the data on its way."""
+    """RFC 5681 (4), of the data in flight."""
     return 0.5 * window
 
 
@@ -240,7 +240,7 @@ def slow_start(flow: Any, env: FlowEnv) -> None:
 
 
 def opens(flow: Any, env: FlowEnv) -> bool:
-    """Whether an ACK says that something new has arrived, no loss is being recovered, and no mark is being answered.
+    """Whether an ACK acknowledges new data, no loss is being recovered, and no mark is being answered.
 
     Windows grow at ACKs without ECE (RFC 3168 sec. 6.1.2). What is new resets the timer.
     """
