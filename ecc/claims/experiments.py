@@ -641,4 +641,4 @@ def _curve(claim: Claim, by_role: Mapping[Any, Any], curve: Curve) -> Picture:
     )  # fmt: skip
     said = f"Packet runs, mean over seeds{'; bars are its 95 % intervals' if halves else ''}."
     said += "".join(f" Varied: {change.name}." for change in drawn)
-    return Picture.of(figure, title, said)
+    return Picture.of(figure, title[:1].upper() + title[1:], said)

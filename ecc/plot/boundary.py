@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ecc.plot.look import INK, PALETTE, axis, buckets_for, colors, faded, figure
 
 __all__ = ["boundary_figure", "envelope_figure", "stability_map_figure"]
 
+_LONGEST = 40  # characters of a line along the y axis: a longer one is longer than that
 _BELOW_ABOVE = ((0.0, PALETTE[0]), (0.5, "#ffffff"), (1.0, PALETTE[1]))
 
 
@@ -91,7 +93,7 @@ def boundary_figure(
         drawn.append(np.atleast_1d(np.asarray(py, dtype=float)))
     made.update_layout(hovermode="x unified")
     made.update_xaxes(**axis(x_title, log_x, at), hoverformat=".4g")
-    made.update_yaxes(**axis(y_title, log_y, np.concatenate(drawn)))
+    made.update_yaxes(**axis("<br>".join(wrap(y_title, _LONGEST)), log_y, np.concatenate(drawn)))
     return made
 
 

@@ -254,6 +254,7 @@ def as_html(drawn: go.Figure, page: bool = True) -> str:
         ", ".join(dict.fromkeys(filter(None, titles))),
         ", ".join(dict.fromkeys(names)),
     ]
+    said[1] = said[1].replace("<br>", " ")
     text = ": ".join(filter(None, said[:2])) + (f". Curves: {said[2]}." if said[2] else ".")
     html = str(drawn.to_html(include_plotlyjs=page, full_html=page, config={"displaylogo": False}))
     before, place, rest = html.rpartition('class="plotly-graph-div"')

@@ -356,7 +356,7 @@ def test_a_curve_over_an_argument_is_measured_in_each_run():
         asked = [item["arguments"]["between"] for item in job.arguments[0]["metrics"] if item["metric"] == "rate"]
         assert asked[-3:] == values
     found = judged(holds, curve=[curve])
-    assert found.verdict is Verdict.CONFIRMED and found.pictures[-1].title == "sending rate"
+    assert found.verdict is Verdict.CONFIRMED and found.pictures[-1].title == "Sending rate"
     assert [line["name"] for line in found.pictures[-1].figure["data"]] == ["RCP", "QI-RCP"]
 
 

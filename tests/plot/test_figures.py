@@ -398,3 +398,10 @@ def test_a_short_queue_of_packets_has_ticks_at_whole_packets_only():
     assert trajectory_figure(time, rates, [[0.0], [1e3], [2e3]], packet_size=1000).layout.yaxis2.dtick == 1
     assert trajectory_figure(time, rates, [[0.0], [1e3], [1.5e3]], packet_size=1000).layout.yaxis2.dtick is None
     assert trajectory_figure(time, rates, [[0.0], [1e4], [5e4]], packet_size=1000).layout.yaxis2.dtick is None
+
+
+def test_a_long_title_of_the_y_axis_has_two_lines_and_one_in_the_alternative_text():
+    title = "mean response time of connections over 100 kB [s]"
+    drawn = boundary_figure([1.0, 2.0], {"a": [1.0, 2.0]}, y_title=title)
+    assert drawn.layout.yaxis.title.text == "mean response time of connections over<br>100 kB [s]"
+    assert title in as_html(drawn, page=False)
