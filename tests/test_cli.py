@@ -167,6 +167,24 @@ def test_progress_where_there_is_no_terminal_is_a_line_now_and_then(capsys, monk
     ]
 
 
+def test_stability_of_hosts_over_a_queue_discipline(tmp_path, capsys):
+    pair = {"flows": ecc.models.NewReno(ecn=True), "links": ecc.queues.PI2(mark=True)}
+    path = tmp_path / "pair.toml"
+    path.write_text(ecc.Scenario(ecc.Network.dumbbell("10 Mb/s", [0.08] * 20), pair, 10.0).to_toml())
+    asked = ["stability", str(path), "--set", "links.alpha=0.2"]
+    assert main([*asked, "--parameter", "links.beta"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("NewReno, PI2 on a link of 10 Mb/s, 20 flows") and "stable for links.beta  0 to " in said
+    assert main([*asked, "--clocking", "rate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["protocol"] == "NewReno, PI2"
+    for wrong, message in (
+        ("beta=1", "--set has no key 'beta'; allowed are flows.initial"),
+        ("links.beta", "NAME=VALUE"),
+    ):
+        assert main(["stability", str(path), "--set", wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_programming_errors_are_not_hidden(monkeypatch):
     monkeypatch.setattr(ledger, "claims", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -335,20 +335,24 @@ def test_adaptive_red_rests_anywhere_between_its_bounds():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DISCIPLINES)
-def test_packets_settle_or_swing_on_either_side_of_the_boundary(name):
+@pytest.mark.parametrize(("name", "ratio"), [("PI", 1.8), ("RED", 1.3), ("PI2", 1.4)])
+def test_packets_swing_the_more_the_further_beyond_the_boundary(name, ratio):
+    """Random marks move a queue that is stable, too: with 60 flows by a sixth to a half of its mean."""
+    boundary = critical_scale(name)
+    swing = []
+    for k in (boundary / 3.0, 3.0 * boundary):
+        pair = over(DISCIPLINES[name](k), NewReno(ecn=True, transport="sack"))
+        run = ecc.packet.simulate(Scenario(NET, pair, 60.0), sample=0.05)
+        queue = run.queue.sel(time=slice(30.0, None)).to_numpy()[:, 0]
+        swing.append(queue.std() / queue.mean())
+    assert swing[1] > ratio * swing[0]
+
+
+def critical_scale(name):
+    """Where gains, all scaled, make the loop that ACKs clock unstable."""
+
     def abscissa(k):
         return linearize(over(DISCIPLINES[name](k)), NET).spectral_abscissa
 
-    grid = np.geomspace(0.05, 60.0, 30)
-    values = [abscissa(k) for k in grid]
-    i = next(i for i in range(29) if values[i] < 0.0 < values[i + 1])
-    boundary = brentq(abscissa, grid[i], grid[i + 1], rtol=1e-3)
-    swing = []
-    for k in (boundary / 3.0, 3.0 * boundary):
-        run = ecc.packet.simulate(
-            Scenario(NET, over(DISCIPLINES[name](k), NewReno(ecn=True, transport="sack")), 80.0), sample=0.05
-        )
-        queue = run.queue.sel(time=slice(40.0, None)).to_numpy()[:, 0]
-        swing.append(queue.std() / queue.mean())
-    assert swing[1] > 1.5 * swing[0]
+    about = {"PI": 10.51, "RED": 12.62, "PI2": 0.8236}[name]
+    return brentq(abscissa, 0.8 * about, 1.2 * about, rtol=1e-3)
