@@ -44,7 +44,6 @@ _Slopes = dict[tuple[int, float, int], float]
 _OF_HOSTS = ("w", "D", "s", "marked", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
-_LIKELY = 0.02  # of a probability at rest, to start from
 _STEPS, _NEWTON = 500, 20  # towards it
 
 
@@ -328,10 +327,23 @@ class _Loop:
                 queue = self.queues[number]
                 first = _call(first, {"C": queue.capacity, "T": queue.interval, "p": queue.p})
             low[place], high[place], start[place] = state.lowest, state.highest, first
-            if (first, state.lowest, state.highest) == (0.0, 0.0, 1.0):
-                start[place] = _LIKELY
             size[place] = max(abs(first), state.highest if np.isfinite(state.highest) else 1.0, 1e-9)
         return low, high, size, start
+
+    def _likely(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Start probabilities that are states of queues where windows of a fair share keep still."""
+        z = z.copy()
+        for k, queue in enumerate(self.queues):
+            g = next((g for g, kind in enumerate(self.kinds) if queue.link in kind.route), None)
+            places = [self.at["queue", k, n] for n, s in queue.states.items() if (s.lowest, s.highest) == (0.0, 1.0)]
+            if g is None or len(places) != 1:
+                continue
+            low, high, w = 0.0, 1.0, self.at["host", g, "w"]
+            for _ in range(20):
+                z[places[0]] = 0.5 * (low + high)
+                grows = self.moves(z.tolist())[0][w] > 0.0
+                low, high = (z[places[0]], high) if grows else (low, z[places[0]])
+        return z
 
     def settle(self) -> NDArray[np.float64]:
         """Return the states at rest: by Newton's method from points that the loop without delays comes by."""
@@ -360,6 +372,7 @@ class _Loop:
             return None
 
         dt = 0.02 * min(kind.rtt for kind in self.kinds)
+        z = self._likely(z)
         stuck = None  # with a state at its upper limit, where laws that keep to it stand still
         for k in range(_STEPS):
             if k % 10 == 0 and (found := ahead(z)) is not None:
