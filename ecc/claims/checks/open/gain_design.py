@@ -244,7 +244,8 @@ def open_gains(claim: Claim) -> Finding:
             Picture.of(
                 plot.boundary_figure(
                     [0.0, 10.0], {}, None,
-                    {name: (r["settle time"], r["peak queue"], None) for name, r in runs.items()},
+                    {name.replace("tau1 and tau2 <= 1", "τ1, τ2 ≤ 1"): (r["settle time"], r["peak queue"], None)
+                     for name, r in runs.items()},
                     x_title="settling time after a join [s]", y_title="peak queue [packets]", log_x=False, log_y=True,
                     title="Packets: settling time and peak queue",
                 ),
