@@ -92,12 +92,13 @@ def _ranges(net: Network) -> list[Measurement]:
     triple = XCP(alpha=QUEUE_GAINS[0], beta=QUEUE_GAINS[1], gamma=0.0)  # that loop has no shuffling
     hard = least_decay(triple, 0.1 * RTT, RTT).rtts
     best = design(XCP(gamma=0.0), [net, _net(list(hard))], {"alpha": (0.2, 0.8), "beta": (0.02, 0.3)})
+    gains = _rounded(dict(best.gains))
     measured = []
     for name, given in {
         "QI-RCP, alpha = 1/e": QIRCP(alpha=exp(-1.0)),
         "QI-RCP, recommended": QIRCP(),
         "XCP without shuffling, triple root": triple,
-        f"XCP without shuffling, designed for the range, {_said(best.gains)}": best.protocol,
+        f"XCP without shuffling, designed for the range, {_said(gains)}": replace(best.protocol, **gains),
         "XCP without shuffling, recommended": XCP(gamma=0.0),
     }.items():
         for least in (0.012, 0.06):
