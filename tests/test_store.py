@@ -48,6 +48,30 @@ def test_a_damaged_row_is_missing_and_no_other(filled):
     assert store.get(KEYS[3]) == {"value": 3 / 7}
 
 
+def test_a_repair_takes_over_all_rows_that_are_good_and_no_other(filled):
+    with sqlite3.connect(filled) as database:
+        for k in (3, 30):  # what lies between two that cannot be decoded is read, too
+            database.execute("UPDATE ecc_results SET result = CAST(X'ff00' AS TEXT) WHERE key = ?", (KEYS[k],))
+        database.execute("UPDATE ecc_results SET result = '{\"value\": 3.0}' WHERE key = ?", (KEYS[10],))
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute("UPDATE sqlite_master SET sql = replace(sql, 'result TEXT', 'result INT')")
+    database.close()
+    store = Store(filled)
+    assert [k for k, key in enumerate(KEYS) if store.get(key) != {"value": k / 7}] == [3, 10, 30]
+    assert len(store) == len(KEYS) - 3 and store.trouble is None and list(filled.parent.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("word", [b"ecc_results", b"CREATE TABLE", b"sqlite_autoindex"])
+def test_one_byte_that_is_no_text_costs_no_more_than_what_is_there(filled, word):
+    whole = filled.read_bytes()
+    filled.write_bytes(whole.replace(word, b"\xff" + word[1:], 1))  # which SQLite quotes in its message
+    store = Store(filled)
+    found = [store.get(key) for key in KEYS]
+    assert all(value in (None, {"value": k / 7}) for k, value in enumerate(found))
+    store.put("new", 1)
+    assert store.get("new") == 1 and store.trouble is None
+
+
 @pytest.mark.parametrize("count", [80, pytest.param(2600, marks=pytest.mark.slow)])
 def test_no_damage_refuses_the_store_or_gives_a_wrong_value(filled, count):
     whole, draw = filled.read_bytes(), random.Random(count)
