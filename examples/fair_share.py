@@ -15,7 +15,7 @@ class FairShare(Protocol):
     alpha: float = 0.4  # gain
     gamma: float = 0.95  # target utilization
     interval: float = 0.01  # of a router [s]
-    main_parameter = "alpha"  # what `ecc stability` asks about
+    main_parameter = "alpha"  # what `ecc stability` varies
     router_law = staticmethod(router_law)
     source_law = staticmethod(lambda R: R)  # a flow sends at the least R of its path
     # in a header: the least R so far [bit/s], and the sender's last RTT [s]
@@ -32,7 +32,7 @@ class FairShare(Protocol):
         return {"on_start": tick, "on_arrival": count_and_stamp, "on_interval": tick}
 
     def flow_hooks(self):
-        return {"on_start": probe, "on_send": ask, "on_ack": follow}
+        return {"on_start": probe, "on_send": fill_header, "on_ack": adopt_rate}
 
 
 def tick(link, header, p, env):
@@ -51,9 +51,9 @@ def probe(flow, header, p, env):
     env.rate = 8.0 * env.packet_size  # a packet a second until the first answer
 
 
-def ask(flow, header, p, env):
+def fill_header(flow, header, p, env):
     header.rate, header.rtt = 1e300, env.rtt
 
 
-def follow(flow, header, p, env):
+def adopt_rate(flow, header, p, env):
     env.rate = header.rate

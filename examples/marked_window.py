@@ -25,7 +25,7 @@ class MarkedWindow(Protocol):
         return {"on_arrival": mark}
 
     def flow_hooks(self):
-        return {"on_start": begin, "on_ack": follow, "on_loss": back_off}
+        return {"on_start": begin, "on_ack": adjust_window, "on_loss": back_off}
 
 
 def mark(link, header, p, env):
@@ -37,7 +37,7 @@ def begin(flow, header, p, env):
     env.window = 10.0 * p.segment  # bytes, not packets
 
 
-def follow(flow, header, p, env):
+def adjust_window(flow, header, p, env):
     flow.acks += 1
     flow.marks += header.marked
     if env.delivered >= flow.until:  # an RTT is over

@@ -272,7 +272,7 @@ def open_networks(claim: Claim) -> Finding:
          Picture.of(figures[1], "QI-RCP: d as a mean over flows and over packets",
                     "Critical alpha of a link where a flow of 1 s is bottlenecked, beside flows of 10 ms bottlenecked "
                     "elsewhere.")],
-        ["Max-min assignments, which consistent ones are; RCP's linear model has free queues.",
+        ["Max-min assignments, which consistent ones are; RCP's linear model has unconstrained queues.",
          "The growth of l1 alone with its queue >= 0 is computed (docs: the empty queue); runs have T = 10 ms."],
     )  # fmt: skip
 
@@ -310,9 +310,9 @@ def _perturbed_swing(protocol: Protocol, order: str, by: float, size: int = 250)
 @check("open-tu", cost=36, main=False)
 def open_tu(claim: Claim) -> Finding:
     """Pushes small and large, packets large and small, and what cures it."""
-    grain = {alpha: [_joined(alpha, size) for size in SIZES] for alpha in (0.1, 0.4)}
+    noise = {alpha: [_joined(alpha, size) for size in SIZES] for alpha in (0.1, 0.4)}
     joined = {
-        alpha: fluid.simulate(Scenario(in_t_u(start=20.0), RCP(alpha=alpha), 80.0), sample=0.2) for alpha in grain
+        alpha: fluid.simulate(Scenario(in_t_u(start=20.0), RCP(alpha=alpha), 80.0), sample=0.2) for alpha in noise
     }
     still = {alpha: float(run.rate.to_numpy()[-150:, 0].std() / 55e6) for alpha, run in joined.items()}
     small, large = 0.001, 0.02
@@ -326,7 +326,7 @@ def open_tu(claim: Claim) -> Finding:
     stable = edge[1e-4] < 1e-3 and swings[small][alphas.index(0.5)] < CYCLE and alone[0] > 0.5
     figures = [
         plot.boundary_figure(
-            SIZES, {f"α = {alpha:g}": values for alpha, values in grain.items()}, x_title="packet size [bytes]",
+            SIZES, {f"α = {alpha:g}": values for alpha, values in noise.items()}, x_title="packet size [bytes]",
             y_title="standard deviation of x1 / mean", log_y=True, title="RCP in T_u: oscillation over packet size",
         ),
         plot.boundary_figure(
@@ -341,16 +341,16 @@ def open_tu(claim: Claim) -> Finding:
         claim,
         Verdict.REFUTED if stable else Verdict.CONFIRMED,
         f"At beta = 1 its equilibrium there is stable up to alpha = {alone[0]:.3f} by the link alone, and at the gains "
-        f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are the grain of packets: "
-        f"{grain[0.1][0]:.1%} and {grain[0.4][0]:.1%} of x1 with packets of 1000 bytes, {grain[0.1][-1]:.2%} and "
-        f"{grain[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
+        f"of THESIS in fluid runs. At alpha = 0.1 and 0.4 the swings are packet granularity: "
+        f"{noise[0.1][0]:.1%} and {noise[0.4][0]:.1%} of x1 with packets of 1000 bytes, {noise[0.1][-1]:.2%} and "
+        f"{noise[0.4][-1]:.2%} with 100. At alpha = {', '.join(f'{a:g}' for a in cycles)} a cycle lies beside the "
         f"stable equilibrium: a perturbation of 0.1 % dies out, one of 2 % leaves x1 swinging by {cures['RCP']:.0%} "
         f"for good "
-        f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it is gone with {', '.join(calm)}.",
+        f"at 0.5, also with packets of 100 bytes ({fine:.0%}). At alpha = 0.5 it vanishes with {', '.join(calm)}.",
         [
             *(Measurement(f"packets, alpha = {alpha:g}, packets of {size} bytes: swing of x1", swing,
                           note="standard deviation over mean, last 30 of 80 s, nine flows joining at 20 s")
-              for alpha, values in grain.items() for size, swing in zip(SIZES, values, strict=True)),
+              for alpha, values in noise.items() for size, swing in zip(SIZES, values, strict=True)),
             *(Measurement(f"fluid, alpha = {alpha:g}: swing of x1", value) for alpha, value in still.items()),
             *(Measurement(f"packets of 250 bytes, alpha = {a:g}: swing perturbed by 0.1 % and by 2 %",
                           f"{calmer:.4f}, {moved:.4f}")

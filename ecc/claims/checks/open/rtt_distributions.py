@@ -268,7 +268,7 @@ def open_proofs(claim: Claim) -> Finding:
 
 
 @check("open-rtt-distributions", cost=60, main=False)
-def open_mixes(claim: Claim) -> Finding:
+def open_rtt_distributions(claim: Claim) -> Finding:
     """The worst distribution of QI-RCP, and of PIQI-RCP at THESIS's gains, is the equal one; published bounds."""
     means = [0.02, 0.05, 0.1, 0.12, 0.2, 0.3, 0.5, 0.8, 1.0, 1.3, 2.0, 4.0]
     measurements, tables, equal_is_worst = [], {}, True
