@@ -38,7 +38,7 @@ def _word(found: Search) -> str:
     return f"{found.theorem.id} (not necessary: {found.largest.ratio:.4f})"
 
 
-@check("open-theorems", cost=100, main=False)
+@check("open-theorems", cost=600, main=False)
 def open_theorems(claim: Claim) -> Finding:
     """Search the space of each theorem of the registry, and decide the worst loops by ball arithmetic."""
     found = [search(theorem) for theorem in THEOREMS.values()]
