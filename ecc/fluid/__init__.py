@@ -35,5 +35,5 @@ _HOME = {
 }
 
 
-# `ecc.fluid.ahead` compiles the kernels where the rest is not installed
+# `ecc.fluid.ahead` compiles the kernels where the package is not installed
 __getattr__, __dir__ = lazy(__name__, _HOME)

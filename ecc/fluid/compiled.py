@@ -90,7 +90,7 @@ def optimized(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Return the function as other compiled functions call it, its statements put in the place of each call.
+    """Return the function as other compiled functions call it, its statements put in place of each call.
 
     To pass a record of twenty arrays costs more than what a small function does with them.
 
@@ -157,7 +157,7 @@ def code_of(made: Any) -> tuple[str, bytes]:
 
 
 def _type_of(annotation: Any, scope: dict[str, Any]) -> Any:
-    """The Numba type that an annotation stands for: a number, an array, or a NamedTuple of these."""
+    """The Numba type that an annotation means: a number, an array, or a NamedTuple of these."""
     name = getattr(annotation, "__forward_arg__", annotation)  # as NamedTuple keeps them
     if name in _TYPES:
         return _TYPES[name]
@@ -224,7 +224,7 @@ class _Kept(caching._Cache):
 
     def __init__(self, function: Any) -> None:
         self._function = function
-        self.names: list[str] = []  # of the code asked for
+        self.names: list[str] = []  # of the requested code
 
     @property
     def cache_path(self) -> str:
@@ -260,7 +260,7 @@ class _Kept(caching._Cache):
 
 
 def _known(value: object) -> str | FunctionType | None:
-    """What stands for a value in the digest of a function that reaches it."""
+    """What represents a value in the digest of a function that reaches it."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, type) and issubclass(value, tuple):
@@ -330,10 +330,10 @@ def unpacker(kinds: str) -> Any:
                 if isinstance(table, types.CPointer)
                 else context.make_array(table)(context, builder, arguments[0]).data
             )
-            places = [builder.gep(data, [ir.Constant(ir.IntType(64), i)]) for i in range(len(kinds))]
+            slots = [builder.gep(data, [ir.Constant(ir.IntType(64), i)]) for i in range(len(kinds))]
             values = [
-                builder.inttoptr(builder.load(place), context.get_value_type(field))
-                for place, field in zip(places, fields, strict=True)
+                builder.inttoptr(builder.load(slot), context.get_value_type(field))
+                for slot, field in zip(slots, fields, strict=True)
             ]
             return context.make_tuple(builder, fields, values)
 

@@ -48,23 +48,23 @@ class _Members:
 
         if not over:
             raise ValueError("over must name what varies, got {}")
-        places, choices = [], {}
+        indices, choices = [], {}
         coordinates: dict[str, Any] = {}
         for name, given in over.items():
             if isinstance(given, xr.DataArray):
                 choices[name] = list(given.to_numpy().ravel())
-                places.append(given.copy(data=np.arange(given.size).reshape(given.shape)))
+                indices.append(given.copy(data=np.arange(given.size).reshape(given.shape)))
                 coordinates[name] = given.variable
             else:
                 if isinstance(given, str | bytes) or not isinstance(given, Iterable):
                     raise TypeError(f"{name} must be a sequence of values, or a DataArray, got {shown(given)}")
                 choices[name] = list(given)
-                places.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
+                indices.append(xr.DataArray(np.arange(len(choices[name])), dims=[name]))
                 scalar = all(np.ndim(v) == 0 and isinstance(v, int | float | str | np.generic) for v in choices[name])
                 coordinates[name] = (name, choices[name] if scalar else np.arange(len(choices[name])))
             if not choices[name]:
                 raise ValueError(f"over must have values for each name, got none for {name!r}")
-        broadcast = xr.broadcast(*places)
+        broadcast = xr.broadcast(*indices)
         flat = [index.to_numpy().ravel() for index in broadcast]
         count = broadcast[0].size
         values = [
@@ -74,7 +74,7 @@ class _Members:
         return cls(tuple(map(str, broadcast[0].dims)), broadcast[0].shape, coordinates, values)
 
 
-def _outcomes(
+def _results(
     count: int, one: Callable[[int], Any], workers: int | None, progress: Callable[[float], None] | None
 ) -> Iterator[tuple[int, Any]]:
     """Each member's number with its result or its exception, as they end; the first before all others.
@@ -103,18 +103,18 @@ def _outcomes(
         pool.shutdown(cancel_futures=True)
 
 
-def _collected(members: _Members, outcomes: Iterator[tuple[int, Any]], kind: type) -> tuple[list[Any], list[str]]:
+def _collected(members: _Members, results: Iterator[tuple[int, Any]], kind: type) -> tuple[list[Any], list[str]]:
     """What each member returned (None for those that raised) and, for those that raised, why."""
     found: list[Any] = [None] * len(members.values)
     why = [""] * len(members.values)
     first: Exception | None = None
-    for k, outcome in outcomes:
-        if isinstance(outcome, kind):
-            found[k] = outcome
+    for k, result in results:
+        if isinstance(result, kind):
+            found[k] = result
         else:
-            why[k] = f"{type(outcome).__name__}: {outcome}"
-            first = first or outcome
-    if first is not None and all(outcome is None for outcome in found):
+            why[k] = f"{type(result).__name__}: {result}"
+            first = first or result
+    if first is not None and all(result is None for result in found):
         raise first
     return found, why
 
@@ -145,7 +145,7 @@ def ensemble(
     over : mapping
         Name -> values. A name is a parameter of the protocol ("alpha"), a field of the scenario ("network",
         "protocol"), or an option of `simulate` ("perturbation", "rtol"). A sequence makes a dimension of this name; an
-        xarray DataArray brings its own dimensions, so that those with one in common vary together.
+        xarray DataArray brings its own dimensions; those with one in common vary together.
     workers : int, > 0, optional
         Threads; None: as many as there are cores for this process.
     progress : callable, optional
@@ -201,7 +201,7 @@ def ensemble(
         own = {name: value for name, value in varied.items() if name not in parts and name not in parameters}
         return simulate(here, **{**options, **own})
 
-    found, stopped = _collected(members, _outcomes(len(members.values), one, workers, progress), Trajectory)
+    found, stopped = _collected(members, _results(len(members.values), one, workers, progress), Trajectory)
     runs = [run for run in found if run is not None]
     longest = max(runs, key=lambda run: run.data.sizes["time"])
     variables: dict[str, Any] = {}
@@ -323,7 +323,7 @@ def solve_ensemble(
             history_slope=history_slope,
         )  # fmt: skip
 
-    found, why = _collected(members, _outcomes(len(members.values), one, workers, progress), DdeResult)
+    found, why = _collected(members, _results(len(members.values), one, workers, progress), DdeResult)
     times = np.asarray(t_eval, dtype=float)
     size = next(result.y.shape[0] for result in found if result is not None)
     y = np.full((len(found), size, len(times)), np.nan)

@@ -41,7 +41,7 @@ def counted(**surroundings):
     """Modules of the fluid engine of which a first run, and a first `solve_dde`, compile anything."""
     run = [sys.executable, "-P", "-c", COUNTING]
     done = subprocess.run(run, capture_output=True, text=True, check=True, env={**os.environ, **surroundings})
-    assert done.stderr == ""  # nobody reads it
+    assert done.stderr == ""  # which is never read
     return done.stdout.strip()
 
 
@@ -125,17 +125,17 @@ def test_what_is_called_with_constants_is_compiled_once(tmp_path, monkeypatch):
         add(0.5, 1)
 
 
-def test_compiling_is_said_once_to_who_reads_it(tmp_path):
+def test_compiling_is_output_once_to_who_reads_it(tmp_path):
     code = "from ecc.fluid.compiled import entry\nfor k in 1, 2:\n    entry(eval(f'lambda x: x + {k}'))(1.0)"
     ours, theirs = pty.openpty()
     environment = {**os.environ, "ECC_CACHE_DIR": str(tmp_path)}
     for expected in (f"ecc: compiling for this processor, for some seconds; kept in {tmp_path} for next time", ""):
         subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment, stderr=theirs)
         os.write(theirs, b"-")
-        said = b""
-        while not said.endswith(b"-"):  # which comes in parts
-            said += os.read(ours, 1000)
-        assert said.decode().removesuffix("-").strip() == expected
+        output = b""
+        while not output.endswith(b"-"):  # which comes in parts
+            output += os.read(ours, 1000)
+        assert output.decode().removesuffix("-").strip() == expected
 
 
 def test_runs_in_threads_are_the_same_runs():

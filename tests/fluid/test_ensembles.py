@@ -25,9 +25,9 @@ def begun(t, gain, level):
 @pytest.mark.parametrize("time", ["continuous", "discrete"])
 def test_members_are_those_of_a_plain_loop(time):
     alphas, tau1s = [0.3, 0.6, 0.9], [0.02, 0.05]
-    heard = []
-    runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, workers=3, progress=heard.append)
-    assert heard[-1] == 1.0 and heard == sorted(heard) and len(heard) == 6
+    reports = []
+    runs = ensemble(SCENARIO, {"alpha": alphas, "tau1": tau1s}, time=time, workers=3, progress=reports.append)
+    assert reports[-1] == 1.0 and reports == sorted(reports) and len(reports) == 6
     assert runs.rate.dims == ("alpha", "tau1", "time", "flow") and runs.queue.dims[-1] == "link"
     for alpha in alphas:
         for tau1 in tau1s:
@@ -88,11 +88,11 @@ def test_bad_ensembles(over, message):
 @pytest.mark.slow
 def test_solutions_are_those_of_a_plain_loop():
     t, gains, levels = np.linspace(1.0, 20.0, 9), [0.5, 1.0, 1.7], [0.1, 0.5]
-    heard = []
+    reports = []
     args = {"gain": gains, "level": levels}
     found = solve_ensemble(wright, (0.0, 20.0), begun, [1.0], args=args, t_eval=t, rtol=1e-7, workers=2,
-                           progress=heard.append)  # fmt: skip
-    assert found.y.dims == ("gain", "level", "component", "t") and found.success.all() and heard[-1] == 1.0
+                           progress=reports.append)  # fmt: skip
+    assert found.y.dims == ("gain", "level", "component", "t") and found.success.all() and reports[-1] == 1.0
     for gain in gains:
         for level in levels:
 

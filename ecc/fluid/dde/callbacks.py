@@ -47,7 +47,7 @@ def callback(
     jit : bool, optional
         Compile it; functions that Numba cannot compile are called back.
     args : tuple of float, optional
-        Numbers that follow. Compiled code, which is the same whatever they are, takes them from `numbers`.
+        Further numbers. Compiled code, the same for any of them, takes them from `numbers`.
 
     Returns
     -------
@@ -84,15 +84,15 @@ def _jitted(
     to_fixed_tuple: Any = ndarray.to_fixed_tuple
     if extra:
 
-        def rest(numbers: Any) -> Any:
+        def parameters(numbers: Any) -> Any:
             return to_fixed_tuple(carray(numbers, (extra,)), extra)
 
     else:
 
-        def rest(numbers: Any) -> Any:
+        def parameters(numbers: Any) -> Any:
             return ()
 
-    args = numba.njit(rest)
+    args = numba.njit(parameters)
     if len(shapes) == 0:
 
         def evaluate(at: Any, y: Any, lag: Any, numbers: Any) -> Any:
@@ -143,7 +143,7 @@ def _jitted(
 
     try:
         made = numba.cfunc(SIGNATURE)(entry)
-    except Exception:  # whatever Numba says of what it cannot compile, an assertion of its own too: Python calls it
+    except Exception:  # any error of Numba, also its own assertions: Python calls the function then
         return None
     if key is not None:
         _compiled[key] = made
@@ -154,7 +154,7 @@ def _called_back(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], size: int, args: tuple[float, ...]
 ) -> Callback:
     views: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
-    slopes = 8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0  # bytes: they follow as many lags
+    slopes = 8 * int(np.prod(shapes[2])) if len(shapes) > 2 else 0  # bytes: after as many lags
 
     def view(address: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
         key = (address, shape)

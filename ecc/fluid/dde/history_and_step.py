@@ -2,7 +2,7 @@
 
 Interpolants are quartic, of order 4 with error O(h^5), which keeps order 5 for the whole (Shampine 1986; the free
 interpolant of SciPy's RK45). Neutral equations need the derivative as exactly: it is the quartic through its values at
-five places of a step, of which three are computed at the interpolant, where the derivative of the interpolant itself
+five points of a step, of which three are computed at the interpolant, where the derivative of the interpolant itself
 would be off by O(h^4).
 """
 
@@ -20,16 +20,16 @@ __all__ = [
 ]  # fmt: skip
 
 # status of `stepper.advance`
-DONE, PAUSED, FULL, CAUGHT = 0, 1, 2, 3
+DONE, PAUSED, FULL, LOCATED = 0, 1, 2, 3
 TOO_SMALL, NOT_FINITE, FAILED, BAD_DELAY, CHATTER, UNSETTLED = -1, -2, -3, -4, -5, -6
 
-# places in Fields.clock
+# indices in Fields.clock
 (
-    START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDE, SLIDES_UNTIL,
-    FACTORED, PREVIOUS, DOUBT, ROUGH, LEAST,
+    START, NOW, END, STEP, MAX_STEP, REACH, OLDEST, RELATIVE, FAILED_AT, CONTRACTION, SLIDING_STEP, SLIDING_UNTIL,
+    FACTORED, PREVIOUS, SUSPECTED_UNTIL, NONSMOOTH_UNTIL, LEAST,
 ) = range(17)  # fmt: skip
 CLOCKS = 17
-# places in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
+# indices in Fields.count: addresses of C functions of `compiled.SIGNATURE` (0: none) ...
 DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... sizes ...
 (
@@ -39,7 +39,7 @@ DERIVATIVE, DELAY_OF, HISTORY, HISTORY_SLOPE = range(4)
 # ... and counters
 (
     SEGMENTS, USABLE, POINTS, BREAK, SAMPLE, CALLS, STEPS, REJECTED, FRESH, INSIDE, EVENTS, COMPONENT, ITERATIONS,
-    SLID, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS,
+    SLIDING_STEPS, FAILING, LINEARIZED, LINEARIZATIONS, FACTORIZATIONS,
 ) = range(19, 37)  # fmt: skip
 COUNTS = 37
 
@@ -56,7 +56,7 @@ class Fields(NamedTuple):
     breaks: Any  # increasing
     samples: Any  # increasing: times at which y is written out
     y: Any  # (n,)
-    rates: Any  # (7, n): the stages; neutral (10, n): then the derivative at three places of the step
+    rates: Any  # (7, n): the stages; neutral (10, n): then the derivative at three points of the step
     stage: Any  # (n,): argument of a stage
     trial: Any  # (n,): end of the step that is tried
     last: Any  # (n,): `trial` of the iteration before; y where a function failed
@@ -84,7 +84,7 @@ class Fields(NamedTuple):
     first: Any  # (n_delays + 1,): the lags of delay k are those from first[k] to first[k + 1]
     component: Any  # (n_lags,): component that a lag is of
     bounded: Any  # components with a bound
-    stopping: Any  # (n,): 1 where reaching the upper bound returns CAUGHT
+    stopping: Any  # (n,): 1 where reaching the upper bound returns LOCATED
     measured: Any  # components under error control
     peaked: Any  # components whose largest value between samples is written out
     watched: Any  # numbers written out with each sample, as the derivative left them
@@ -133,8 +133,8 @@ _QUARTIC = np.array([
 EPS = 2.220446049250313e-16
 _ITERATIONS = 10
 MOST_POINTS = 1000
-_PLACES = np.array([0.1, 0.5, 0.95])  # at one of them the defect of a jump or kink exceeds its error: 1.5 times
-_TRUSTED, _DOUBTED = 10.0, 5.0  # tolerances: largest defect of a step, and of one where a jump or kink may be
+_POINTS = np.array([0.1, 0.5, 0.95])  # at one of them the defect of a jump or kink exceeds its error: 1.5 times
+_TRUSTED, _SUSPECTED = 10.0, 5.0  # tolerances: largest defect of a step, and of one where a jump or kink may be
 _CONTRACTED = 0.1  # of the tolerance: what may be left of an iteration inside a step
 
 
@@ -377,7 +377,7 @@ def _look_back(w: Any, t: float, y: Any, segments: int) -> Any:
 
 @compiled
 def _read(w: Any, j: int, begin: int, end: int, t: float, scale: float) -> None:
-    """Fill the lags of some delays, which fall into segment j, at t after its beginning."""
+    """Fill the lags of some delays, which fall into segment j, at t after its start."""
     first, stored = w.first[begin], w.count[STORED]
     if stored == 1 and w.first[end] - first == end - begin:
         c = shifted(w.curve, 5 * j)
@@ -395,7 +395,7 @@ def _read(w: Any, j: int, begin: int, end: int, t: float, scale: float) -> None:
 
 @compiled
 def derive(w: Any, t: float, y: Any, out: Any, segments: int) -> Any:
-    """Write the derivative at (t, y), held components at rest; 0 or a status."""
+    """Write the derivative at (t, y), held components fixed; 0 or a status."""
     status = _look_back(w, t, y, segments)
     if status != 0:
         return status
@@ -441,27 +441,27 @@ def draw_slopes(w: Any, j: int, anew: bool) -> Any:
             for m in range(4):
                 w.curve[slope + m] = (m + 1) / h * w.curve[curve + m + 1]
             w.curve[slope + 4] = 0.0
-    for place in range(1, 4):
+    for point in range(1, 4):
         for i in range(n):
-            w.stage[i] = curve_at(w, j, i, 0.25 * place)
-        status = derive(w, t + 0.25 * place * h, w.stage, shifted(w.rates, (6 + place) * n), j + 1)
+            w.stage[i] = curve_at(w, j, i, 0.25 * point)
+        status = derive(w, t + 0.25 * point * h, w.stage, shifted(w.rates, (6 + point) * n), j + 1)
         if status != 0:
             return status, np.inf
     for i in range(n):
         for m in range(5):
             total = w.rates[i] * _QUARTIC[0, m] + w.rates[6 * n + i] * _QUARTIC[4, m]
-            for place in range(1, 4):
-                total += w.rates[(6 + place) * n + i] * _QUARTIC[place, m]
+            for point in range(1, 4):
+                total += w.rates[(6 + point) * n + i] * _QUARTIC[point, m]
             w.curve[((2 * j + 1) * n + i) * 5 + m] = total
         w.stage[i] = 0.0
-        for place in range(1, 4):
-            off = h * w.rates[(6 + place) * n + i] - _incline(w, j, i, 0.25 * place)
+        for point in range(1, 4):
+            off = h * w.rates[(6 + point) * n + i] - _incline(w, j, i, 0.25 * point)
             w.stage[i] = max(w.stage[i], abs(off))
     return 0, norm(w, w.y, w.trial, w.stage)
 
 
 @compiled
-def defect(w: Any, j: int, doubted: bool) -> Any:
+def defect(w: Any, j: int, suspected: bool) -> Any:
     """(status, norm of the defect of segment j, the step that is tried, in units of what is allowed).
 
     It is h f - h u' of the interpolant u, and of the order of the error where f is smooth. Of a jump or kink inside a
@@ -469,13 +469,13 @@ def defect(w: Any, j: int, doubted: bool) -> Any:
     both in a quadrature errs 28 tolerances at most. Most steps are spared that evaluation: the second stage, at 0.2
     too, is as close already.
     """
-    if doubted:
+    if suspected:
         status, worst = 0, 0.0
-        for place in range(len(_PLACES)):
+        for point in range(len(_POINTS)):
             if status == 0:
-                status, at_place = _defect_at(w, j, _PLACES[place], True)
-                worst = max(worst, at_place)
-        return status, worst / _DOUBTED
+                status, at_point = _defect_at(w, j, _POINTS[point], True)
+                worst = max(worst, at_point)
+        return status, worst / _SUSPECTED
     _, off = _defect_at(w, j, _C[1], False)
     if off <= _TRUSTED:
         return 0, 0.0
@@ -485,7 +485,7 @@ def defect(w: Any, j: int, doubted: bool) -> Any:
 
 @compiled
 def _defect_at(w: Any, j: int, theta: float, anew: bool) -> Any:
-    """(status, defect at a place of the step in units of the tolerance), of the second stage if not anew."""
+    """(status, defect at a point of the step in units of the tolerance), of the second stage if not anew."""
     n, h = w.count[SIZE], w.width[j]
     slope = shifted(w.rates, n)
     status = 0

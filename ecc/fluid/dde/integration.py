@@ -96,7 +96,7 @@ def in_one_line(y: FloatArray) -> str:
 
 
 class Integration:
-    """A problem and the state of its integration; `advance` goes on with it.
+    """A problem and the state of its integration; `advance` continues it.
 
     Parameters
     ----------
@@ -123,10 +123,10 @@ class Integration:
         Order of the derivative that jumps at the start.
     largest : bool, optional
         Control the largest error of a component, not the mean square.
-    slide : float, s, optional
+    sliding_step : float, s, optional
         Of steps where the derivative switches to and fro; 0: give up there.
     neutral : bool, optional
-        The lags are followed by the derivatives there, before the start those of `history_slope` (an address, 0: zero).
+        After the lags come the derivatives there, before the start those of `history_slope` (an address, 0: zero).
     slope : ndarray, shape (n,), optional
         The derivative before the start, a first guess of that after it.
     implicit : bool, optional
@@ -169,7 +169,7 @@ class Integration:
         stored: int | None = None,
         first_jump: int = 1,
         largest: bool = False,
-        slide: float = 0.0,
+        sliding_step: float = 0.0,
         neutral: bool = False,
         history_slope: int = 0,
         slope: FloatArray | None = None,
@@ -240,8 +240,8 @@ class Integration:
         w.clock[core.RELATIVE] = relative
         w.clock[core.CONTRACTION] = 0.5
         w.clock[core.PREVIOUS] = 1.0
-        w.clock[[core.SLIDES_UNTIL, core.DOUBT, core.ROUGH]] = -np.inf
-        w.clock[core.SLIDE] = slide
+        w.clock[[core.SLIDING_UNTIL, core.SUSPECTED_UNTIL, core.NONSMOOTH_UNTIL]] = -np.inf
+        w.clock[core.SLIDING_STEP] = sliding_step
         w.clock[core.LEAST] = min((delay for delay in w.delays.tolist() if delay > 0.0), default=np.inf)
         callbacks = [core.DERIVATIVE, core.DELAY_OF, core.HISTORY, core.HISTORY_SLOPE]
         w.count[callbacks] = derivative, delay_of, history, history_slope
@@ -274,7 +274,7 @@ class Integration:
         self.table = np.array([array.ctypes.data for array in w], dtype=np.int64)
 
     def replace(self, **arrays: NDArray[Any]) -> None:
-        """Put other arrays in the place of some; their sizes are the caller's to set.
+        """Replace some arrays by others; their sizes are the caller's to set.
 
         Parameters
         ----------

@@ -38,8 +38,8 @@ _MOST_PERIODS = 1e6  # of a delay
 class PeriodicOrbit(Displayed):
     """A periodic solution: `period` [s], `t` (n_points,) from 0 to the period and `y` (n, n_points) there.
 
-    `amplitude` (n,) is half of the way from trough to peak. `multipliers`: Floquet multipliers, the largest first, one
-    of them 1, for shifts along the orbit; `trivial_error` says how far from 1 it is: how well the orbit is resolved.
+    `amplitude` (n,) is half the peak-to-peak range. `multipliers`: Floquet multipliers, the largest first, one
+    of them 1, for shifts along the orbit; `trivial_error` is its distance from 1: how well the orbit is resolved.
     `is_stable`: all others are within the unit circle.
     """
 
@@ -51,7 +51,7 @@ class PeriodicOrbit(Displayed):
 
     @property
     def amplitude(self) -> FloatArray:
-        """Half of the way from trough to peak, of each component."""
+        """Half the distance from trough to peak, of each component."""
         half: FloatArray = 0.5 * np.ptp(self.y, axis=1)
         return half
 
@@ -217,8 +217,8 @@ def _newton(
     first = np.einsum("cw,cwn->cn", here_by, u[here_at % m])
     rows = np.arange(m)
     for _ in range(_ITERATIONS):
-        places = [(here_at, here_by), *(mesh.weights(mesh.gauss - lag / period) for lag in lags)]
-        values = np.stack([np.einsum("cw,cwn->cn", by, u[at % m]) for at, by in places], axis=1)
+        points = [(here_at, here_by), *(mesh.weights(mesh.gauss - lag / period) for lag in lags)]
+        values = np.stack([np.einsum("cw,cwn->cn", by, u[at % m]) for at, by in points], axis=1)
         slope = np.einsum("cw,cwn->cn", slope_by, u[slope_at % m])
         force = np.array([_evaluate(f, row[0].copy(), row[1:].copy()) for row in values])
         along = np.array([_derivatives(f, row[0], row[1:]) for row in values])
@@ -227,7 +227,7 @@ def _newton(
         for w in range(mesh.degree + 1):
             for i in range(n):
                 jacobian[rows, i, slope_at[:, w] % m, i] += slope_by[:, w]
-        for k, (at, by) in enumerate(places):
+        for k, (at, by) in enumerate(points):
             for w in range(mesh.degree + 1):
                 jacobian[rows, :, at[:, w] % m] -= period * by[:, w, None, None] * along[:, k]
             if k:

@@ -1,6 +1,6 @@
 """A step of Radau IIA of order 5, for stiff equations: the collocation polynomial through three stages of a step.
 
-Its values are the unknowns, so that a lag inside the step reads the polynomial that is being sought: Newton's iteration
+Its values are the unknowns, and a lag inside the step reads the polynomial that is being sought: Newton's iteration
 covers it like any other dependence, delays shorter than the step, vanishing and state-dependent ones included (what
 RADAR5 of Guglielmi & Hairer 2001 does with derivatives of the lags is done here by differences of the whole). The
 matrix of an iteration is (3n, 3n), kept from step to step for as long as the iteration contracts.
@@ -121,13 +121,13 @@ def _linearize(w: Any, h: float, tiny: float, whole: bool) -> Any:
     probe = shifted(w.rates, 4 * n)
     for s in range(3 if whole else 1):
         for i in range(n):
-            place = s * n + i
-            kept = w.above_y[place]
+            column = s * n + i
+            kept = w.above_y[column]
             change = _nudge(w, i, h)
             status = 0
-            for _ in range(2):  # the other way where this one makes a delay negative
-                w.above_y[place] = kept + change
-                change = w.above_y[place] - kept
+            for _ in range(2):  # the other direction where this one makes a delay negative
+                w.above_y[column] = kept + change
+                change = w.above_y[column] - kept
                 if whole:
                     _trace(w, h, i, i + 1)
                 for at in range(3 if whole else 1):
@@ -136,14 +136,14 @@ def _linearize(w: Any, h: float, tiny: float, whole: bool) -> Any:
                         break
                     for r in range(n):
                         slope = (probe[r] - w.rates[(at + 1) * n + r]) / change
-                        w.jacobian[(at * n + r) * 3 * n + place] = slope
+                        w.jacobian[(at * n + r) * 3 * n + column] = slope
                         if not whole:
                             for other in range(1, 3):
                                 w.jacobian[(other * n + r) * 3 * n + other * n + i] = slope
                 if status != BAD_DELAY:
                     break
                 change = -change
-            w.above_y[place] = kept
+            w.above_y[column] = kept
             if whole:
                 _trace(w, h, i, i + 1)
             if status != 0:
@@ -156,7 +156,7 @@ def _linearize(w: Any, h: float, tiny: float, whole: bool) -> Any:
 
 @compiled
 def _decompose(a: Any, pivots: Any, n: int) -> None:
-    """Write the triangular factors of a matrix in its place."""
+    """Write the triangular factors of a matrix in place."""
     for c in range(n):
         best = c
         for r in range(c + 1, n):
@@ -176,7 +176,7 @@ def _decompose(a: Any, pivots: Any, n: int) -> None:
 
 @compiled
 def _solve(a: Any, pivots: Any, n: int, b: Any) -> None:
-    """Write the solution of a system with decomposed matrix in the place of its right-hand side."""
+    """Write the solution of a system with decomposed matrix in its right-hand side."""
     for c in range(n):
         b[c], b[pivots[c]] = b[pivots[c]], b[c]
     for r in range(n):

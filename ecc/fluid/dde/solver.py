@@ -251,15 +251,15 @@ def solve_dde(
             plain[core.DERIVATIVE], tuple(a.shape for a in arguments), n, example.shape == (), jit, fixed
         )
     }
-    for place, name, function, shapes, size in (
+    for index, name, function, shapes, size in (
         (core.HISTORY, "history", past, (), n),
         (core.HISTORY_SLOPE, "history_slope", history_slope, (), n),
         (core.DELAY_OF, "delays", delays if callable(delays) else None, ((n,),), count),
     ):
         if function is not None:
-            functions[place] = (name, function, size)
+            functions[index] = (name, function, size)
             scalar = np.ndim(function(start, *arguments[: len(shapes)])) == 0
-            callbacks[place] = callback(plain[place], shapes, size, scalar, jit, fixed)
+            callbacks[index] = callback(plain[index], shapes, size, scalar, jit, fixed)
     given = np.asarray(breaks, dtype=float)
     roots = np.concatenate([[start], given[(given < end) & (given != start)]])
     if callable(delays):
@@ -438,8 +438,8 @@ def _points(
     return t, y.T.copy()
 
 
-def _address(callbacks: dict[int, Callback], place: int) -> int:
-    return callbacks[place].address if place in callbacks else 0
+def _address(callbacks: dict[int, Callback], index: int) -> int:
+    return callbacks[index].address if index in callbacks else 0
 
 
 def _slope(given: Callable[[float], Any] | None, moves: bool, neutral: bool, start: float, size: int) -> FloatArray:

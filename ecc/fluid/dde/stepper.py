@@ -1,17 +1,17 @@
 """The compiled integrator of delay differential equations: steps, and what happens between them.
 
-`advance` takes steps until it has to ask: its arrays are the whole state of an integration, so that slices never
-change the result. A step, explicit (core.py) or implicit (radau.py),
+`advance` takes steps until it needs its caller. Its arrays are the whole state of an integration: how a run is sliced
+never changes the result. A step, explicit (history_and_step.py) or implicit (radau.py),
 
 - ends exactly on the next break (a point where some derivative jumps) and looks at neither side of it from the other;
 - may be longer than a delay: lags inside the step are read from the interpolant of the step itself, by iteration;
 - reads a delay that is not constant from one side of the breaking points, and is shortened to end where it passes one;
 - keeps components inside their bounds: one that reaches a bound is held there while its derivative points outward, and
-  the step is shortened to end where a component is caught or released;
-- crosses a jump or kink that nobody announced in a step as short as that asks for: the defect of the interpolant shows
-  it where the error estimate does not, and rejections whose errors fall too slowly tell it from smooth change;
-- may slide: where the derivative switches to and fro without end (a flow between two bottlenecks), steps no longer than
-  `SLIDE` are taken whatever their error, and counted.
+  the step is shortened to end where a component is held or released;
+- is as short as a jump or kink that is no break requires: the defect of the interpolant shows it where the error
+  estimate does not, and rejections whose errors decrease too slowly distinguish it from smooth change;
+- may be one of a sliding mode: where the derivative switches to and fro without end (a flow between two bottlenecks),
+  steps of at most `SLIDING_STEP` are accepted with any error, and counted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from ecc.fluid.dde.history_and_step import (
     BREAK,
     BREAKS,
     CAPACITY,
-    CAUGHT,
     CHATTER,
     COMPONENT,
     DELAY_OF,
     DELAYS,
     DONE,
-    DOUBT,
     END,
     EPS,
     EVENTS,
@@ -43,9 +41,11 @@ from ecc.fluid.dde.history_and_step import (
     IMPLICIT,
     INSIDE,
     KEEP,
+    LOCATED,
     MAX_STEP,
     MOST_POINTS,
     NEUTRAL,
+    NONSMOOTH_UNTIL,
     NOT_FINITE,
     NOW,
     OLDEST,
@@ -56,17 +56,17 @@ from ecc.fluid.dde.history_and_step import (
     REACH,
     REJECTED,
     RELATIVE,
-    ROUGH,
     SAMPLE,
     SAMPLES,
     SEGMENTS,
     SIZE,
-    SLID,
-    SLIDE,
-    SLIDES_UNTIL,
+    SLIDING_STEP,
+    SLIDING_STEPS,
+    SLIDING_UNTIL,
     STEP,
     STEPS,
     STORED,
+    SUSPECTED_UNTIL,
     TOO_SMALL,
     UNSETTLED,
     WATCHED,
@@ -87,18 +87,18 @@ __all__ = ["advance"]
 
 _SAFETY, _SHRINK, _GROW = 0.9, 0.2, 10.0
 _MEMORY = 0.08  # of the error of the step before in the size of the next (Hairer & Wanner 1996, IV.2)
-_DOUBTFUL = 3.0  # errors of steps that were foreseen so badly that something else than smooth change is suspected
-_ROUGHLY = 4.0  # order of the error below which something jumps or has a kink ...
+_SUSPICIOUS = 3.0  # errors of steps that were foreseen so badly that something else than smooth change is suspected
+_NONSMOOTH = 4.0  # order of the error below which something jumps or has a kink ...
 _STRICTLY = 1e2  # ... which is crossed by a step so much better than the tolerance
 _SETTLING = 200  # iterations of a derivative that depends on itself
 _PARTS = 8  # of a segment, in the search for its peak
 _ORDERS = 6  # derivatives whose jumps matter
-_SLIDING = 1e4  # steps that are taken in spite of their error, once one had to be
+_SLIDING_LENGTH = 1e4  # steps that are taken in spite of their error, once one had to be
 
 
 @compiled
 def _consistent(w: Any, t: float) -> Any:
-    """Write the derivative at t, the beginning of a step, by iteration where it depends on itself; 0 or a status."""
+    """Write the derivative at t, the start of a step, by iteration where it depends on itself; 0 or a status."""
     for _ in range(_SETTLING):
         w.count[INSIDE] = 0
         for i in range(w.count[SIZE]):
@@ -106,20 +106,20 @@ def _consistent(w: Any, t: float) -> Any:
         status = derive(w, t, w.y, w.rates, w.count[SEGMENTS])
         if status != 0:
             return status
-        settled = True
+        converged = True
         if w.count[NEUTRAL] != 0 and w.count[INSIDE] != 0:
             relative = max(1e-3 * w.clock[RELATIVE], 1e-14)
             for i in range(w.count[SIZE]):
                 change = abs(w.rates[i] - w.trial[i])
-                settled = settled and change <= relative * abs(w.rates[i]) + 1e-3 * w.absolute[i]
-        if settled:
+                converged = converged and change <= relative * abs(w.rates[i]) + 1e-3 * w.absolute[i]
+        if converged:
             return 0
     return UNSETTLED
 
 
 @compiled
 def _settle(w: Any) -> Any:
-    """Write the derivative at the beginning of a step, catching and releasing components that are at a bound."""
+    """Write the derivative at the start of a step, holding and releasing components that are at a bound."""
     tiny = 4.0 * EPS * max(abs(w.clock[NOW]), w.clock[REACH])
     for _ in range(3):
         status = _consistent(w, w.clock[NOW] + tiny)
@@ -167,7 +167,7 @@ def _inward(w: Any, i: int, theta: float) -> Any:
 
 @compiled
 def _first_event(w: Any) -> Any:
-    """Earliest place in the trial step where a bound is met or left: (status, theta, component), theta 2 for none."""
+    """Earliest point of the trial step where a bound is met or left: (status, theta, component), theta 2 for none."""
     j = w.count[SEGMENTS]
     best, which = 2.0, -1
     for b in range(w.count[BOUNDED]):
@@ -222,7 +222,7 @@ def _first_event(w: Any) -> Any:
 
 @compiled
 def _passed(w: Any, k: int, theta: float) -> Any:
-    """(status, how far delay k looks past the next breaking point at a place of the trial step, +1 above, -1 below)."""
+    """(status, how far delay k looks past the next breaking point at a point of the trial step, +1 above, -1 below)."""
     j = w.count[SEGMENTS]
     for c in range(w.count[SIZE]):
         w.stage[c] = curve_at(w, j, c, theta)
@@ -247,10 +247,10 @@ def _first_passage(w: Any, best: float, which: int) -> Any:
             high = 0.25 * quarter
             if low >= best:
                 break
-            status, past, way = _passed(w, k, high)
+            status, past, side = _passed(w, k, high)
             if status != 0:
                 return status, best, which
-            if way != 0:
+            if side != 0:
                 for _ in range(48):
                     middle = 0.5 * (low + high)
                     status, past, there = _passed(w, k, middle)
@@ -259,9 +259,9 @@ def _first_passage(w: Any, best: float, which: int) -> Any:
                     if there == 0:
                         low = middle
                     else:
-                        high, way = middle, there
+                        high, side = middle, there
                 if high < best:
-                    best, which = high, w.count[SIZE] + 2 * k + (1 if way > 0 else 0)
+                    best, which = high, w.count[SIZE] + 2 * k + (1 if side > 0 else 0)
                 break
             low = high
     return 0, best, which
@@ -346,7 +346,7 @@ def _write_samples(w: Any, now: float, reached: float) -> Any:
 
 @compiled
 def _climb(w: Any, j: int, low: float, high: float) -> None:
-    """Raise the peaks to what is reached between two places of a segment."""
+    """Raise the peaks to what is reached between two points of a segment."""
     for m in range(w.count[PEAKED]):
         i = w.peaked[m]
         best, at = -np.inf, 0.0
@@ -414,7 +414,7 @@ def _first_step(w: Any) -> Any:
 
 @entry
 def advance(table: Integers, steps: int) -> Any:
-    """Integrate for at most `steps` steps; returns a status. FULL asks for more segments.
+    """Integrate for at most `steps` steps; returns a status. FULL requests more segments.
 
     Parameters
     ----------
@@ -468,10 +468,10 @@ def advance(table: Integers, steps: int) -> Any:
                 h = 0.5 * (stop - now)
                 reached = now + h
             if landing < 0 and h < least and reached < stop:
-                if trouble != TOO_SMALL or clock[SLIDE] == 0.0:
+                if trouble != TOO_SMALL or clock[SLIDING_STEP] == 0.0:
                     return trouble
-                clock[STEP] = clock[SLIDE]
-                clock[SLIDES_UNTIL] = now + _SLIDING * clock[SLIDE]
+                clock[STEP] = clock[SLIDING_STEP]
+                clock[SLIDING_UNTIL] = now + _SLIDING_LENGTH * clock[SLIDING_STEP]
                 continue
             if count[IMPLICIT] != 0:
                 status, error = attempt_implicit(w, h, tiny if reached == stop else 0.0)
@@ -482,9 +482,9 @@ def advance(table: Integers, steps: int) -> Any:
                 if not (np.isfinite(w.trial[i]) and np.isfinite(w.rates[6 * n + i])):
                     trouble = NOT_FINITE
                     error = np.inf
-            slides = h <= clock[SLIDE] and now < clock[SLIDES_UNTIL]
-            if status == 0 and trouble == TOO_SMALL and error > 1.0 and slides:
-                count[SLID] += 1
+            sliding = h <= clock[SLIDING_STEP] and now < clock[SLIDING_UNTIL]
+            if status == 0 and trouble == TOO_SMALL and error > 1.0 and sliding:
+                count[SLIDING_STEPS] += 1
                 error = 1.0
             theta, which, estimate = 2.0, -1, error
             if status == 0 and error <= 1.0:
@@ -496,10 +496,10 @@ def advance(table: Integers, steps: int) -> Any:
                 if count[NEUTRAL] != 0:
                     status, off = draw_slopes(w, count[SEGMENTS], anew)
                     error = max(error, off)
-                elif count[IMPLICIT] == 0 and not slides:
-                    status, off = defect(w, count[SEGMENTS], now < clock[DOUBT])
+                elif count[IMPLICIT] == 0 and not sliding:
+                    status, off = defect(w, count[SEGMENTS], now < clock[SUSPECTED_UNTIL])
                     error = max(error, off)
-                    if now < clock[ROUGH]:
+                    if now < clock[NONSMOOTH_UNTIL]:
                         error *= _STRICTLY
                 if status == 0 and error <= 1.0:
                     status, theta, which = _first_event(w)
@@ -512,10 +512,10 @@ def advance(table: Integers, steps: int) -> Any:
                 count[REJECTED] += 1
                 rejected = True
                 if 1.0 < estimate < np.inf:
-                    if estimate > _DOUBTFUL:
-                        clock[DOUBT] = reached
-                    if now < clock[ROUGH] or estimate * (tried / h) ** _ROUGHLY > erred:
-                        clock[ROUGH] = reached
+                    if estimate > _SUSPICIOUS:
+                        clock[SUSPECTED_UNTIL] = reached
+                    if now < clock[NONSMOOTH_UNTIL] or estimate * (tried / h) ** _NONSMOOTH > erred:
+                        clock[NONSMOOTH_UNTIL] = reached
                     tried, erred = h, estimate
                 clock[STEP] = h * (max(_SHRINK, _SAFETY * error**power) if error < np.inf else _SHRINK)
                 landing = -1
@@ -534,7 +534,7 @@ def advance(table: Integers, steps: int) -> Any:
                 landing = which
             remembered = clock[PREVIOUS] ** memory * error ** (power + 0.75 * memory)
             factor = _GROW if error == 0.0 else min(_GROW, _SAFETY * remembered)
-            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # a break is a new beginning
+            clock[PREVIOUS] = max(error, 1e-4) if reached < stop else 1.0  # integration starts anew after a break
             if rejected:
                 factor = min(1.0, factor)
             clock[STEP] = h * factor if h == clock[STEP] or factor < 1.0 else max(clock[STEP], h * factor)
@@ -575,5 +575,5 @@ def advance(table: Integers, steps: int) -> Any:
             count[FRESH] = 0
             if w.stopping[landing] != 0 and w.held[landing] == 1:
                 count[COMPONENT] = landing
-                return CAUGHT
+                return LOCATED
     return DONE

@@ -46,7 +46,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SLICE = 20_000  # steps between two reports of progress, at most
-_SLIDE = 1e-3  # of the control interval: steps where bottlenecks switch without end
+_SLIDING_STEP = 1e-3  # of the control interval: steps where bottlenecks switch without end
 
 
 def run(problem: Problem) -> Result:
@@ -171,7 +171,7 @@ def run(problem: Problem) -> Result:
         reach=2.0 * (float(fluid.rtt.max()) + T),
         stored=sent,
         largest=True,
-        slide=_SLIDE * T,
+        sliding_step=_SLIDING_STEP * T,
         hints=rates.HINTS_PER_CROSSING * crossings,
         named=lambda component: _named(component, block, L),
     )
@@ -184,7 +184,7 @@ def run(problem: Problem) -> Result:
     stopped = "completed"
     steps = turns(_SLICE)
     try:
-        while status in (core.PAUSED, core.CAUGHT):
+        while status in (core.PAUSED, core.LOCATED):
             status = integration.advance(next(steps))
             if status == core.DONE and integration.now < end:  # capacities change, and with them the range of routers
                 status = core.PAUSED
@@ -193,7 +193,7 @@ def run(problem: Problem) -> Result:
                     _bound(
                         integration, block["state"], protocol, [float(p[2][p[0] <= integration.now][-1]) for p in plans]
                     )
-            if status == core.CAUGHT:
+            if status == core.LOCATED:
                 g = integration.counted(core.COMPONENT) - sent
                 stops[g] = finished[g] = integration.now
                 _add_breaks(integration, integration.now + _notice_times(fluid, g, T))
@@ -228,7 +228,7 @@ def run(problem: Problem) -> Result:
             "rejected": integration.counted(core.REJECTED),
             "evaluations": integration.counted(core.CALLS),
             "switches": integration.counted(core.EVENTS),
-            "slid": integration.counted(core.SLID),
+            "slid": integration.counted(core.SLIDING_STEPS),
         },
         stopped=stopped,
         recorded={

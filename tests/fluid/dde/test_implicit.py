@@ -44,7 +44,7 @@ def test_a_fast_filter_beside_a_slow_path(time_constant):
         assert r.success and r.steps < 100
         assert np.abs(r.y - exact(r.t)).max() < tolerance
     off = solve_dde(f, span, [0.0, 1.0], [DELAY], rtol=1e-6, atol=1e-6, method="Radau", jit=False)
-    assert off.success and off.steps < 100  # the filter begins far from what it follows
+    assert off.success and off.steps < 100  # the filter begins far from what it tracks
 
 
 def test_it_saves_orders_of_magnitude_of_steps():

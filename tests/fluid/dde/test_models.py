@@ -1,6 +1,6 @@
 """The solver on the models of the literature that have no closed solution, against runs at much tighter tolerance.
 
-The rest of Enright & Hayashi's set (A, C, D2, E: drawn from Paul's), the examples of Hairer, Norsett & Wanner (1993),
+More of Enright & Hayashi's set (A, C, D2, E: drawn from Paul's), the examples of Hairer, Norsett & Wanner (1993),
 II.17, and the neurons of DDE-BIFTOOL's demos. The reference is the other method of `solve_dde` at 1e-11, or this one at
 1e-12 for the neutral equations and the immune response. Bounds are on the largest error relative to 1 + |y|, in units
 of the tolerance, as measured at 1e-4 to 1e-8 and rounded up. Two have a reason to be large. The delays of C1 and C2
@@ -63,8 +63,8 @@ def predator_prey(t, y, ylag, dylag):
 
 
 def infection(t, y, ylag):
-    caught = y[0] * ylag[0, 1]
-    return np.array([-caught + ylag[1, 1], caught - y[1], y[1] - ylag[1, 1]])
+    infected = y[0] * ylag[0, 1]
+    return np.array([-infected + ylag[1, 1], infected - y[1], y[1] - ylag[1, 1]])
 
 
 def enzymes(t, y, ylag):
@@ -173,10 +173,10 @@ def test_a_break_before_the_start_comes_back_through_the_delay():
     def history(t):
         return np.array([float(t >= -0.5)])
 
-    told, untold = (
+    given, unknown = (
         solve_dde(lambda t, y, ylag: ylag[0], (0.0, 1.0), history, [1.0], breaks=breaks, rtol=1e-10, jit=False)
         for breaks in ([-0.5], [])
     )
-    assert told.y[0, -1] == pytest.approx(1.5, abs=1e-14)
-    assert 0.5 in told.t and 0.5 not in untold.t
-    assert told.steps + told.rejected < 20 < untold.steps + untold.rejected
+    assert given.y[0, -1] == pytest.approx(1.5, abs=1e-14)
+    assert 0.5 in given.t and 0.5 not in unknown.t
+    assert given.steps + given.rejected < 20 < unknown.steps + unknown.rejected

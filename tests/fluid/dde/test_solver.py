@@ -34,7 +34,7 @@ def test_steps_end_on_breaking_points():
     r = solve_dde(decay, (0.0, 9.0), [1.0], [1.0, 2.5][:1], rtol=1e-3)
     for point in (1.0, 2.0, 3.0, 4.0, 5.0):
         assert np.abs(r.t - point).min() == 0.0
-    # polynomials of degree <= 5 between them: exact whatever the tolerance
+    # polynomials of degree <= 5 between them: exact for any tolerance
     at = np.flatnonzero(r.t <= 5.0)
     assert np.abs(r.y[0, at] - [method_of_steps(t) for t in r.t[at]]).max() < 1e-12
 
@@ -157,7 +157,7 @@ def test_a_history_with_a_solution_as_its_default_is_called_back():
 
 
 def test_several_delays_and_components():
-    # rotation x = cos t, y = sin t with delays a whole turn apart from now
+    # rotation x = cos t, y = sin t with delays of a whole turn
     turn = 2 * pi
     r = solve_dde(
         lambda t, y, ylag: np.array([-ylag[0, 1], ylag[1, 0]]), (0.0, 20.0), lambda t: np.array([np.cos(t), np.sin(t)]),

@@ -19,7 +19,7 @@ SETUPS = {
 
 @pytest.mark.parametrize("protocol", [RCP(), PIQIRCP()], ids=lambda protocol: type(protocol).__name__)
 def test_fluid_and_packets_agree_on_one_link(protocol):
-    """A second flow with another RTT joins: peak queues, rates on the way, and where they end."""
+    """A second flow with another RTT joins: peak queues, transient and final rates."""
     network = Network.dumbbell("50 Mb/s", [0.05, 0.12], starts=[0.0, 5.0], packet_size=500)
     fluid, packets = (
         engine.simulate(ecc.Scenario(network, protocol, 12.0, phases="equal"), sample=0.1)
@@ -45,7 +45,7 @@ def test_JetMax_steps_when_its_packets_do():
 
 @pytest.mark.slow
 def test_FAST_is_stable_in_packets_and_self_clocked_and_not_over_an_integrator():
-    """Queues follow windows within an RTT; a queue that integrates rates less capacity lags behind them and swings."""
+    """Queues track windows within an RTT; a queue that integrates rates less capacity lags behind them and swings."""
     network = Network.dumbbell("100 Mb/s", [0.1], starts=[0.0])
     scenario = ecc.Scenario(network, FAST(alpha=100.0, gamma=0.8), 20.0)
     runs = [ecc.fluid.simulate(scenario, clocking=clocking) for clocking in ("ack", "rate")]
@@ -79,7 +79,7 @@ def test_fluid_and_packets_agree(protocol, setup):
 @pytest.mark.slow
 @pytest.mark.parametrize("setup", ["THESIS fig. 11", "EVAL fig. 5"])
 def test_XCP_agrees_where_packets_are_small(setup):
-    """Paced, and with windows that open with the 2000 bytes of two packets: a newcomer's first two are its grain."""
+    """Paced, and with windows that open with the 2000 bytes of two packets: the first two show packet granularity."""
     if setup in SETUPS:
         network, size, joined, until = SETUPS[setup], 500, 30.0, 45.0
     else:

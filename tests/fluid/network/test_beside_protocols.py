@@ -33,7 +33,7 @@ def test_random_losses_as_JETMAX_26_and_27_have_them():
     rates = run.rate.to_numpy()
     assert rates[30:60, 1] == pytest.approx(10e6 / 0.8, rel=1e-3)
     assert rates[120:] == pytest.approx(5e6 / 0.85, rel=1e-3)
-    # what is sent is delivered or lost, but for what is under way
+    # what is sent is delivered or lost, except what is in flight
     sent = rates.sum(axis=0) / 8.0
     arrived = run.flows["delivered"].to_numpy() + run.flows["lost"].to_numpy()
     assert arrived == pytest.approx(sent, rel=2e-2)
@@ -43,9 +43,9 @@ def test_random_losses_as_JETMAX_26_and_27_have_them():
 def test_proposals_keep_queues_short():
     # newcomers are there at once, and the first flow sends on for half a second
     network = Network.dumbbell("1 Gb/s", rtts=[0.5] + [0.05] * 3, starts=[0.0] + [10.0] * 3)
-    asked, taken = (simulate(Scenario(network, JetMax(proposed_rate=p), 30.0)) for p in (True, False))
-    assert float(asked.queue_max.max()) < 0.02 * float(taken.queue_max.max())
-    assert asked.rate.to_numpy()[-1] == pytest.approx(250e6, rel=1e-3)
+    proposed, taken = (simulate(Scenario(network, JetMax(proposed_rate=p), 30.0)) for p in (True, False))
+    assert float(proposed.queue_max.max()) < 0.02 * float(taken.queue_max.max())
+    assert proposed.rate.to_numpy()[-1] == pytest.approx(250e6, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_capacities_change_on_grids():
 def test_bits_that_a_link_serves_are_those_of_its_schedule():
     plan = CapacitySchedule(0, [1.0, 2.0, 3.0], ["40 Mb/s", 0.0, "10 Mb/s"])
     fluid = FluidNetwork.of(Scenario(Network.dumbbell("100 Mb/s", rtts=[0.1]), RCP(), 5.0, impairments=[plan]))
-    served, told = fluid.service([-1.0, 0.5, 1.5, 2.5, 4.0])
+    served, known = fluid.service([-1.0, 0.5, 1.5, 2.5, 4.0])
     assert served.tolist() == [[-100e6, 50e6, 120e6, 140e6, 150e6]]
-    assert told.tolist() == [[100e6, 100e6, 40e6, 40e6, 10e6]]
+    assert known.tolist() == [[100e6, 100e6, 40e6, 40e6, 10e6]]
     with pytest.raises(ValueError, match="schedules of capacities belong to time='continuous', got 'discrete'"):
         simulate(Scenario(BESIDE, RCP(), 5.0, impairments=[plan]), time="discrete")
 
 
 def test_EMKC_under_a_full_buffer_rests():
-    """A price is read as a packet comes to the queue, so that it is as old as the rate it is for (THESIS (2.13))."""
+    """A price is read as a packet comes to the queue, and is as old as the rate it is for (THESIS (2.13))."""
     network = Network([Link("10 Mb/s", "110 ms", 10**6)], [Flow([0]), Flow([0], access_delay=0.9, start=5.0)])
     run = simulate(Scenario(network, EMKC(), 300.0), sample=1.0)
     late = run.rate.to_numpy()[250:]
@@ -128,4 +128,4 @@ def test_mice_of_JetMax(mice):
     assert times[0] == pytest.approx(times[1], abs=0.2)  # a packet's steps may be an interval of the router late
     assert (times[0][1] < 0.3) == (mice == "unresponsive")
     late = [run.rate.to_numpy()[55:60, 2].max() for run in (found.fluid, found.packet)]
-    assert np.all(np.array(late) < 12e6)  # what the last one asks for, or begins with
+    assert np.all(np.array(late) < 12e6)  # what the last one requests, or begins with

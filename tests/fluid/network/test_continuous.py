@@ -1,4 +1,4 @@
-"""The equations of a network: states that no law reads, a rest with a queue, what stopped a run."""
+"""The equations of a network: states that no law reads, an equilibrium with a queue, what stopped a run."""
 
 import re
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def run(protocol: Protocol, duration: float = 60.0, **how: Any) -> Any:
     return ecc.fluid.simulate(ecc.Scenario(network, protocol, duration), sample=0.5, **how)
 
 
-@pytest.mark.parametrize("how", [{}, {"start": "equilibrium", "perturbation": 0.01}], ids=["empty", "off its rest"])
+@pytest.mark.parametrize("how", [{}, {"start": "equilibrium", "perturbation": 0.01}], ids=["empty", "perturbed"])
 def test_a_measurement_that_no_law_reads_changes_nothing(how: dict[str, Any]) -> None:
     # it was integrated without error control: steps outgrew its lag, and a router whose y swung to 0 fell silent
     plain, looking = run(Delayed(), **how), run(LooksAtArrivals(), **how)

@@ -20,7 +20,7 @@ from ecc.scenario import Scenario
 
 @dataclass(frozen=True)
 class HalfSteps(Protocol):
-    """Rates go half way to an equal share, in steps; only `interval` is a parameter."""
+    """Rates halve their distance to an equal share, in steps; only `interval` is a parameter."""
 
     interval: float = 0.05
     stamping = "arrival"

@@ -1,4 +1,4 @@
-"""Fluid runs of protocols whose routers have no memory, answer each flow, or tell their own flows from others."""
+"""Fluid runs of protocols whose routers have no memory, answer each flow, or count the flows bottlenecked at them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def capacity(C):
 
 
 class Ranked(JetMax):
-    """JetMax whose flows listen to the link of the larger capacity, whatever it offers."""
+    """JetMax whose flows respond to the link of the larger capacity, for any offer."""
 
     @property
     def priority_law(self):

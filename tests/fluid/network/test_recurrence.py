@@ -43,21 +43,21 @@ def test_random_delays_over_two_links_by_hand(seed):
         )
 
     before = [sum(start[i] for i in range(4) if k in routes[i]) for k in range(2)]
-    told = [[protocol.router_law(y, C) for y, C in zip(before, capacities, strict=True)]] * past
-    followed = []
+    advertised = [[protocol.router_law(y, C) for y, C in zip(before, capacities, strict=True)]] * past
+    bottlenecks = []
     for n in range(past, past + steps):
         row, links = [], []
         for i in range(4):
-            heard = {k: n - back[(n - past + 1) % period, i, k] for k in routes[i]}
-            link = max(routes[i], key=lambda k: told[heard[k]][k])
-            sent = heard[link] - ahead[(heard[link] - past + 1) % period, i, link]
-            row.append(max(0.0, protocol.source_law(x[sent][i], told[heard[link]][link], p)))
+            steps = {k: n - back[(n - past + 1) % period, i, k] for k in routes[i]}
+            link = max(routes[i], key=lambda k: advertised[steps[k]][k])
+            sent = steps[link] - ahead[(steps[link] - past + 1) % period, i, link]
+            row.append(max(0.0, protocol.source_law(x[sent][i], advertised[steps[link]][link], p)))
             links.append(link)
         x.append(np.array(row))
-        followed.append(links)
-        told.append([loss(n, 0), loss(n, 1)])
+        bottlenecks.append(links)
+        advertised.append([loss(n, 0), loss(n, 1)])
     assert run.rate.to_numpy() == pytest.approx(np.array(x[past:]), rel=1e-9)
-    assert run.bottleneck.to_numpy().tolist() == followed
+    assert run.bottleneck.to_numpy().tolist() == bottlenecks
 
 
 @pytest.mark.parametrize("capacity", [1e6, 1e9, 1e20, 1e50, 1e100])
@@ -90,7 +90,7 @@ def test_blocks_of_flows_end_anywhere(flows):
 
 
 class Delicate(JetMax):
-    """JetMax whose source cannot stand a feedback of zero."""
+    """JetMax whose source fails at a feedback of zero."""
 
     @staticmethod
     def source_law(x_rtt, R, p):

@@ -202,10 +202,10 @@ def test_tolerance_decides_the_error():
 
 @pytest.mark.parametrize("time", TIMES)
 def test_the_result_says_where_it_comes_from(time):
-    heard = []
+    reports = []
     scenario = Scenario(NETWORKS["dumbbell"], RCP(), 5.0, seed=7)
-    run = simulate(scenario, time=time, progress=heard.append)
-    assert heard[-1] == 1.0
+    run = simulate(scenario, time=time, progress=reports.append)
+    assert reports[-1] == 1.0
     attributes = run.data.attrs
     assert (attributes["engine"], attributes["time"], attributes["protocol"], attributes["seed"]) == (
         "fluid", time, "RCP", 7,
@@ -334,9 +334,9 @@ def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
 def test_a_canceled_run_holds_what_it_had(protocol, how, monkeypatch):
     monkeypatch.setattr("ecc.fluid.network.result.perf_counter", lambda: 0.0)  # turns grow as fast as they may
     scenario = Scenario(ecc.Network.dumbbell("10 Mb/s", [0.1, 0.2]), protocol, 2000.0)
-    asked, whole = [], simulate(scenario.with_(duration=1.0), **how)
-    run = simulate(scenario, cancel=lambda: asked.append(1) or len(asked) > 1, **how)
-    assert run.stopped == "canceled" and not run.is_complete and len(asked) == 2
+    calls, whole = [], simulate(scenario.with_(duration=1.0), **how)
+    run = simulate(scenario, cancel=lambda: calls.append(1) or len(calls) > 1, **how)
+    assert run.stopped == "canceled" and not run.is_complete and len(calls) == 2
     assert 0 < len(run.rate) < 20000
     same = min(len(run.rate), len(whole.rate))
     np.testing.assert_allclose(run.rate[:same], whole.rate[:same], rtol=1e-6)  # the solver's tolerance

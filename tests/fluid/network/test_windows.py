@@ -20,7 +20,7 @@ class Held(EDN):
 
 
 class Still(Held):
-    """... begun at a point of rest with queues."""
+    """... begun at an equilibrium with queues."""
 
     def equilibrium(self, network, assignment=None):
         return Equilibrium(np.array([4e6, 6e6]), np.array([1.0]), np.array([-1, -1]), np.array([200e3]))
@@ -52,7 +52,7 @@ def test_two_queues_in_a_row():
 
 
 def test_a_full_buffer_loses_what_it_does_not_take():
-    """100 packets on their way, of which pipe and buffer hold 60: 40 of 100 are lost, and sent anew, each RTT."""
+    """100 packets in flight, of which pipe and buffer hold 60: 40 of 100 are lost, and sent anew, each RTT."""
     net = Network.dumbbell("8 Mb/s", rtts=[0.01], buffer="50 kB")
     run = ecc.fluid.simulate(ecc.Scenario(net, Held(initial=100), 5.0), sample=0.1)
     assert run.queue.max() <= 50_000.0
@@ -173,7 +173,7 @@ def test_slow_start_ends_at_the_queue_of_a_train(protocol, share):
 
 
 def test_flows_that_start_later_open_alike():
-    """One RTT and a half apart, trains do not meet: each flow opens as if alone."""
+    """With starts one and a half RTTs apart trains do not meet: each flow opens as on an idle link."""
     net = Network.dumbbell("100 Mb/s", rtts=[0.1] * 2, starts=[0.0, 1.05])
     run = ecc.fluid.simulate(ecc.Scenario(net, EDN(), 2.0), sample=0.05)
     sent = run.rate.to_numpy()
