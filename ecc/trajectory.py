@@ -35,6 +35,7 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "arrival": ("link", "bit/s", "arrival rate, averaged over each sample"),
     "drops": ("link", "packets", "dropped in each sample"),
     "marks": ("link", "packets", "marked in each sample"),
+    "class_queue": ("class", "bytes", "in each queue of links with 2 to 64 queues, link by link"),
 }
 """Series of a trajectory: name -> (second dimension, unit, meaning). The first dimension is `time`: end of sample."""
 
@@ -192,6 +193,11 @@ class Trajectory:
     def marks(self) -> xr.DataArray:
         """Packets marked (ECN) in each sample, over (time, link). Of packet runs."""
         return self._series("marks")
+
+    @property
+    def class_queue(self) -> xr.DataArray:
+        """Bytes in each queue of links with 2 to 64 queues, link by link, over (time, class). Of packet runs."""
+        return self._series("class_queue")
 
     @property
     def stopped(self) -> str:

@@ -109,12 +109,14 @@ from ecc.quantity import as_choice, as_delay, as_number, as_size
 
 __all__ = [
     "ECN_ECHOES",
+    "SCHEDULERS",
     "SOURCE_CLOCKS",
     "STATE_CLOCKS",
     "TRANSPORTS",
     "Bound",
     "Equilibrium",
     "Protocol",
+    "Queues",
     "State",
     "check_number",
     "interval_of",
@@ -123,6 +125,7 @@ __all__ = [
 
 SOURCE_CLOCKS = ("interval", "ack", "rtt", "always")
 TRANSPORTS = (None, "newreno", "sack")
+SCHEDULERS = ("priority", "drr", "fq")
 ECN_ECHOES = (None, "classic", "accurate", "scalable")
 STATE_CLOCKS = ("interval", "rtt", "arrival", "continuous")
 JUMPS = ("loss", "mark")
@@ -249,6 +252,25 @@ class GrantedWindows(NamedTuple):
 FluidForm = SampledPrices | SteppedRates | GrantedWindows
 
 
+class Queues(NamedTuple):
+    """The queues of a link, in `Protocol.queues`; `on_classify` says in `env.queue_index` which one a packet joins.
+
+    Attributes
+    ----------
+    scheduler : str
+        How the link chooses the queue of its next packet: "priority": the first that is not empty; "drr": deficit round
+        robin; "fq": the same, with queues first that were empty (RFC 8290).
+    quanta : tuple of int, bytes
+        What each queue may send in a turn; as many as there are queues, and without meaning for "priority".
+    drops_longest : bool
+        Whether a full buffer drops the first packet of the longest queue, and not the one that arrives.
+    """
+
+    scheduler: str
+    quanta: tuple[int, ...]
+    drops_longest: bool = False
+
+
 class State(NamedTuple):
     """A state of a host or a queue discipline beside window, rate and R, in `Protocol.states`.
 
@@ -302,12 +324,17 @@ else:
 
 
 class LinkEnv:
-    """What the hooks of a link see of the engine (`engine.h`); they may write `drop`, `mark`, `next_interval`."""
+    """What the hooks of a link see of the engine (`engine.h`).
+
+    They may write `queue_index`, `drop`, `mark`, `next_interval`.
+    """
 
     now: float
     capacity: float
     buffer: int
     queue: int
+    backlog: int
+    queue_index: int
     queue_low: int
     packet_size: int
     kind: int
@@ -440,6 +467,11 @@ class Protocol:
         return self.gives if type(self).has_hosts() else frozenset()
 
     # ---- feedback and router timing ----------------------------------------------------------------------
+
+    @property
+    def queues(self) -> Queues | None:
+        """The queues of its links; None: one, first in, first out."""
+        return None
 
     combine: ClassVar[str] = "min"
     """How the feedback of the links of a path is combined: "min" or "max" (a flow has one bottleneck), or "sum"."""

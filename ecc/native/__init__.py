@@ -24,10 +24,11 @@ from ecc.native.engine import (
     new_links,
     new_transfers,
     picoseconds,
+    sampled_queues,
 )
 
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
     "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
-    "new_links", "new_transfers", "picoseconds", "inside",
+    "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip

@@ -18,12 +18,46 @@
 #include "tables.h"
 #include "transfers.h"
 #include "receiver.h"
+#include "scheduler.h"
 #include "sender.h"
 #include "archive.h"
 #include "transport.h"
 #include "verify.h"
 
+#define MAX_SIZE (ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES) /* of a packet on a link */
+
 /* ---- links ---- */
+
+/* Which queues will have a turn, and what they may send in it. */
+static void
+move_rounds(ecc_archive_t *archive, ecc_link_state_t *link)
+{
+    for (uint32_t k = 0; k < link->n_queues; k++) {
+        ecc_queue_t *queue = &link->queues[k];
+        ecc_archive_whole(archive, &queue->deficit, -MAX_SIZE, queue->quantum + MAX_SIZE);
+        queue->is_active = queue->is_active && !ecc_archive_reads(archive);
+    }
+    for (int round = 0; round < ECC_N_ROUNDS; round++) {
+        uint32_t k = link->n_queues > 0 ? link->rounds[round].head : ECC_NO_PACKET;
+        uint32_t count = 0;
+        for (uint32_t each = k; each != ECC_NO_PACKET; each = link->queues[each].next) {
+            count++;
+        }
+        count = link->n_queues > 0 ? ecc_archive_count(archive, count, sizeof(k)) : 0;
+        if (ecc_archive_reads(archive)) {
+            link->rounds[round] = (ecc_fifo_t) { ECC_NO_PACKET, ECC_NO_PACKET };
+        }
+        for (; count > 0 && archive->ret == 0; count--) {
+            ecc_archive_index(archive, &k, link->n_queues);
+            if (ecc_archive_reads(archive)) {
+                ecc_archive_require(archive, !link->queues[k].is_active);
+                ecc_scheduler_activate(link, k, (enum ecc_round) round);
+            } else if (archive->ret == 0) {
+                k = link->queues[k].next;
+            }
+        }
+    }
+}
 
 static void
 move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
@@ -34,6 +68,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     for (uint32_t k = 0; k < link->n_queues; k++) {
         ecc_lists_waiting(archive, self, index, k);
     }
+    move_rounds(archive, link);
     ecc_lists_channel(archive, self, ECC_LISTS_WIRE, index, &link->wire, link->channel);
     ecc_archive_whole(archive, &link->queue_peak, link->queue, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->arrived, 0, ECC_ARCHIVE_MAX);

@@ -13,6 +13,8 @@
 
 #define MAX_HEADER 4096
 #define MAX_RECORD 4096
+#define MAX_QUEUES 65536
+#define MAX_QUANTUM (INT64_C(1) << 30)
 #define MAX_PACKETS (INT64_C(1) << 53)
 
 static bool
@@ -67,8 +69,22 @@ check_changes(const ecc_change_t *changes, int64_t n_changes)
     return k;
 }
 
+/* Whether the queues of a link are as they may be, whose quanta are after so many others. */
+static bool
+are_queues(const ecc_link_t *link, const ecc_config_t *config, int64_t n_quanta)
+{
+    bool valid = link->n_queues >= 0 && link->n_queues <= MAX_QUEUES && link->n_queues <= config->n_quanta - n_quanta
+        && link->scheduler >= ECC_SCHEDULER_PRIORITY && link->scheduler <= ECC_SCHEDULER_FQ
+        && (link->scheduler == ECC_SCHEDULER_PRIORITY || link->n_queues > 0);
+
+    for (int64_t k = 0; valid && k < link->n_queues; k++) {
+        valid = config->quanta[n_quanta + k] >= 1 && config->quanta[n_quanta + k] <= MAX_QUANTUM;
+    }
+    return valid;
+}
+
 static int
-check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_changes, double *value)
+check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_changes, int64_t *n_quanta, double *value)
 {
     int64_t k;
 
@@ -82,6 +98,11 @@ check_link(const ecc_link_t *link, const ecc_config_t *config, int64_t *n_change
         return ECC_ERR_CHANGES;
     }
     *n_changes += link->n_changes;
+    if (!are_queues(link, config, *n_quanta)) {
+        *value = (double) link->n_queues;
+        return ECC_ERR_QUEUES;
+    }
+    *n_quanta += link->n_queues;
     if (link->impairment < 0 || link->impairment > config->n_impairments) {
         *value = (double) link->impairment;
         return ECC_ERR_IMPAIRMENT;
@@ -231,9 +252,10 @@ check_links(ecc_engine_t *self, const ecc_config_t *config)
 {
     double value = 0.0;
     int64_t n_changes = 0;
+    int64_t n_quanta = 0;
 
     for (int64_t i = 0; i < config->n_links; i++) {
-        int ret = check_link(&config->links[i], config, &n_changes, &value);
+        int ret = check_link(&config->links[i], config, &n_changes, &n_quanta, &value);
         if (ret != 0) {
             return ecc_state_fail(self, ret, ECC_ENTITY_LINK, i, ECC_NO_HOOK, value);
         }

@@ -201,7 +201,7 @@ build(ecc_engine_t *self, const ecc_config_t *config)
         return ret;
     }
     build_links(self, config);
-    ret = ecc_scheduler_init(self);
+    ret = ecc_scheduler_init(self, config);
     if (ret != 0) {
         return ret;
     }
@@ -308,6 +308,8 @@ sample_links(ecc_engine_t *self)
 {
     const ecc_samples_t *samples = &self->samples;
     int64_t row = self->n_sampled * self->n_links;
+    int64_t *queues
+        = samples->queues == NULL ? NULL : samples->queues + self->n_sampled * ecc_scheduler_n_sampled(self);
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_state_t *link = &self->links[i];
@@ -318,6 +320,11 @@ sample_links(ecc_engine_t *self)
         samples->dropped[row + i] = link->dropped;
         if (samples->marked != NULL) {
             samples->marked[row + i] = link->marked;
+        }
+        if (samples->queues != NULL && ecc_scheduler_is_sampled(link)) {
+            for (uint32_t k = 0; k < link->n_queues; k++) {
+                *queues++ = link->queues[k].bytes;
+            }
         }
         link->queue_peak = link->queue;
         if (samples->queue_mean != NULL) {

@@ -36,7 +36,8 @@ typedef int64_t ecc_ps_t;
 typedef int64_t ecc_bytes_t;
 
 #define ECC_NEVER 4000000000000000000
-#define ECC_N_BINS 4352 /* of queues up to 2^40 bytes */
+#define ECC_N_BINS 4352           /* of queues up to 2^40 bytes */
+#define ECC_MAX_SAMPLED_QUEUES 64 /* of a link: one with more has none of them in samples */
 
 /* Kinds of events, in the order in which they happen at one instant (S-10); the last four are in traces only. */
 enum ecc_event_kind {
@@ -80,6 +81,13 @@ enum ecc_ecn_kind {
     ECC_ECN_SCALABLE  /* ECT(1), otherwise as accurate: RFC 9331 */
 };
 
+/* How a link chooses the queue of its next packet (S-116). */
+enum ecc_scheduler_kind {
+    ECC_SCHEDULER_PRIORITY, /* the first that is not empty */
+    ECC_SCHEDULER_DRR,      /* deficit round robin */
+    ECC_SCHEDULER_FQ        /* the same, with queues first that were empty: RFC 8290 */
+};
+
 /* What a report is about. */
 enum ecc_entity_kind { ECC_ENTITY_NONE, ECC_ENTITY_LINK, ECC_ENTITY_FLOW, ECC_ENTITY_TRANSFER };
 
@@ -88,14 +96,16 @@ typedef struct {
     double now;           /* s */
     double capacity;      /* bit/s */
     int64_t buffer;       /* bytes, -1 unlimited */
-    int64_t queue;        /* bytes, the packet in service included */
+    int64_t queue;        /* bytes in the queue of the packet, the one in service included; without one, the backlog */
+    int64_t backlog;      /* bytes in all queues of the link */
+    int64_t queue_index;  /* w: number of the queue of the packet, from 0; on_classify only */
     int64_t queue_low;    /* bytes, lowest since the last on_interval */
     int64_t packet_size;  /* bytes */
     int64_t kind;         /* enum ecc_packet_kind */
     int64_t flow;         /* index */
     int64_t link;         /* index */
     int64_t flow_queue;   /* bytes of this flow and kind in the queue, if wanted, else 0 */
-    double sojourn;       /* s that the packet has waited; on_dequeue, and on_drop after it, else 0 */
+    double sojourn;       /* s that the packet has waited; on_dequeue, and on_drop after it; on_interval: the longest */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t ecn;          /* enum ecc_codepoint of the packet, 0 without one */
     int64_t drop;         /* w: non-zero drops the packet; on_arrival and on_dequeue only */
@@ -142,11 +152,15 @@ typedef struct {
     ecc_ps_t first_interval;  /* first tick; negative: as on_start sets it */
     int64_t wants_flow_queue; /* non-zero: env.flow_queue is kept */
     int64_t wants_random;     /* non-zero: env.random is drawn */
+    int64_t n_queues;         /* 0: one; else so many, whose quanta are the next n_queues of `quanta` */
+    int64_t scheduler;        /* enum ecc_scheduler_kind */
+    int64_t drops_longest;    /* non-zero: a full buffer drops the first packet of the longest queue */
     int64_t at;               /* of an additional router: the link it is at */
     int64_t header_offset;    /* bytes from the start of a header to what the hooks see, a multiple of 8 */
     void *state;
     void *params;
     ecc_hook_t on_start;
+    ecc_hook_t on_classify;
     ecc_hook_t on_arrival;
     ecc_hook_t on_dequeue;
     ecc_hook_t on_departure;
@@ -246,6 +260,7 @@ typedef struct {
     int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
     int64_t *dropped;    /* (sample, link) packets */
     int64_t *marked;     /* (sample, link) packets; NULL: not wanted */
+    int64_t *queues;     /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
     int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
     int64_t *words; /* (sample, recorded) */
@@ -281,6 +296,8 @@ typedef struct {
     const int64_t *routes;       /* of the flows, then of the templates */
     int64_t n_changes;           /* entries of `changes`: the sum of all n_changes of links */
     const ecc_change_t *changes;
+    int64_t n_quanta; /* entries of `quanta`: the sum of all n_queues of links */
+    const ecc_bytes_t *quanta;
     int64_t n_impairments;
     const ecc_impairment_t *impairments;
     ecc_event_t *trace;               /* or NULL */

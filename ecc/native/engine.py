@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
     "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
-    "new_links", "new_transfers", "picoseconds", "inside",
+    "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
@@ -202,6 +202,19 @@ def new_transfers(n: Count) -> NDArray[np.void]:
     return transfers
 
 
+@check_arguments
+def sampled_queues(links: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return how many queues of each link samples show: those of links that have 2 to 64.
+
+    Parameters
+    ----------
+    links : NDArray[void], shape (n_links,)
+        Dtype LINK.
+    """
+    n = links["n_queues"]
+    return np.where((n > 1) & (n <= lib.ECC_MAX_SAMPLED_QUEUES), n, 0)
+
+
 @dataclass(frozen=True)
 class Stats:
     """Counts and costs of a run so far."""
@@ -264,6 +277,8 @@ class Engine:
         Dtype CHANGE, or None. Capacities of links from a time [ps] on, link by link (`n_changes` of each).
     impairments : NDArray[void], optional
         Dtype IMPAIRMENT, or None. What `impairment` of links and flows counts from 1.
+    quanta : ndarray of int, optional
+        Bytes that each queue may send in a turn, link by link (`n_queues` of each), or None.
     memory_limit : int, bytes, >= 0, optional
         What the engine may take in all; 0: no limit.
     keep : sequence of object, optional
@@ -299,6 +314,7 @@ class Engine:
         record_size: int = 0,
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        quanta: NDArray[np.int64] | None = None,
         memory_limit: int = 0,
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
@@ -311,6 +327,7 @@ class Engine:
             raise ValueError(f"n_additional must be at most the number of links, {len(links)}, got {n_additional}")
         changes = np.zeros(0, CHANGE) if changes is None else np.array(changes, CHANGE)
         impairments = np.zeros(0, IMPAIRMENT) if impairments is None else np.array(impairments, IMPAIRMENT)
+        quanta = np.array([] if quanta is None else quanta, np.int64)
         self._guard = Guard()
         self.now = 0.0
         self._keep = tuple(keep)
@@ -326,6 +343,8 @@ class Engine:
         shapes |= dict.fromkeys(("queue", "queue_peak", "arrived", "dropped", "marked"), by_link)
         self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._samples["queue_mean"] = np.zeros(by_link)
+        if n_queues := int(sampled_queues(links[: self._links]).sum()):
+            self._samples["queues"] = np.zeros((n_samples, n_queues), np.int64)
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
         if len(self._recorded):
             self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
@@ -348,6 +367,7 @@ class Engine:
         config.templates = _pointer("const ecc_flow_t *", template_table)
         config.routes = _pointer("const int64_t *", table)
         config.n_changes, config.changes = len(changes), _pointer("const ecc_change_t *", changes)
+        config.n_quanta, config.quanta = len(quanta), _pointer("const int64_t *", quanta)
         config.n_impairments = len(impairments)
         config.impairments = _pointer("const ecc_impairment_t *", impairments)
         if trace > 0:

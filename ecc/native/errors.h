@@ -15,6 +15,7 @@
     X(LINK_DELAY, "delay of a link must be from 0 to 1e18 ps")                                                         \
     X(LINK_BUFFER, "buffer must be >= 0 bytes, or -1 for unlimited, and >= 0 packets, 0 for unlimited")                \
     X(LINK_INTERVAL, "first interval must be below 4e18 ps")                                                           \
+    X(QUEUES, "a link must have at most 65536 queues, with quanta from 1 to 2^30 bytes, and a scheduler that exists")  \
     X(ROUTER, "an additional router must be at a link that exists")                                                    \
     X(FLOW_ROUTE, "a route must name at least one link, and only links that exist")                                    \
     X(FLOW_DELAY, "delays of a flow must be from 0 to 1e18 ps")                                                        \
@@ -33,6 +34,7 @@
     X(RATE, "rate must be finite and >= 0 bit/s")                                                                      \
     X(WINDOW, "window must be finite and >= 0 bytes")                                                                  \
     X(TIMER, "timer must not be NaN s")                                                                                \
+    X(QUEUE_INDEX, "queue index must be that of a queue of the link")                                                  \
     X(INTERVAL, "next interval must not be NaN s")                                                                     \
     X(TIMER_STUCK, "timer must be >= 5e-13 s, or negative for none, after 100 calls of on_timer that asked for less")  \
     X(INTERVAL_STUCK, "next interval must be >= 5e-13 s, or 0 for none, after 100 in a row that were less")            \

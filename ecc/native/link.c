@@ -334,6 +334,7 @@ depart(ecc_engine_t *self, uint32_t index)
     leave(self, link);
     if (link->queues != NULL) {
         link->queues[first.queue].bytes -= first.size;
+        link->queue_index = first.queue;
     } else if (link->ring.count > 0) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), ecc_ring_at(&link->ring, 0)->leaves);
     }

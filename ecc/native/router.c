@@ -11,6 +11,7 @@
 
 #include "ecn.h"
 #include "link.h"
+#include "scheduler.h"
 
 /* Calls a hook of a router: env is filled (S-102), and what the hook wrote is adopted (S-103). */
 static inline int
@@ -26,6 +27,12 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->capacity = link->changes == NULL ? link->spec.capacity : ecc_link_capacity(self, link);
     env->buffer = link->spec.buffer;
     env->queue = link->queue;
+    env->backlog = link->queue;
+    env->queue_index = 0;
+    if (link->queues != NULL && flow >= 0) {
+        env->queue = link->queues[link->queue_index].bytes;
+        env->queue_index = link->queue_index;
+    }
     env->queue_low = router->queue_low;
     env->packet_size = packet_size;
     env->kind = kind;
@@ -74,6 +81,8 @@ static ecc_hook_t
 hook_of(const ecc_link_t *router, enum ecc_link_hook number)
 {
     switch (number) {
+    case ECC_LINK_ON_CLASSIFY:
+        return router->on_classify;
     case ECC_LINK_ON_ARRIVAL:
         return router->on_arrival;
     case ECC_LINK_ON_DEQUEUE:
@@ -166,7 +175,9 @@ ecc_router_interval(ecc_engine_t *self, uint32_t index)
 
     ecc_link_catch_up(self, link);
     ecc_state_trace(self, ECC_EVENT_INTERVAL, index, link->queue);
+    link->sojourn = ecc_scheduler_longest_wait(self, link);
     ret = call_without_packet(self, index, ECC_LINK_ON_INTERVAL, router->spec.on_interval);
+    link->sojourn = 0;
     if (ret != 0) {
         return ret;
     }

@@ -49,6 +49,7 @@ enum ecc_wire_end {
 
 enum ecc_link_hook {
     ECC_LINK_ON_START,
+    ECC_LINK_ON_CLASSIFY,
     ECC_LINK_ON_ARRIVAL,
     ECC_LINK_ON_DEQUEUE,
     ECC_LINK_ON_DEPARTURE,
@@ -70,10 +71,17 @@ __extension__ typedef __int128 ecc_wide_t;
 
 /* One of the queues of a link that schedules (S-112); see scheduler.h. */
 typedef struct {
-    ecc_fifo_t packets; /* that wait; each with the time at which the next one arrived ... */
-    ecc_ps_t since;     /* ... and this of the first */
-    ecc_bytes_t bytes;  /* those of the packet in service included */
+    ecc_fifo_t packets;  /* that wait; each with the time at which the next one arrived ... */
+    ecc_ps_t since;      /* ... and this of the first */
+    ecc_bytes_t bytes;   /* those of the packet in service included */
+    ecc_bytes_t quantum; /* what it may send in a turn ... */
+    ecc_bytes_t deficit; /* ... and may still send in this one */
+    uint32_t next;       /* queue that has its turn after this one, or ECC_NO_PACKET */
+    bool is_active;      /* it will have a turn */
 } ecc_queue_t;
+
+/* Of a link that schedules by turns: queues that were empty (RFC 8290: new), then the others. */
+enum ecc_round { ECC_ROUND_NEW, ECC_ROUND_OLD, ECC_N_ROUNDS };
 
 /* A link and its first router; of an additional router, only the fields marked "router" are used. */
 typedef struct {
@@ -85,10 +93,12 @@ typedef struct {
     ecc_bytes_t queue_peak;
     ecc_bytes_t queue_low; /* router */
     ecc_fifo_t wire;
-    uint32_t next;             /* router at this link, 0: no other */
-    bool has_departure_events; /* a router has on_departure, there is an impairment, or it schedules */
-    bool measures_queue;       /* area and histogram are kept */
-    ecc_queue_t *queues;       /* of a link that schedules, else NULL */
+    uint32_t next;                   /* router at this link, 0: no other */
+    bool has_departure_events;       /* a router has on_departure, there is an impairment, or it schedules */
+    bool measures_queue;             /* area and histogram are kept */
+    ecc_queue_t *queues;             /* of a link that schedules, else NULL */
+    ecc_fifo_t rounds[ECC_N_ROUNDS]; /* of queues */
+    uint32_t queue_index;            /* of the packet that hooks are called for */
     uint32_t n_queues;
     uint32_t n_waiting;      /* packets in them */
     ecc_ps_t sojourn;        /* of the packet that hooks are called for, where they may know */

@@ -18,13 +18,18 @@ from ecc.scenario import Scenario
 
 __all__ = ["build_engine", "hook_digests"]
 
+_OF_PACKETS: dict[str, tuple[str, ...]] = {
+    "on_classify": ("queue_index",),
+    "on_arrival": ("drop", "mark"),
+    "on_dequeue": ("drop", "mark"),
+    "on_departure": ("mark",),
+}
+
 _SIDES: dict[str, tuple[tuple[str, ...], np.dtype[np.void], dict[str, tuple[str, ...]]]] = {
     "links": (
         LINK_HOOKS,
         LINK_ENV,
-        dict.fromkeys(LINK_HOOKS, ("next_interval",))
-        | dict.fromkeys(("on_arrival", "on_dequeue"), ("drop", "mark", "next_interval"))
-        | {"on_departure": ("mark", "next_interval")},
+        {name: (*_OF_PACKETS.get(name, ()), "next_interval") for name in LINK_HOOKS},
     ),
     "flows": (
         FLOW_HOOKS,
@@ -72,6 +77,7 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
         links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
         templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
         seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
+        quanta=setup.quanta,
         recorded=table(setup, words), keep=keep, reasons=reasons, **options,
     )  # fmt: skip
 

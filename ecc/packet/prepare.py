@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
-from ecc.models.base import ECN_ECHOES, TRANSPORTS, Protocol, check_choice
+from ecc.models.base import ECN_ECHOES, SCHEDULERS, TRANSPORTS, Protocol, check_choice
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import Flow
 from ecc.packet.setup import Part, Setup, record_dtype
@@ -54,8 +54,8 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     ack_delays = network.with_flows(flows).ack_delays
     of_links, of_flows, impairments = _impairments(scenario, len(at), len(flows))
     n_changes, changes = _changes(scenario, len(at))
+    quanta = _queues(scenario.deployment.links, link_table := _link_table(scenario, at, parts))
 
-    link_table = _link_table(scenario, at, parts)
     link_table["n_changes"], link_table["impairment"] = n_changes, of_links
     flow_table = _flow_table(scenario, flows, ack_delays, parts)
     flow_table["impairment"] = of_flows
@@ -69,7 +69,7 @@ def prepare(scenario: Scenario, start: str = "empty", perturbation: float = 0.0)
     record_size = next((part.flow_states.itemsize for part in parts if (part.flows >= network.n_flows).any()), 0)
     return Setup(
         link_table, flow_table, routes, parts, network.n_links, network.n_flows, header_size, record_size, warmup_end,
-        ack_delays[network.n_flows :], changes, impairments,
+        ack_delays[network.n_flows :], changes, impairments, quanta,
     )  # fmt: skip
 
 
@@ -180,6 +180,33 @@ def _link_table(scenario: Scenario, at: NDArray[np.int64], parts: Sequence[Part]
         links["wants_random"][part.routers] = "random" in part.protocol.required_env
         links["wants_flow_queue"][part.routers] = "flow_queue" in part.protocol.required_env
     return links
+
+
+def _queues(protocols: Sequence[Sequence[Protocol]], links: NDArray[np.void]) -> NDArray[np.int64]:
+    """The quanta of the queues of all links that have several, whose numbers and schedulers are written to `links`."""
+    quanta: list[int] = []
+    for link, here in enumerate(protocols):
+        given = [(protocol, queues) for protocol in here if (queues := protocol.queues) is not None]
+        if len(given) > 1:
+            names = " and ".join(type(protocol).__name__ for protocol, _ in given)
+            raise ValueError(f"link {link} must have one discipline with queues, got {names}")
+        for protocol, queues in given:
+            if queues.scheduler not in SCHEDULERS:
+                allowed = ", ".join(map(repr, SCHEDULERS))
+                raise ValueError(
+                    f"scheduler of {type(protocol).__name__} must be one of {allowed}, got {shown(queues.scheduler)}"
+                )
+            if not all(isinstance(quantum, int) and quantum > 0 for quantum in queues.quanta):
+                raise ValueError(
+                    f"quanta of {type(protocol).__name__} must be whole numbers > 0 bytes, got {shown(queues.quanta)}"
+                )
+            if not queues.quanta:
+                raise ValueError(f"quanta of {type(protocol).__name__} must have one entry a queue, got none")
+            quanta += queues.quanta
+            row = links[link]
+            row["n_queues"], row["scheduler"] = len(queues.quanta), SCHEDULERS.index(queues.scheduler)
+            row["drops_longest"] = queues.drops_longest
+    return np.array(quanta, np.int64)
 
 
 def _flow_table(

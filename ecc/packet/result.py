@@ -73,6 +73,7 @@ def trajectory_of(
             "arrival": seen["arrived"] * per_second,
             "drops": seen["dropped"],
             "marks": seen["marked"],
+            **({"class_queue": seen["queues"]} if "queues" in seen else {}),
             **recorded(recording, words),
         },
         flows,

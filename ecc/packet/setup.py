@@ -71,7 +71,7 @@ class Setup:
     dtypes LINK and FLOW of ecc.native; `routes`: as the engine reads them; `parts`: the protocols; `header_size`
     [bytes] of all of them together; `record_size` [bytes] of a transfer; `warmup_end` [s]: when the routers' clocks
     begin; `ack_delays` [s]: of each template, beside the access delay of a transfer; `changes`, `impairments`: dtypes
-    CHANGE and IMPAIRMENT, what links and flows refer to.
+    CHANGE and IMPAIRMENT, what links and flows refer to; `quanta` [bytes]: of each queue of links that have several.
     """
 
     links: NDArray[np.void]
@@ -86,6 +86,7 @@ class Setup:
     ack_delays: NDArray[np.float64]
     changes: NDArray[np.void]
     impairments: NDArray[np.void]
+    quanta: NDArray[np.int64]
 
     @property
     def n_additional(self) -> int:

@@ -6,19 +6,24 @@ from ecc.queues.avq import AVQ
 from ecc.queues.codel import CoDel
 from ecc.queues.discipline import QueueDiscipline
 from ecc.queues.drop_tail import DropTail
+from ecc.queues.dual_pi2 import DualPI2
+from ecc.queues.fq_codel import FQCoDel
 from ecc.queues.pi import PI
 from ecc.queues.pi2 import PI2
 from ecc.queues.pie import PIE
 from ecc.queues.red import RED
 from ecc.queues.rem import REM
+from ecc.queues.schedulers import DRR, StrictPriority
 from ecc.queues.step_marking import StepMarking
 
 __all__ = [
-    "AVQ", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "QueueDiscipline", "StepMarking", "all_disciplines",
+    "AVQ", "DRR", "PI", "PI2", "PIE", "RED", "REM", "CoDel", "DropTail", "DualPI2", "FQCoDel", "QueueDiscipline",
+    "StepMarking", "StrictPriority", "all_disciplines",
 ]  # fmt: skip
 
 
 @check_arguments
 def all_disciplines() -> dict[str, type[Protocol]]:
     """Return the queue disciplines by class name."""
-    return {cls.__name__: cls for cls in (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2, CoDel)}
+    listed = (DropTail, StepMarking, RED, PI, REM, AVQ, PIE, PI2, CoDel, FQCoDel, DualPI2, StrictPriority, DRR)
+    return {cls.__name__: cls for cls in listed}

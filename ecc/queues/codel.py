@@ -67,14 +67,14 @@ class CoDel(QueueDiscipline):
 
     @dataclass
     class LinkState:
-        """The state of a queue."""
+        """The state of each queue."""
 
-        bad_until: float = 0.0  # from here on packets may be chosen [s]; 0: the last one was good
-        choosing: int = 0
-        next: float = 0.0  # when one is chosen again [s]
-        count: int = 0
-        last_count: int = 0  # where it began
-        dropped: int = 0  # the packet before this one, now
+        bad_until: tuple[float, ...] = (0.0,)  # from here on packets may be chosen [s]; 0: the last one was good
+        choosing: tuple[int, ...] = (0,)
+        next: tuple[float, ...] = (0.0,)  # when one is chosen again [s]
+        count: tuple[int, ...] = (0,)
+        last_count: tuple[int, ...] = (0,)  # where it began
+        dropped: tuple[int, ...] = (0,)  # the packet before this one, now
 
     def link_hooks(self) -> dict[str, Hook]:
         return {"on_dequeue": on_dequeue}
@@ -82,33 +82,35 @@ class CoDel(QueueDiscipline):
 
 def may_choose(link: Any, p: Any, env: Any) -> bool:
     """Whether the queue has been bad for an interval."""
+    k = env.queue_index
     if is_good(env.sojourn, env.queue - env.packet_size, p):
-        link.bad_until = 0.0
+        link.bad_until[k] = 0.0
         return False
-    if link.bad_until == 0.0:
-        link.bad_until = env.now + p.interval
+    if link.bad_until[k] == 0.0:
+        link.bad_until[k] = env.now + p.interval
         return False
-    return bool(env.now >= link.bad_until)
+    return bool(env.now >= link.bad_until[k])
 
 
 def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
     """Choose packets at growing frequency as long as the queue is bad."""
+    k = env.queue_index
     if not may_choose(link, p, env):
-        link.choosing = 0
-    elif link.choosing == 0:
-        link.choosing = 1
-        link.count = first_count(link.count, link.last_count, env.now - link.next, p)
-        link.last_count = link.count
-        link.next = next_time(env.now, link.count, p)
+        link.choosing[k] = 0
+    elif link.choosing[k] == 0:
+        link.choosing[k] = 1
+        link.count[k] = first_count(link.count[k], link.last_count[k], env.now - link.next[k], p)
+        link.last_count[k] = link.count[k]
+        link.next[k] = next_time(env.now, link.count[k], p)
         congested(p, env)
     else:
-        if link.dropped > 0:
-            link.next = next_time(link.next, link.count, p)
-        if env.now >= link.next:
-            link.count += 1
+        if link.dropped[k] > 0:
+            link.next[k] = next_time(link.next[k], link.count[k], p)
+        if env.now >= link.next[k]:
+            link.count[k] += 1
             congested(p, env)
             if env.drop == 0:
-                link.next = next_time(link.next, link.count, p)
-            link.dropped = env.drop
+                link.next[k] = next_time(link.next[k], link.count[k], p)
+            link.dropped[k] = env.drop
             return
-    link.dropped = 0
+    link.dropped[k] = 0

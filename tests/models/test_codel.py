@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,10 +98,14 @@ def by_the_rfc(arrivals: list[tuple[float, int]]) -> list[int]:
     return dropped
 
 
+def state() -> SimpleNamespace:
+    return SimpleNamespace(**{f.name: list(f.default) for f in fields(CoDel.LinkState)})
+
+
 def by_the_hook(arrivals: list[tuple[float, int]]) -> list[int]:
     """The same with the hook, packet by packet."""
     p = CoDel(interval=INTERVAL, packet_size=MTU).namespace()
-    link = CoDel.LinkState()
+    link = state()
     waiting: list[int] = []
     dropped: list[int] = []
     now, n = 0.0, 0
@@ -113,7 +118,9 @@ def by_the_hook(arrivals: list[tuple[float, int]]) -> list[int]:
         while waiting:
             queue, k = sum(arrivals[j][1] for j in waiting), waiting.pop(0)
             arrived, size = arrivals[k]
-            env = SimpleNamespace(now=now, sojourn=now - arrived, queue=queue, packet_size=size, ecn=0, drop=0, mark=0)
+            env = SimpleNamespace(
+                now=now, sojourn=now - arrived, queue=queue, packet_size=size, ecn=0, drop=0, mark=0, queue_index=0
+            )
             codel.on_dequeue(link, None, p, env)
             if not env.drop:
                 now += size * 8.0 / 1e6
@@ -133,9 +140,11 @@ def test_the_hook_drops_what_the_loop_of_the_rfc_drops(seed):
 def test_a_mark_is_a_step_of_the_control_law():
     """Marked packets are sent: one a head, at the times at which others would be dropped, and none beyond."""
     p = CoDel(interval=INTERVAL, mark=True).namespace()
-    link, marked = CoDel.LinkState(), []
+    link, marked = state(), []
     for n in range(60):
-        env = SimpleNamespace(now=0.01 * n, sojourn=0.02, queue=9000, packet_size=1000, ecn=2, drop=0, mark=0)
+        env = SimpleNamespace(
+            now=0.01 * n, sojourn=0.02, queue=9000, packet_size=1000, ecn=2, drop=0, mark=0, queue_index=0
+        )
         codel.on_dequeue(link, None, p, env)
         assert env.drop == 0
         if env.mark:
@@ -147,8 +156,10 @@ def test_a_short_queue_is_left_alone():
     """Below the target, or with no more than a packet behind, nothing is chosen however long that lasts."""
     p = CoDel().namespace()
     for sojourn, queue in ((0.0049, 9000), (0.5, 2000)):
-        link = CoDel.LinkState()
+        link = state()
         for n in range(100):
-            env = SimpleNamespace(now=0.01 * n, sojourn=sojourn, queue=queue, packet_size=1000, ecn=0, drop=0, mark=0)
+            env = SimpleNamespace(
+                now=0.01 * n, sojourn=sojourn, queue=queue, packet_size=1000, ecn=0, drop=0, mark=0, queue_index=0
+            )
             codel.on_dequeue(link, None, p, env)
             assert env.drop == env.mark == 0

@@ -132,6 +132,7 @@ link_hook(void *state, void *header, void *params, void *env)
     }
     seen->drop = draw % 16 == 0;
     seen->mark = draw % 16 == 1;
+    seen->queue_index = draw % 2;
     if (draw % 4 == 1) {
         seen->next_interval = (double) (draw / 4 % 64) * 1e-3;
     } else if (draw % 512 == 2) {
@@ -184,6 +185,10 @@ set_link(reader_t *self, ecc_link_t *link, int64_t *record)
     link->on_drop = hooks & 8 ? link_hook : NULL;
     link->on_dequeue = (hooks & 24) == 24 ? link_hook : NULL;
     link->on_interval = hooks & 16 ? link_hook : NULL;
+    link->on_classify = hooks & 128 ? link_hook : NULL;
+    link->n_queues = hooks & 128 ? 2 : 0;
+    link->scheduler = hooks & 128 ? hooks % 3 : 0;
+    link->drops_longest = hooks & 1;
     link->wants_flow_queue = hooks & 32;
     link->wants_random = hooks & 64;
     spoil(self, link, offsetof(ecc_link_t, state) / 8, 1);
@@ -242,6 +247,8 @@ static void
 set_input(reader_t *self, input_t *input)
 {
     ecc_config_t *config = &input->config;
+    static const ecc_bytes_t quanta[2 * MAX_ROUTERS]
+        = { 1500, 500, 1500, 300, 3000, 900, 1500, 500, 1500, 300, 3000, 900, 9, 9 };
     int64_t(*record)[RECORD] = input->records;
     uint64_t selector;
 
@@ -281,6 +288,8 @@ set_input(reader_t *self, input_t *input)
             .reorders = i };
         spoil(self, &input->impairments[i], sizeof(input->impairments[i]) / 8, 2);
     }
+    config->quanta = quanta;
+    config->n_quanta = 2 * MAX_ROUTERS;
     config->changes = input->changes;
     for (int64_t i = 0; i < 3; i++) {
         input->changes[i] = (ecc_change_t) { .time = (i + 1) * 50 * MS, .capacity = number(self) };

@@ -513,6 +513,63 @@ clocks_queue_books_and_random_numbers(void)
 }
 
 static int32_t
+by_flow(void *state, void *header, void *params, void *env)
+{
+    ecc_link_env_t *link = env;
+
+    (void) state;
+    (void) header;
+    (void) params;
+    link->queue_index = link->flow % 3;
+    return 0;
+}
+
+/* Packets of three flows over three queues, as a scheduler orders them: the k-th departure is of flow order[k]. */
+static void
+depart_in_order(int64_t scheduler, const ecc_bytes_t *quanta, const int *order, int n)
+{
+    ecc_engine_t *engine;
+
+    set_up(a_link(1e6, 0, -1), 3, a_flow(0.0, 4000.0, SECOND));
+    setup.links[0].on_classify = by_flow;
+    setup.links[0].scheduler = scheduler;
+    setup.links[0].n_queues = setup.config.n_quanta = 3;
+    setup.config.quanta = quanta;
+    for (int i = 0; i < 3; i++) {
+        setup.flows[i].start = (2 - i) * MS; /* flow 2 begins: its first packet is in service when the others come */
+        setup.flows[i].packet_size = 500 * (i + 1);
+        setup.flows[i].window = 2000.0 * (i + 1);
+    }
+    engine = new_engine();
+    run(engine, 500 * MS);
+    for (int k = 0; k < n; k++) {
+        ecc_event_t hop = event(ECC_EVENT_DEPARTURE, 0, k);
+        ecc_ps_t before = k > 0 ? event(ECC_EVENT_DEPARTURE, 0, k - 1).time : 0;
+        CHECK_EQUAL(hop.time - before, 4 * MS * (order[k] + 1)); /* its size tells the flow */
+    }
+    CHECK_EQUAL(link_result_of(engine, 0).queue, 0);
+    ecc_engine_free(engine);
+}
+
+/*
+ * Four packets each, of 500, 1000 and 1500 bytes, while the first of flow 2 is sent. In turns of 1500 bytes: one packet of
+ * flow 2; one of flow 1, which keeps 500 bytes; three of flow 0; one of flow 2; two of flow 1, ... With new queues first,
+ * flow 2 has sent what it may before the others come, and turns are overdrawn by a packet.
+ */
+static void
+schedulers_order_packets_by_hand(void)
+{
+    static const ecc_bytes_t quanta[] = { 1500, 1500, 1500 };
+    static const int by_priority[] = { 2, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2 };
+    static const int by_turns[] = { 2, 2, 1, 0, 0, 0, 2, 1, 1, 0, 2 };
+    static const int new_first[] = { 2, 1, 1, 0, 0, 0, 2, 1, 0, 2, 1 };
+
+    depart_in_order(ECC_SCHEDULER_PRIORITY, quanta, by_priority, 11);
+    depart_in_order(ECC_SCHEDULER_DRR, quanta, by_turns, 11);
+    depart_in_order(ECC_SCHEDULER_FQ, quanta, new_first, 11);
+}
+
+static int32_t
 drop_old(void *state, void *header, void *params, void *env)
 {
     const double *limit = params;
@@ -687,7 +744,7 @@ clocks_that_stand_stop_the_run(void)
     expect_failure(ECC_ERR_TIMER_STUCK, 2, 5, 100);
     setup.flows[0].on_ack = NULL;
     setup.links[0].on_start = write_interval;
-    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 5, 99);
+    expect_failure(ECC_ERR_INTERVAL_STUCK, 1, 6, 99);
 }
 
 /* ---- slices end ---- */
@@ -897,6 +954,7 @@ static void
 set_up_a_bit_of_everything(void)
 {
     static double limit = 0.5;
+    static const ecc_bytes_t quanta[] = { 600, 3000, 100, 1500, 1000, 900 };
 
     memset(stamps, 0, sizeof(stamps));
     set_up(a_link(3e6, 4 * MS, 20000), 6, a_flow(1e6, 0.0, 3 * MS));
@@ -940,6 +998,14 @@ set_up_a_bit_of_everything(void)
     setup.config.n_changes = setup.links[0].n_changes = 2;
     setup.config.changes = setup.changes;
     setup.links[0].impairment = 1;
+    setup.config.quanta = quanta;
+    setup.config.n_quanta = 6;
+    for (int i = 0; i < 3; i += 2) {
+        setup.links[i].n_queues = 3;
+        setup.links[i].on_classify = by_flow;
+        setup.links[i].scheduler = i == 0 ? ECC_SCHEDULER_FQ : ECC_SCHEDULER_DRR;
+    }
+    setup.links[0].drops_longest = 1;
     setup.flows[2].impairment = 2;
     setup.flows[1].impairment = 3;
     setup.flows[3].ack_every = 3;
@@ -1161,6 +1227,7 @@ main(void)
     a_changed_rate_reschedules();
     clocks_queue_books_and_random_numbers();
     old_packets_are_dropped_at_the_head_of_the_queue();
+    schedulers_order_packets_by_hand();
     bad_hooks_stop_the_run();
     clocks_that_stand_stop_the_run();
     a_window_without_end_ends_no_call();

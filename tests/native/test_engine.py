@@ -53,14 +53,22 @@ def record_at(pointer, dtype):
 
 def test_environments_are_read_from_the_header():
     assert LINK_ENV.names == (
-        "now", "capacity", "buffer", "queue", "queue_low", "packet_size", "kind", "flow", "link", "flow_queue",
-        "sojourn", "random", "ecn", "drop", "mark", "next_interval",
+        "now", "capacity", "buffer", "queue", "backlog", "queue_index", "queue_low", "packet_size", "kind", "flow",
+        "link", "flow_queue", "sojourn", "random", "ecn", "drop", "mark", "next_interval",
     )  # fmt: skip
     assert FLOW_ENV.names == (
         "now", "packet_size", "rtt", "srtt", "min_rtt", "in_flight", "delivered", "lost", "rate", "window", "timer",
         "kind", "flow", "random", "size", "header_bytes", "acked", "recovering", "recovered", "marked", "ece",
     )  # fmt: skip
-    assert LINK_HOOKS == ("on_start", "on_arrival", "on_dequeue", "on_departure", "on_drop", "on_interval")
+    assert LINK_HOOKS == (
+        "on_start",
+        "on_classify",
+        "on_arrival",
+        "on_dequeue",
+        "on_departure",
+        "on_drop",
+        "on_interval",
+    )
     assert FLOW_HOOKS == ("on_start", "on_send", "on_receive", "on_ack", "on_loss", "on_timer", "on_stop")
     for dtype in (LINK_ENV, FLOW_ENV, LINK, FLOW, EVENT):
         assert all(dtype[name].itemsize == 8 for name in dtype.names)

@@ -84,7 +84,7 @@ def seen_by_link(link: Any, env: Any) -> float:
     return (
         0.5 * link.mix + env.now + 1e-6 * env.capacity + 0.001 * env.queue + 0.002 * env.queue_low + env.random
         + 0.01 * env.flow_queue + 0.1 * env.packet_size + env.kind + 3.0 * env.flow + env.link + 1e-5 * env.buffer
-        + 11.0 * env.ecn + 70.0 * env.sojourn
+        + 11.0 * env.ecn + 70.0 * env.sojourn + 0.003 * env.backlog + 40.0 * env.queue_index
     )  # fmt: skip
 
 
@@ -104,6 +104,11 @@ def link_on_arrival(link: Any, header: Any, p: Any, env: Any) -> None:
         env.mark = 1
     if link.arrived % 7 == 0:
         env.next_interval = 0.004
+
+
+def link_on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+    link.mix = seen_by_link(link, env) + header.hops
+    env.queue_index = (env.flow + env.kind) % 2
 
 
 def link_on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -262,10 +267,13 @@ class Case:
     n_additional: int = 0
     changes: np.ndarray = field(default_factory=lambda: np.zeros(0, CHANGE))
     impairments: np.ndarray = field(default_factory=lambda: np.zeros(0, IMPAIRMENT))
+    quanta: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __repr__(self) -> str:
         def shown(value: Any) -> str:
             if isinstance(value, np.ndarray):
+                if value.dtype.names is None:
+                    return repr(value.tolist())
                 return repr([dict(zip(value.dtype.names, row.item(), strict=True)) for row in value])
             return repr(value)
 
@@ -277,6 +285,16 @@ TIMES = st.one_of(st.sampled_from([0.0, 0.001, 0.002, 0.004, 0.01]), st.floats(0
 CAPACITIES = st.one_of(st.sampled_from([1e6, 2e6, 4e6, 8e6]), st.floats(1e6, 2e7))
 SIZES = st.sampled_from([40, 250, 500, 1000, 1000, 1500])
 REGIONS = DTYPES[Header].itemsize * np.array([0, 1])  # where in a header a protocol's fields are
+
+
+def draw_queues(draw: Any, links: np.ndarray) -> np.ndarray:
+    """Let some links have several queues, and return the quanta."""
+    for link in links:
+        link["n_queues"] = draw(st.sampled_from([0, 0, 2, 3]))
+        link["scheduler"] = draw(st.integers(0, 2)) if link["n_queues"] else 0
+        link["drops_longest"] = draw(st.booleans())
+    n_queues = int(links["n_queues"].sum())
+    return np.array(draw(st.lists(st.sampled_from([40, 500, 3000]), min_size=n_queues, max_size=n_queues)), np.int64)
 
 
 def draw_changes(draw: Any, links: np.ndarray) -> np.ndarray:
@@ -367,14 +385,20 @@ def cases(draw: Any) -> Case:
         if before["size"] > 0 and templates[before["template_index"]]["enables_subsequent"] and draw(st.booleans()):
             transfer["is_subsequent"], transfer["start"], transfer["stop"] = 1, picoseconds(draw(TIMES)), -1
     some = st.one_of(st.just(list(LINK_HOOKS)), st.lists(st.sampled_from(LINK_HOOKS), unique=True))
+    quanta = draw_queues(draw, links[:n_links])
+    chosen = [draw(some) for _ in links]
+    for k, link in enumerate(links):  # which of two queues; not where there is one
+        if links[k if k < n_links else link["at"]]["n_queues"] == 0:
+            chosen[k] = [name for name in chosen[k] if name != "on_classify"]
     others = st.one_of(st.just(list(FLOW_HOOKS)), st.lists(st.sampled_from(FLOW_HOOKS), unique=True))
     return Case(
-        links, flows, routes, [draw(some) for _ in links], [draw(others) for _ in flows],
+        links, flows, routes, chosen, [draw(others) for _ in flows],
         [draw(st.integers(0, 3)) for _ in flows], draw(st.sampled_from([0.0, 0.02, 0.2])),
         draw(st.integers(0, 2**64 - 1)), draw(st.floats(0.1, 1.5)), draw(st.sampled_from([0.001, 0.01, 0.0123])),
         draw(st.integers(0, n_flows)), draw(st.integers(1, 500)),
         templates, [draw(others) for _ in templates], [draw(st.integers(0, 3)) for _ in templates],
         transfers, draw(st.integers(1, 20)), n_additional, draw_changes(draw, links[:n_links]), impairments,
+        quanta,
     )  # fmt: skip
 
 
@@ -389,6 +413,7 @@ def both_engines(case: Case, compiled: Any) -> tuple[Engine, Twin, np.ndarray, n
     n_samples = int(case.duration / case.sample)
     options = {"seed": case.seed, "sample": case.sample, "n_samples": n_samples, "n_sampled": case.n_sampled}
     options |= {"n_additional": case.n_additional, "changes": case.changes, "impairments": case.impairments}
+    options |= {"quanta": case.quanta}
     agents = [
         [
             Agent(state, params[0], {name: table[name] for name in names})

@@ -32,12 +32,14 @@ from ecc.packet.setup import Setup
 from ecc.packet.twin.state import (
     CE,
     CLASSIC,
+    DRR,
     ECT_0,
     ECT_1,
     MAX_BURST,
     MAX_ZERO_WAITS,
     NEVER,
     NOT_ECT,
+    OLD,
     SCALABLE,
     STEP,
     WORD,
@@ -50,6 +52,7 @@ from ecc.packet.twin.state import (
     Template,
     TwinFlow,
     TwinLink,
+    TwinQueue,
     TwinRouter,
     to_ps,
     to_seconds,
@@ -58,6 +61,9 @@ from ecc.packet.twin.state import (
 from ecc.packet.twin.transport import Incoming, Outgoing, Rule, Segment
 
 __all__ = ["Kind", "Twin", "build_twin"]
+
+
+NOTHING_WRITTEN: Any = Record(LINK_ENV)
 
 
 class Kind(IntEnum):
@@ -87,7 +93,7 @@ class Twin:
 
     Parameters
     ----------
-    links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments
+    links, flows, routes, seed, sample, n_samples, n_sampled, n_additional, templates, changes, impairments, quanta
         As ecc.native.Engine; addresses in them are ignored.
     routers, ends : sequence of Agent
         One `Agent` for each router and each flow.
@@ -130,6 +136,7 @@ class Twin:
         template_ends: Sequence[Agent] = (),
         changes: NDArray[np.void] | None = None,
         impairments: NDArray[np.void] | None = None,
+        quanta: NDArray[np.int64] | None = None,
     ) -> None:
         self.seed = seed
         self.impairments = [] if impairments is None else [Record.of(row) for row in impairments]
@@ -144,11 +151,14 @@ class Twin:
         self.recorded = recorded
         self.layouts = headers
         change = iter([] if changes is None else changes.tolist())
+        quantum = iter([] if quanta is None else quanta.tolist())
         self.links: list[TwinLink] = []
         for k, row in enumerate(links[: len(links) - n_additional]):
             given = Record.of(row)
             changing = [next(change) for _ in range(given.n_changes)]
-            self.links.append(TwinLink(k, given, changing, self.new_channel(given.impairment, 2**34 + k)))
+            queues = [TwinQueue(next(quantum)) for _ in range(given.n_queues)]
+            channel = self.new_channel(given.impairment, 2**34 + k)
+            self.links.append(TwinLink(k, given, changing, channel, queues=queues or [TwinQueue()]))
         self.routers: list[TwinRouter] = []
         for k, (row, agent) in enumerate(zip(links, routers, strict=True)):
             given = Record.of(row)
@@ -378,26 +388,33 @@ class Twin:
             self.set_timer(Kind.INTERVAL, router.index, self.now + max(1, wait))
 
     def interval(self, router: TwinRouter) -> None:
-        self.call_router(router, "on_interval")
+        waits = [self.now - queue.waiting[0][0] for queue in router.link.queues if queue.waiting]
+        self.call_router(router, "on_interval", sojourn=max(waits, default=0))
         router.queue_low = router.queue
         self.set_clock(router)
 
     def arrive(self, packet: Packet) -> None:
         """A packet arrives at its link: it is dropped, or its last bit leaves once all before it has been sent."""
         link, size = packet.link, packet.wire_size
+        packet.queue_index = 0
         link.arrived += size
         link.measure(self.now)
         link.found[link.bin] += 1
+        if link.schedules:
+            self.classify(link, packet)
         dropped, marked = self.call_link(link, "on_arrival", packet)
         bytes_full = 0 <= link.given.buffer < link.queue + size
-        if dropped or bytes_full or 0 < link.given.buffer_packets <= link.n_queued:
+        is_full = bytes_full or 0 < link.given.buffer_packets <= link.n_queued
+        if dropped or (is_full and not link.drops_longest):
             self.drop(link, packet)
             return
         if marked:
             self.count_mark(link, packet)
         link.grow(packet)
         if link.schedules:
-            link.waiting.append((self.now, packet))
+            link.join(packet, self.now)
+            while link.is_too_full and any(queue.waiting for queue in link.queues):
+                self.drop_taken(link, *link.longest.waiting.popleft())
             self.serve(link)
         else:
             self.transmit(link, packet)
@@ -410,6 +427,21 @@ class Twin:
         self.call_link(link, "on_drop", packet, sojourn)
         self.discard(packet)
 
+    def drop_taken(self, link: TwinLink, arrived: int, packet: Packet) -> None:
+        """A packet is dropped that has waited."""
+        link.shrink(packet, self.now)
+        self.drop(link, packet, self.now - arrived)
+
+    def classify(self, link: TwinLink, packet: Packet) -> None:
+        """Which queue of a link a packet belongs to."""
+        found = 0
+        for router in link.routers:
+            if "on_classify" in router.hooks:
+                found = self.call_router(router, "on_classify", packet).queue_index
+        if not 0 <= found < len(link.queues):
+            raise self.error(link.routers[0], "on_classify", "queue index must be that of a queue of the link", found)
+        packet.queue_index = found
+
     def transmit(self, link: TwinLink, packet: Packet) -> None:
         """A packet is served when the one before it has left."""
         link.free_at = link.serve(max(self.now, link.free_at), packet.wire_size)
@@ -419,17 +451,20 @@ class Twin:
 
     def serve(self, link: TwinLink) -> None:
         """Where a link schedules and its server is free: serve the first packet that on_dequeue does not drop."""
-        while link.in_service is None and link.waiting:
-            arrived, packet = link.waiting.pop(0)
+        while link.in_service is None and any(queue.waiting for queue in link.queues):
+            queue = link.next_queue()
+            arrived, packet = queue.waiting.popleft()
             dropped, marked = self.call_link(link, "on_dequeue", packet, self.now - arrived)
             if dropped:
-                link.shrink(packet, self.now)
-                self.drop(link, packet, self.now - arrived)
-                continue
-            if marked:
-                self.count_mark(link, packet)
-            link.in_service = packet
-            self.transmit(link, packet)
+                self.drop_taken(link, arrived, packet)
+            else:
+                if marked:
+                    self.count_mark(link, packet)
+                link.in_service = packet
+                queue.deficit -= packet.wire_size
+                self.transmit(link, packet)
+            if link.scheduler == DRR and not queue.waiting:
+                link.rounds[OLD].remove(queue)
 
     def leave(self, packet: Packet) -> None:
         """The last bit of a packet leaves the queue; where the link schedules, the next packet is served."""
@@ -711,18 +746,18 @@ class Twin:
     def call_link(self, link: TwinLink, name: str, packet: Packet, sojourn: int = 0) -> tuple[bool, bool]:
         """Call a hook of all routers of a link: whether one of them drops the packet, and has marked it."""
         found = [self.call_router(router, name, packet, sojourn) for router in link.routers]
-        return any(dropped for dropped, _ in found), any(marked for _, marked in found)
+        return any(env.drop for env in found), any(env.mark for env in found)
 
-    def call_router(
-        self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0
-    ) -> tuple[bool, bool]:
-        """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107)."""
-        if name not in router.hooks:
-            return False, False
+    def call_router(self, router: TwinRouter, name: str, packet: Packet | None = None, sojourn: int = 0) -> Any:
+        """Call a hook of a router, if there is one, and adopt what it wrote (S-103, S-107); returns its `env`."""
         link, given = router.link, router.given
+        if name not in router.hooks:
+            return NOTHING_WRITTEN
+        queue = link.queues[packet.queue_index].bytes if packet and link.schedules else link.queue
         env: Any = Record(LINK_ENV, {
             "now": to_seconds(self.now), "capacity": link.advertised_capacity(self.now), "buffer": link.given.buffer,
-            "queue": link.queue, "queue_low": router.queue_low, "link": link.index,
+            "queue": queue, "backlog": link.queue, "queue_index": packet.queue_index if packet else 0,
+            "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,
             "flow": packet.flow.index if packet else -1,
@@ -737,9 +772,10 @@ class Twin:
             raise self.error(router, name, "next interval must not be NaN s", env.next_interval)
         router.next_interval = env.next_interval
         marked = packet is not None and env.mark != 0 and packet.codepoint in (ECT_0, ECT_1)
+        env.mark = int(marked)
         if packet and marked:
             packet.codepoint = CE
-        return env.drop != 0, marked
+        return env
 
     def call_flow(self, flow: TwinFlow, name: str, packet: Packet | None = None, kind: int = 0) -> float:
         """Call a hook of a flow, if there is one, and adopt what it wrote (S-104); returns its timer [s]."""
@@ -804,23 +840,33 @@ class Twin:
         while len(self.rows) < self.n_samples and (len(self.rows) + 1) * self.period <= until:
             for link in self.links:
                 link.measure((len(self.rows) + 1) * self.period)
-            flows = self.flows[: len(self.bottlenecks)]
-            names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
-            self.rows.append({
-                "sent": [flow.sent for flow in flows],
-                "received": [flow.received for flow in flows],
-                "bottleneck": [getattr(flow.state, n) if n else -1 for n, flow in zip(names, flows, strict=True)],
-                "queue": [link.queue for link in self.links],
-                "queue_peak": [link.queue_peak for link in self.links],
-                "arrived": [link.arrived for link in self.links],
-                "dropped": [link.dropped for link in self.links],
-                "marked": [link.marked for link in self.links],
-                "queue_mean": [float(link.area) / float(self.period) for link in self.links],
-                **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
-            })  # fmt: skip
+            self.rows.append(self.sample())
             for link in self.links:
                 link.queue_peak = link.queue
                 link.area = 0
+
+    def sample(self) -> dict[str, Any]:
+        """What a sample shows, if it were taken now."""
+        flows = self.flows[: len(self.bottlenecks)]
+        names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
+        return {
+            "sent": [flow.sent for flow in flows],
+            "received": [flow.received for flow in flows],
+            "bottleneck": [getattr(flow.state, n) if n else -1 for n, flow in zip(names, flows, strict=True)],
+            "queue": [link.queue for link in self.links],
+            "queue_peak": [link.queue_peak for link in self.links],
+            "arrived": [link.arrived for link in self.links],
+            "dropped": [link.dropped for link in self.links],
+            "marked": [link.marked for link in self.links],
+            "queue_mean": [float(link.area) / float(self.period) for link in self.links],
+            **({"queues": queues} if (queues := self.sampled_queues) else {}),
+            **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
+        }  # fmt: skip
+
+    @property
+    def sampled_queues(self) -> list[int]:
+        """Bytes in each queue of links that have 2 to 64."""
+        return [queue.bytes for link in self.links if 1 < len(link.queues) <= 64 for queue in link.queues]
 
     def word(self, one: Word) -> int:
         """What a sample records: the bits of a field as a whole number."""
@@ -835,7 +881,8 @@ class Twin:
     @property
     def samples(self) -> dict[str, NDArray[Any]]:
         """The samples, time first: totals since the start, but for the queues and `bottleneck`."""
-        return {name: np.array([row[name] for row in self.rows]) for name in (self.rows or [{}])[0]}
+        shown = {name: len(values) for name, values in self.sample().items()}
+        return {name: np.array([row[name] for row in self.rows]).reshape(-1, n) for name, n in shown.items()}
 
     @property
     def histogram(self) -> NDArray[np.int64]:
@@ -916,5 +963,5 @@ def build_twin(setup: Setup, **options: Any) -> Twin:
     return Twin(
         setup.links, setup.flows[:n], setup.routes, agents["links"], agents["flows"][:n], headers,
         n_additional=setup.n_additional, templates=setup.flows[n:], template_ends=agents["flows"][n:],
-        changes=setup.changes, impairments=setup.impairments, **options,
+        changes=setup.changes, impairments=setup.impairments, quanta=setup.quanta, **options,
     )  # fmt: skip

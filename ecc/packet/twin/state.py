@@ -6,7 +6,7 @@ docs/engine_specification.md specifies them in numbered clauses (S-1, ...); `ecc
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +18,9 @@ from ecc.models.base import Hook
 from ecc.packet.twin.transport import Incoming, Outgoing, Ranges, Rule, Segment
 
 __all__ = [
-    "Agent", "CE", "CLASSIC", "Channel", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS", "NEVER",
-    "NOT_ECT", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Template", "TwinFlow", "TwinLink",
-    "TwinRouter", "WORD", "to_ps", "to_seconds", "transmission",
+    "Agent", "CE", "CLASSIC", "Channel", "DRR", "ECT_0", "ECT_1", "Echo", "Hole", "MAX_BURST", "MAX_ZERO_WAITS",
+    "NEVER", "NOT_ECT", "OLD", "Packet", "Random", "Receiver", "Record", "SCALABLE", "STEP", "Template", "TwinFlow",
+    "TwinLink", "TwinQueue", "TwinRouter", "WORD", "to_ps", "to_seconds", "transmission",
 ]  # fmt: skip
 
 NEVER = 4 * 10**18  # ps; nothing happens then or later
@@ -31,6 +31,8 @@ WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
 CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers tell of marks (S-105)
+PRIORITY, DRR, FQ = range(3)  # how links choose the queue of the next packet (S-116)
+NEW, OLD = range(2)  # rounds of queues (S-117, S-118)
 
 # Numbers -----------------------------------------------------------------------------------------------------------
 
@@ -119,6 +121,7 @@ class Packet:
     missing: int = 0  # ... and so many of these bytes, since the last timeout, are missing
     sacks: Ranges = field(default_factory=list)  # of a reliable flow: what the receiver holds beyond front
     hop: int = 0  # index in route of the link it is at
+    queue_index: int = 0  # of the link it is at
     codepoint: int = NOT_ECT
     ecn: int = 0  # of data: 1 with CWR; of an ACK: what it tells of marks (S-108, S-109)
 
@@ -188,6 +191,16 @@ class TwinRouter:
 
 
 @dataclass(eq=False)
+class TwinQueue:
+    """One of the queues of a link that schedules."""
+
+    quantum: int = 0  # bytes that it may send in a turn ...
+    deficit: int = 0  # ... and may still send in this one
+    bytes: int = 0  # the packet in service included
+    waiting: deque[tuple[int, Packet]] = field(default_factory=deque)  # each since when [ps]
+
+
+@dataclass(eq=False)
 class TwinLink:
     index: int
     given: Any  # capacity, delay, buffer, ...: the fields of LINK
@@ -199,8 +212,9 @@ class TwinLink:
     queue_peak: int = 0  # since the last sample
     flow_queue: Counter[tuple[int, bool]] = field(default_factory=Counter)  # bytes by flow and kind
     free_at: int = 0  # ps, when the last bit in the queue, of a link that schedules: in service, leaves it
-    waiting: list[tuple[int, Packet]] = field(default_factory=list)  # of a link that schedules, each since when [ps]
-    in_service: Packet | None = None  # likewise
+    queues: list[TwinQueue] = field(default_factory=list)  # used if it schedules
+    rounds: list[list[TwinQueue]] = field(default_factory=lambda: [[], []])  # that will have a turn
+    in_service: Packet | None = None  # if it schedules
     arrived: int = 0  # bytes
     departed: int = 0  # bytes
     dropped: int = 0  # packets
@@ -223,7 +237,51 @@ class TwinLink:
     @property
     def schedules(self) -> bool:
         """Whether the next packet is chosen when the one before it has left (S-112)."""
-        return any("on_dequeue" in router.hooks for router in self.routers)
+        return self.given.n_queues > 0 or any("on_dequeue" in router.hooks for router in self.routers)
+
+    @property
+    def scheduler(self) -> int:
+        return int(self.given.scheduler)
+
+    @property
+    def drops_longest(self) -> bool:
+        return self.schedules and self.given.drops_longest != 0
+
+    @property
+    def is_too_full(self) -> bool:
+        """Whether the buffer holds more than it may (S-119)."""
+        return bool(0 <= self.given.buffer < self.queue or 0 < self.given.buffer_packets < self.n_queued)
+
+    @property
+    def longest(self) -> TwinQueue:
+        """The queue with most bytes of those where a packet waits."""
+        return max((queue for queue in self.queues if queue.waiting), key=lambda queue: queue.bytes)
+
+    def join(self, packet: Packet, now: int) -> None:
+        """A packet waits in its queue, which gets a turn (S-117, S-118)."""
+        queue = self.queues[packet.queue_index]
+        queue.waiting.append((now, packet))
+        if self.scheduler != PRIORITY and queue not in self.rounds[NEW] + self.rounds[OLD]:
+            queue.deficit = queue.quantum
+            self.rounds[NEW if self.scheduler == FQ else OLD].append(queue)
+
+    def next_queue(self) -> TwinQueue:
+        """The queue of the next packet; some packet waits (S-116 to S-118)."""
+        if self.scheduler == PRIORITY:
+            return next(queue for queue in self.queues if queue.waiting)
+        while True:
+            number = NEW if self.rounds[NEW] else OLD
+            queue = self.rounds[number][0]
+            needed = 1 if self.scheduler == FQ else queue.waiting[0][1].wire_size if queue.waiting else queue.deficit
+            if queue.deficit < needed:
+                queue.deficit += queue.quantum
+                self.rounds[OLD].append(self.rounds[number].pop(0))
+            elif queue.waiting:
+                return queue
+            else:
+                self.rounds[number].pop(0)
+                if number == NEW:
+                    self.rounds[OLD].append(queue)
 
     def grow(self, packet: Packet) -> None:
         """The queue has a packet more."""
@@ -231,6 +289,7 @@ class TwinLink:
         self.n_queued += 1
         self.queue_peak = max(self.queue_peak, self.queue)
         self.flow_queue[packet.flow.index, packet.is_ack] += packet.wire_size
+        self.queues[packet.queue_index].bytes += packet.wire_size
 
     def shrink(self, packet: Packet, now: int) -> None:
         """The queue has a packet less."""
@@ -240,6 +299,7 @@ class TwinLink:
         for router in self.routers:
             router.queue_low = min(router.queue_low, self.queue)
         self.flow_queue[packet.flow.index, packet.is_ack] -= packet.wire_size
+        self.queues[packet.queue_index].bytes -= packet.wire_size
 
     def measure(self, time: int) -> None:
         self.area += self.queue * (time - self.measured)

@@ -1,0 +1,113 @@
+"""DualPI2 (RFC 9332): a queue for scalable flows and one for classic ones, coupled.
+
+p' <- p' + alpha (d - target) + beta (d - d_prev)   every T; 0 <= p' <= 1
+a packet of the classic queue is chosen with p'^2
+a packet of the low-latency queue is marked   if it has waited for more than `step`, else with k p';
+                                              where k p' >= 1 it is dropped with p'^2 first
+d   the longer of the times that the first packets of both queues have waited [s]   alpha, beta [1/s]   k  coupling
+
+Low latency are packets with ECT(1) or CE. When both queues are full the classic one has `classic_share` of the
+capacity, by deficit round robin. Defaults are those of Linux (sch_dualpi2). Not here: what that code adds, no choice
+below two packets queued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecc.models.base import Hook, Queues, check_number
+from ecc.quantity import Quantity, as_delay
+from ecc.queues.discipline import QueueDiscipline, congested_at_random
+from ecc.queues.pi2 import classic, coupled, next_root
+
+LOW_LATENCY, CLASSIC = 0, 1  # queues
+
+
+@dataclass(frozen=True)
+class DualPI2(QueueDiscipline):
+    """PI2 over two queues.
+
+    Parameters
+    ----------
+    mark, packet_size
+        As of every `QueueDiscipline`, for the classic queue; packets of the other one are marked always.
+    target : float, s, > 0
+        Delay of the classic queue that is wanted.
+    interval : float, s, > 0
+        T.
+    alpha, beta : float, 1/s, > 0
+    coupling : float, > 0
+        k.
+    step : float, s, > 0
+        How long packets of the low-latency queue may wait unmarked.
+    classic_share : float, in (0, 1)
+        Of the capacity, for the classic queue at least.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter out of range.
+    """
+
+    mark: bool = True
+    target: Quantity = 0.015
+    interval: Quantity = 0.016
+    alpha: float = 41.0 / 256.0
+    beta: float = 819.0 / 256.0
+    coupling: float = 2.0
+    step: Quantity = 0.001
+    classic_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, target=as_delay, interval=as_delay, alpha=None, beta=None, coupling=None, step=as_delay)
+        check_number(self, classic_share=None)
+        if self.classic_share >= 1.0:
+            raise ValueError(f"classic_share must be < 1, got {self.classic_share:g}")
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"ecn"})
+
+    @property
+    def queues(self) -> Queues:
+        turn = 10.0 * self.packet_size
+        return Queues(
+            "drr", (max(1, round(turn * (1.0 - self.classic_share))), max(1, round(turn * self.classic_share)))
+        )
+
+    @dataclass
+    class LinkState:
+        """The state of both queues."""
+
+        root: float = 0.0  # p'
+        d_prev: float = 0.0  # [s]
+
+    required_env = frozenset({"random"})
+
+    def link_hooks(self) -> dict[str, Hook]:
+        return {"on_classify": on_classify, "on_dequeue": on_dequeue, "on_interval": on_interval}
+
+
+def on_classify(link: Any, header: Any, p: Any, env: Any) -> None:
+    """ECT(1) and CE are for low latency."""
+    env.queue_index = LOW_LATENCY if env.ecn == 1 or env.ecn == 3 else CLASSIC
+
+
+def on_dequeue(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Choose at random; in the low-latency queue, beyond the step always."""
+    scalable = coupled(link.root, p.coupling)
+    if env.queue_index == CLASSIC:
+        congested_at_random(classic(link.root), p, env)
+    elif scalable >= 1.0 and env.random < classic(link.root):
+        env.drop = 1
+    elif env.sojourn > p.step or env.random < scalable:
+        env.mark = 1
+
+
+def on_interval(link: Any, header: Any, p: Any, env: Any) -> None:
+    """Update the root of the probability."""
+    link.root = next_root(link.root, env.sojourn, link.d_prev, p)
+    link.d_prev = env.sojourn
+    env.next_interval = p.interval
