@@ -17,6 +17,8 @@ from ecc.agreement import growth_rate
 from ecc.comparison import Comparison
 from ecc.models import (
     BIC,
+    CUBIC,
+    DCTCP,
     EDN,
     EMKC,
     EMKCAVQ,
@@ -62,6 +64,8 @@ PROTOCOLS: dict[str, Protocol] = {
     "Kelly": Kelly(omega="1 Mb/s"),
     "NewReno": NewReno(),
     "Sack": NewReno(transport="sack"),
+    "CUBIC": CUBIC(),
+    "DCTCP": DCTCP(),
     "Vegas": Vegas(),
     "Vegas, alpha = beta": Vegas(alpha=2.0, beta=2.0),
     "FAST": FAST(alpha=20.0),

@@ -176,7 +176,8 @@ SAME = {
     *((f"linear {time}", entry) for time in ("continuous", "discrete", "hybrid")
       for entry in ("stamping", "priority_law", "rtt_weights", "opening_rate", "floor", "initial")),
     *(("linear windows", entry) for entry in ("slow_start_law", "loss_response_law", "memory_law", "initial")),
-    *((engine, "mark_response_law") for engine in ("windows", "integrator")),  # no link marks
+    *((engine, entry) for engine in ("windows", "integrator")
+      for entry in ("mark_response_law", "states")),  # no link marks; no law asks for the states here
 }  # fmt: skip
 
 

@@ -93,9 +93,9 @@ def time_to_maximum(w: float, M: float, s: float, p: Params) -> float:
     return time_to(last_maximum(w, M, p), window_after_loss(w, s, p), s, p)
 
 
-def reno_law(E: float, W_prior: float, s: float, p: Params) -> float:
+def reno_law(E: float, W_prior: float, t: float, s: float, p: Params) -> float:
     """The state E an RTT later."""
-    return E + reno_step(E, W_prior, p) * s
+    return E + reno_step(E, W_prior, p) * s if t >= 0.0 else E
 
 
 def at_a_loss(w: float) -> float:

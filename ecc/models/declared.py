@@ -14,7 +14,7 @@ from typing import Any
 
 from ecc.arguments import shown
 from ecc.laws.arguments import law_arguments
-from ecc.models.base import Protocol, interval_of
+from ecc.models.base import Protocol, interval_of, states_of
 
 __all__ = ["ENTRIES", "LAWS", "Taken", "form_laws"]
 
@@ -65,6 +65,8 @@ class Taken:
     declares it; "" where that is the same thing.
     `without_memory`: the arguments of the router law of routers that keep no R; None: the same but R.
     `acted_on`: entry -> whether it is acted on at all, given what the router law and the source law ask for.
+    `of_states`: where states of hosts move, the arguments that their laws are given; all laws but those of routers are
+    given the states, too.
     """
 
     engine: str
@@ -74,6 +76,7 @@ class Taken:
     without_memory: tuple[str, ...] | None = None
     model: str = "fluid model"
     acted_on: Mapping[str, Callable[[tuple[str, ...], tuple[str, ...]], bool]] = field(default_factory=dict)
+    of_states: tuple[str, ...] = ()
 
     def check(self, protocol: Protocol) -> tuple[str, ...]:
         """Return the notes on what the engine has in the place of what a protocol declares.
@@ -119,12 +122,18 @@ class Taken:
         for entry, law in form_laws(protocol).items():
             if entry in self.laws:
                 self._check_arguments(protocol, entry, law)
+        if self.of_states:
+            for state, its in states_of(protocol).items():
+                for law in (its.law, *its.jumps.values()):
+                    self._check_arguments(protocol, state, law)
         return tuple(note for note in dict.fromkeys(notes) if note)
 
     def _check_arguments(self, protocol: Protocol, entry: str, law: Any) -> None:
-        wanted, given = law_arguments(law), self.laws[entry]
+        wanted, given = law_arguments(law), self.laws.get(entry, self.of_states)
         if entry == "router_law" and "R" not in wanted:
             given = self.without_memory or tuple(argument for argument in given if argument != "R")
+        if self.of_states and entry != "router_law":
+            given = (*given, *protocol.states)
         if unknown := [argument for argument in wanted if argument not in given]:
             raise ValueError(
                 f"{type(protocol).__name__} has no {self.model}: its {entry.removesuffix('_law')} law takes "

@@ -14,7 +14,7 @@ _ALL_THE_TIME = "routers act on averages and queues at every moment here; in pac
 _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
-_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "p")
+_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "marked", "p")
 _SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
 EQUATIONS = Taken(
@@ -124,7 +124,11 @@ WINDOWS = Taken(
         ),
     },
     {"combine": None, "receiver_window": None, "initial": None},
-    {"mark_response_law": ""},  # without disciplines no packet is marked
+    {
+        "mark_response_law": "",  # without disciplines no packet is marked
+        "states": "",  # they move; what that changes is for the laws that ask for them
+    },
+    of_states=_WINDOW,
 )
 """Of `ecc.fluid.network.windows`."""
 

@@ -234,6 +234,7 @@ def _recordable(protocol: Protocol, taken: Taken, disciplines: Sequence[Protocol
     if taken is declared.WINDOWS:
         named = {*router, *law_arguments(protocol.announce_law)}
         states = [f"link.{name}" for one in disciplines if one is not None for name in one.states]
+        states += [f"flow.{name}" for name in protocol.states]
         keeps = ["flow.m"] * (protocol.memory_law is not None) + ["link.R"] * ("R" in named)
         return ["env.window", *keeps, *dict.fromkeys(states)]
     if taken is declared.GRANTED:

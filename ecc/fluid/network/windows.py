@@ -50,7 +50,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, unpacker
+from ecc.fluid.compiled import FloatRows, Floats, Integers, call, entry, inlined, unpacker
 from ecc.fluid.network.curves import (
     OTHER,
     Curves,
@@ -69,20 +69,26 @@ from ecc.fluid.network.curves import (
 from ecc.fluid.network.disciplines import Disciplines, begin, choose, disciplines_of
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
+from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
-from ecc.models.base import Equilibrium, Protocol, interval_of
+from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
 from ecc.models.shared.windows import initial_window
 
 __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 
 FloatArray = NDArray[np.float64]
 
-WINDOW_ARGUMENTS = ("R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "since", "result")
-"""Fields of the record that laws of window protocols read, and the one they write."""
+WINDOW_ARGUMENTS = (
+    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "since", "marked", *STEP_FIELDS, "result",
+)  # fmt: skip
+"""Fields of the record that laws of window protocols read, and the one they write; states of the host follow."""
 
-_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _RESULT = range(len(WINDOW_ARGUMENTS))
+_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS, _RESULT = range(
+    len(WINDOW_ARGUMENTS)
+)
+_STATES = len(WINDOW_ARGUMENTS)
 _AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # over intervals; as a flow arrives
 _STEPS = 200  # in the shortest RTT
 _SMEARED = 0.01  # windows an RTT: ACKs slower than this are trains smeared by the grid
@@ -103,6 +109,9 @@ class Rules(NamedTuple):
     loss: int
     mark: int
     memory: int
+    move: int  # of the states of a host, by a step ...
+    after_loss: int  # ... at a loss ...
+    after_mark: int  # ... and at a mark
     addresses: Integers  # of the record and of the parameters
     record: Floats
     interval: float  # s
@@ -127,6 +136,7 @@ class Sources(NamedTuple):
     """State of a source of each group."""
 
     window: Floats
+    states: FloatRows  # (n_groups, n_states)
     slow_start: Integers  # whether it is in slow start
     decreased: Floats  # s
     acked: Floats
@@ -143,6 +153,14 @@ class Sources(NamedTuple):
     early: Floats  # bits of them that no answer was given to
     marked: Floats  # bits marked that no answer was given to
     answered: Floats  # s: when the last one was; what was sent before needs no other
+
+
+@inlined
+def jump_states(rules: Any, pointer: Any, params: Any, is_mark: bool) -> int:
+    """Move the states of a host at a loss or a mark; 0, or what a law returned."""
+    law = rules.after_mark if is_mark else rules.after_loss
+    status: int = call(law, (pointer, pointer, params, pointer)) if law != 0 else 0
+    return status
 
 
 @entry
@@ -209,6 +227,9 @@ def advance(
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
+                record[_MARKED] = 1.0 - unmarked
+                for k in range(sources.states.shape[1]):
+                    record[_STATES + k] = sources.states[g, k]
                 new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
                 newly = max(0.0, acknowledged - sources.acked[g])
                 new_early, new_marked = early - sources.early_seen[g], (1.0 - unmarked) * newly
@@ -223,6 +244,11 @@ def advance(
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
+                if rules.move != 0:
+                    record[_SHARE], record[_STEP] = share, h
+                    status = call(rules.move, (pointer, pointer, params, pointer))
+                    if status != 0:
+                        return status
                 answered = disciplined and (u - zero) * h < sources.answered[g]
                 if rules.loss != 0 and (t < sources.recovery_end[g] or answered):
                     drops_seen[g], random_seen[g] = dropped - early, random_lost
@@ -236,8 +262,12 @@ def advance(
                     status = call(rules.mark if is_mark else rules.loss, (pointer, pointer, params, pointer))
                     if status != 0:
                         return status
+                    found, record[_JUMPS] = record[_RESULT], 1.0
+                    status = jump_states(rules, pointer, params, is_mark)
+                    if status != 0:
+                        return status
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
-                    window[g], sources.recovery_end[g], sources.drops_before[g] = record[_RESULT], t + D, drops_seen[g]
+                    window[g], sources.recovery_end[g], sources.drops_before[g] = found, t + D, drops_seen[g]
                     slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
                     sources.early[g], sources.marked[g], sources.answered[g] = 0.0, 0.0, t
                     sources.losses[g] += 1
@@ -250,11 +280,14 @@ def advance(
                     jump = 0.0
                     if by_rate and new_early + new_marked > 0.0:
                         jumps = min(1.0, (new_early + new_marked) / packet[g])
-                        law = rules.mark if new_marked > new_early else rules.loss
-                        status = call(law, (pointer, pointer, params, pointer))
+                        is_mark = new_marked > new_early
+                        status = call(rules.mark if is_mark else rules.loss, (pointer, pointer, params, pointer))
                         if status != 0:
                             return status
-                        jump = jumps * (record[_RESULT] - window[g])
+                        jump, record[_JUMPS] = jumps * (record[_RESULT] - window[g]), jumps
+                        status = jump_states(rules, pointer, params, is_mark)
+                        if status != 0:
+                            return status
                         if rules.memory != 0:
                             status = call(rules.memory, (pointer, pointer, params, pointer))
                             if status != 0:
@@ -281,6 +314,8 @@ def advance(
                                     return status
                         window[g] += share * (record[_RESULT] - window[g])
                     window[g] += jump
+                for k in range(sources.states.shape[1]):
+                    sources.states[g, k] = record[_STATES + k]
             sources.early_seen[g] = early
             sources.acked[g] = acknowledged
             allowed = min(window[g], rules.limit) if t > paths.start[g] + 1e-6 * h else 0.0
@@ -406,7 +441,9 @@ def run(problem: Problem) -> Result:
     Result
     """
     protocol, fluid, point = problem.protocol, problem.fluid, problem.point
-    laws = CompiledLaws(protocol, WINDOW_ARGUMENTS)
+    states = states_of(protocol)
+    laws = CompiledLaws(protocol, (*WINDOW_ARGUMENTS, *states))
+    moves = compiled_moves(protocol, (*WINDOW_ARGUMENTS, *states))
     L, G = fluid.n_links, fluid.n_groups
     width = float(problem.samples[0])
     at_links = problem.disciplines
@@ -435,9 +472,10 @@ def run(problem: Problem) -> Result:
     due = interval * problem.ticks if averages else np.zeros(0)
     for link in range(len(due)):
         state[link], advertised[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
-    record = np.zeros(len(WINDOW_ARGUMENTS))
+    record = np.zeros(_STATES + len(states))
     rules = Rules(
         laws.router, laws.announce, laws.source, laws.slow_start, laws.decrease, laws.loss, laws.mark, laws.memory,
+        moves.get("move", 0), moves.get("after_loss", 0), moves.get("after_mark", 0),
         np.array([record.ctypes.data, laws.params.ctypes.data]), record, interval,
         ("min", "max", "sum").index(protocol.combine), int("q_flow" in laws.wants["router"]),
         int(problem.ack_clocked), 8.0 * protocol.receiver_window or np.inf,
@@ -447,7 +485,8 @@ def run(problem: Problem) -> Result:
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early_seen, early, marked = np.zeros((9, G))
     sources = Sources(
-        window, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
+        window, np.tile(np.array([its.initial for its in states.values()], dtype=float), (G, 1)),
+        np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
         early_seen, early, marked, np.full(G, -np.inf),
@@ -456,13 +495,13 @@ def run(problem: Problem) -> Result:
         at_links, protocol, grid, problem.ticks, len(paths.links), float(fluid.rtt.min())
     )
     begin(disciplines, code, at_links, fluid.capacity)
-    states = {"env.window": window, "flow.m": sources.memory, "link.R": state} | {
-        f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()
-    }
+    recorded = {"env.window": window, "flow.m": sources.memory, "link.R": state}
+    recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(states)}
+    recorded |= {f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()}
     grid.run(
         lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources, disciplines)),
         problem.progress,
-        states if problem.records else None,
+        recorded if problem.records else None,
     )
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)

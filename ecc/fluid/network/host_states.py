@@ -1,0 +1,78 @@
+"""The states of a host beside its window, in a fluid of windows: how they move in a step, and at a loss or a mark.
+
+v <- v + n/w [law(v, ...) - v]      "rtt": n of a window w is acknowledged in a step h
+v <- v + h/T [law(v, ...) - v]      "interval"
+v <- v + h law(v, ...)              "continuous"
+v <- v + k [jump(v, ...) - v]       k losses or marks: 1 where one is met, fewer where they come at a rate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ecc.fluid.network.laws import made
+from ecc.jit import compile_hooks
+from ecc.laws.arguments import law_arguments
+from ecc.models.base import Protocol, states_of
+
+__all__ = ["STEP_FIELDS", "compiled_moves"]
+
+STEP_FIELDS = ("acked_share", "time_step", "jumps")
+"""What a step is, in the record of the laws: n/w, h and k above."""
+
+_MOVED = {
+    "rtt": "{now} + record.acked_share * ({found} - {now})",
+    "interval": "{now} + record.time_step / record.T * ({found} - {now})",
+    "continuous": "{now} + record.time_step * {found}",
+}
+_NOTHING = np.dtype([])
+
+
+def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, int]:
+    """Return addresses of C functions that move the states of a host: "move", "after_loss", "after_mark".
+
+    Parameters
+    ----------
+    protocol : Protocol
+        Functions that nothing moves are left out.
+    fields : tuple of str
+        Of the record, those of the states among them.
+
+    Raises
+    ------
+    ValueError
+        A state with a clock that hosts have not.
+    """
+    states = states_of(protocol)
+    scope: dict[str, Any] = {}
+    lines: dict[str, list[str]] = {"move": [], "after_loss": [], "after_mark": []}
+
+    def supplied(law: Callable[..., Any]) -> str:
+        return ", ".join("params" if name == "p" else f"record.{name}" for name in law_arguments(law))
+
+    for name, state in states.items():
+        if state.clock not in _MOVED:
+            raise ValueError(
+                f"{type(protocol).__name__} has no fluid model: its state {name} has the clock {state.clock!r}, which "
+                "is of queues"
+            )
+        scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
+        found = _MOVED[state.clock].format(now=f"record.{name}", found=f"law_{name}({supplied(state.law)})")
+        lines["move"].append(f"record.{name} = min(max({found}, lowest_{name}), highest_{name})")
+    for signal in ("loss", "mark"):
+        jumps = {name: state.jumps[signal] for name, state in states.items() if signal in state.jumps}
+        scope |= {f"{signal}_{name}": jump for name, jump in jumps.items()}
+        lines[f"after_{signal}"] = [
+            *(
+                f"new_{name} = {signal}_{name}({supplied(jump)})" for name, jump in jumps.items()
+            ),  # by all values before
+            *(f"record.{name} += record.jumps * (new_{name} - record.{name})" for name in jumps),
+        ]
+    hooks = {name: made(name, its, scope) for name, its in lines.items() if its}
+    params = np.dtype([(name, "f8") for name in protocol.params()])
+    return (
+        compile_hooks(hooks, np.dtype([(name, "f8") for name in fields]), _NOTHING, params, _NOTHING) if hooks else {}
+    )
