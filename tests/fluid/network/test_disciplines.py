@@ -44,10 +44,11 @@ def test_every_host_over_every_discipline(cls, host, signals):
     """As in packets (tests/models/test_queue_disciplines.py): all flows deliver, and only hosts with ECN are marked."""
     found = simulate(scenario(host, cls(mark=True), 4.0), sample=0.1, signals=signals)
     assert found.is_complete
-    assert (found.flows["delivered"] > 250_000).all()
+    assert (found.flows["delivered"] > 100_000).all()
     assert (float(found.marks.sum()) > 0) <= host.ecn
     chosen = float(found.marks.sum() + found.drops.sum())
-    assert 0.0 < chosen < 0.5 * float(found.arrival.sum()) * 0.1 / 8000 or isinstance(host, Vegas | FAST)
+    assert 0.0 <= chosen < float(found.arrival.sum()) * 0.1 / 8000
+    assert chosen > 0.0 or isinstance(host, Vegas)  # a few packets in the queue may be none too many
     assert float(found.queue_max.max()) <= 300_000
 
 
@@ -120,7 +121,8 @@ def test_queue_and_utilization_are_those_of_packets(discipline, mark):
     share, expected = (
         float((one.marks + one.drops)[late].sum() / (one.arrival[late].sum() / 8000)) for one in (found, packets)
     )
-    assert share == pytest.approx(expected, rel=0.25)
+    events = expected * float(packets.arrival[late].sum() / 8000)
+    assert share == pytest.approx(expected, rel=0.05 + 3.0 * sqrt(2.0 / events))  # both are counted, 100 to 150
 
 
 def test_avq_has_the_utilization_that_is_wanted_without_its_virtual_buffer():
