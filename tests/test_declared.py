@@ -144,7 +144,7 @@ class Overloads(JetMax):
 
 
 class Waits(BIC):
-    """Windows that heed waits, losses, and what they remember of them."""
+    """Windows that respond to waits, losses, and what they remember of them."""
 
     @staticmethod
     def router_law(q: Any, C: Any) -> Any:
@@ -237,7 +237,7 @@ ARGUMENTS = ("R", "R_prev", "x", "x_rtt", "y", "y_prev", "u", "N", "N_all", "q",
 
 
 def asking(kind: type[Protocol], entry: str, argument: str) -> type[Protocol]:
-    """A protocol like another whose law heeds one more argument."""
+    """A protocol like another whose law takes one more argument."""
     law = getattr(kind(), entry)
     own = law_arguments(law)
     every = ", ".join(dict.fromkeys([*own, argument]))

@@ -53,10 +53,10 @@ class BottleneckAssignment(Displayed):
         A link depends on another if a flow bottlenecked at the other crosses it. Flows of one bottleneck depend on and
         move the same flows, so the links close a circle if and only if flows do.
         """
-        followed = set(self.links.tolist())
-        reached: dict[int, set[int]] = {link: set() for link in sorted(followed)}
+        bottlenecks = set(self.links.tolist())
+        reached: dict[int, set[int]] = {link: set() for link in sorted(bottlenecks)}
         for link, flow in zip(self.links.tolist(), self.network.flows, strict=True):
-            reached[link] |= followed.intersection(flow.route) - {link}
+            reached[link] |= bottlenecks.intersection(flow.route) - {link}
         moves = {link: sorted(others) for link, others in reached.items()}
         done: set[int] = set()
         for start in moves:
@@ -125,25 +125,26 @@ class BottleneckAssignment(Displayed):
         interval = interval_of(protocol)
         jacobian = np.zeros((network.n_flows, network.n_flows))
         for b in np.unique(links):
-            follows = links == b
+            bottlenecked = links == b
             through = crosses[:, b]
-            x, y = float(point.rates[follows][0]), float(point.rates[through].sum())
+            x, y = float(point.rates[bottlenecked][0]), float(point.rates[through].sum())
             supply: dict[str, Any] = {
-                "x": x, "y": y, "y_prev": y, "u": float(point.rates[through & ~follows].sum()), "q": 0.0, "T": interval,
-                "N": float(follows.sum()), "N_all": float(through.sum()), "C": float(network.capacities[b]), "p": p,
+                "x": x, "y": y, "y_prev": y, "u": float(point.rates[through & ~bottlenecked].sum()), "q": 0.0,
+                "T": interval, "N": float(bottlenecked.sum()), "N_all": float(through.sum()),
+                "C": float(network.capacities[b]), "p": p,
             }  # fmt: skip
             at = {argument: supply[argument] for argument in wanted}
-            told = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in wanted])
-            heard = protocol.router_law(**at)
+            derivatives = gradient(protocol.router_law, at, [a for a in ("x", "y", "y_prev", "u") if a in wanted])
+            received = protocol.router_law(**at)
             source = protocol.source_law
             names = signature(source).parameters
-            supply = {"x": x, "x_rtt": x, "R": heard, "R_prev": heard, "p": p}
+            supply = {"x": x, "x_rtt": x, "R": received, "R_prev": received, "p": p}
             slopes = gradient(source, {a: supply[a] for a in names}, [a for a in names if a != "p"])
             gain = slopes["R"] + slopes.get("R_prev", 0.0)
-            arrivals = told.get("y", 0.0) + told.get("y_prev", 0.0)
-            jacobian[follows] = gain * (arrivals * through + told.get("u", 0.0) * (through & ~follows))
-            own = np.flatnonzero(follows)
-            jacobian[own, own] += slopes.get("x", 0.0) + slopes.get("x_rtt", 0.0) + gain * told.get("x", 0.0)
+            arrivals = derivatives.get("y", 0.0) + derivatives.get("y_prev", 0.0)
+            jacobian[bottlenecked] = gain * (arrivals * through + derivatives.get("u", 0.0) * (through & ~bottlenecked))
+            own = np.flatnonzero(bottlenecked)
+            jacobian[own, own] += slopes.get("x", 0.0) + slopes.get("x_rtt", 0.0) + gain * derivatives.get("x", 0.0)
         return jacobian
 
     def spectral_radius(self, protocol: Protocol) -> float:

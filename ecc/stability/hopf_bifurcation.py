@@ -262,8 +262,8 @@ class _Loop:
         groups = sorted(set(zip(around, point.rates.tolist(), strict=True)))
         remembers = "R" in law_arguments(protocol.router_law)
         step = 1.0 if sampled else T  # of the time in which delays are
-        self.y, state, told = 0, 1, 1 if protocol.announce_law is None else 2
-        first = told + 1
+        self.y, state, announced = 0, 1, 1 if protocol.announce_law is None else 2
+        first = announced + 1
         self.queue = first + len(groups) if self._feels_queue(protocol.router_law, supply) else 0
         self.size = first + len(groups) + bool(self.queue)
         moves = "d" in law_arguments(protocol.router_law) and protocol.scaling_rtt == "mean" and len(set(around)) > 1
@@ -282,7 +282,7 @@ class _Loop:
             self.linear.append((self.queue, self.y, T if sampled else 1.0, 0.0))
             self.scale[self.queue] = y * d
         self.scale[state] = abs(R) or 1.0
-        heard = {"y": (self.y, 0.0), "y_prev": (self.y, step), "q": (self.queue, 0.0)}
+        received = {"y": (self.y, 0.0), "y_prev": (self.y, step), "q": (self.queue, 0.0)}
         if moves:
             unit = T if sampled else 1.0
             self.linear += [
@@ -290,20 +290,25 @@ class _Loop:
             ]
             self.terms[mean_rtt] = (_quotient, {"a": y * d, "b": y}, {"a": (carried, 0.0), "b": (self.y, 0.0)})
             self.scale[carried], self.scale[mean_rtt] = y * d, d
-            heard["d"] = (mean_rtt, 0.0)
+            received["d"] = (mean_rtt, 0.0)
         own = (state, step if sampled else 0.0)
-        self.terms[state] = (protocol.router_law, supply, {"R": own, **heard})
+        self.terms[state] = (protocol.router_law, supply, {"R": own, **received})
         if remembers and not sampled:
             self.leads[state] = _relaxation(T)
         R = protocol.router_law(**{name: supply[name] for name in law_arguments(protocol.router_law)})
         if protocol.announce_law is not None:
-            self.terms[told] = (protocol.announce_law, supply | {"R": R}, {"R": (state, 0.0), **heard})
+            self.terms[announced] = (protocol.announce_law, supply | {"R": R}, {"R": (state, 0.0), **received})
             R = protocol.announce_law(
                 **{name: (supply | {"R": R})[name] for name in law_arguments(protocol.announce_law)}
             )
-            self.scale[told] = abs(R) or 1.0
+            self.scale[announced] = abs(R) or 1.0
         for g, (delay, x) in enumerate(groups):
-            place = {"x": (first + g, step), "x_rtt": (first + g, delay), "R": (told, 0.0), "R_prev": (told, step)}
+            place = {
+                "x": (first + g, step),
+                "x_rtt": (first + g, delay),
+                "R": (announced, 0.0),
+                "R_prev": (announced, step),
+            }
             own_rtt = delay * (T if sampled else 1.0)
             known = {"x": x, "x_rtt": x, "R": R, "R_prev": R, "D": own_rtt, "T": T, "p": p}
             self.terms[first + g] = (protocol.source_law, known, place)

@@ -1,4 +1,4 @@
-"""MaxNet: laws and books by hand, its equilibrium and linear model, and the figures of MAXNET."""
+"""MaxNet: laws and counters by hand, its equilibrium and linear model, and the figures of MAXNET."""
 
 from dataclasses import replace
 from math import exp, log
@@ -161,7 +161,7 @@ def test_a_router_integrates_over_the_time_that_passed():
     hooks["on_start"](link, None, p, env)
     assert env.next_interval == 0.01
     hooks["on_arrival"](link, None, p, env)
-    hooks["on_interval"](link, None, p, env)  # opens the books
+    hooks["on_interval"](link, None, p, env)  # opens the counters
     assert link.price == 0.0
     for _ in range(3):
         hooks["on_arrival"](link, None, p, env)

@@ -1,4 +1,4 @@
-"""MKC, EMKC, EMKC-AVQ and Kelly in packets: the numbers of JETMAX sec. 3, and the books by hand."""
+"""MKC, EMKC, EMKC-AVQ and Kelly in packets: the numbers of JETMAX sec. 3, and the counters by hand."""
 
 from types import SimpleNamespace
 
@@ -142,7 +142,7 @@ def test_a_router_is_silent_until_it_has_measured_and_keeps_its_price_without_ar
     p, hooks, link = EMKC().namespace(), EMKC().link_hooks(), price_feedback.LinkState()
     header = price_feedback.Header()
     hooks["on_arrival"](link, header, p, packet())
-    hooks["on_interval"](link, None, p, packet(now=0.03))  # opens the books
+    hooks["on_interval"](link, None, p, packet(now=0.03))  # opens the counters
     hooks["on_arrival"](link, header, p, packet())
     assert header.link == -1
     for _ in range(15):

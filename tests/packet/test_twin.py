@@ -129,7 +129,7 @@ def link_on_departure(link: Any, header: Any, p: Any, env: Any) -> None:
     if env.kind == 0 and (header.rate == 0.0 or link.R < header.rate):
         header.rate = link.R
         header.link = env.link
-    env.drop = 1  # only heeded on arrival and on dequeue
+    env.drop = 1  # only read on arrival and on dequeue
 
 
 def link_on_drop(link: Any, header: Any, p: Any, env: Any) -> None:
@@ -182,7 +182,7 @@ def flow_on_send(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_receive(flow: Any, header: Any, p: Any, env: Any) -> None:
     header.rate = 0.5 * header.rate + env.random + env.now
-    env.rate = -1.0  # not heeded
+    env.rate = -1.0  # ignored
     env.timer = 0.5  # neither
 
 
@@ -223,7 +223,7 @@ def flow_on_timer(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def flow_on_stop(flow: Any, header: Any, p: Any, env: Any) -> None:
     flow.mix = seen_by_flow(flow, env)
-    env.rate = -5.0  # not heeded
+    env.rate = -5.0  # ignored
 
 
 LINK_TABLE = {name: globals()[f"link_{name}"] for name in LINK_HOOKS}
