@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -132,6 +132,7 @@ def slow_down(flow: Any, header: Any, p: Any, env: Any) -> None:
 
 def test_accurate_echo_tells_of_every_marked_byte_though_acks_are_delayed():
     given = network(2)
+    given = given.with_flows([replace(flow, delayed_acks=(2, "40 ms")) for flow in given.flows])
     found = run(OnlyMarks(), StepMarking(), 5.0, network=given)
     assert found.flows["marked"].sum() == 1000 * float(found.marks.sum()) > 0
     assert float(found.queue_mean[20:].mean()) < 60_000
