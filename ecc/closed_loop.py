@@ -506,8 +506,8 @@ def linearize(
     -------
     DelaySystem or SampledSystem
         DelaySystem or SampledSystem; its state holds the followed links' fair rates (if their routers have memory),
-        then aggregates y, then queues; or what routers keep and announce, then the rates of unlike flows, then (in
-        continuous time) queues and differences between like flows; or windows.
+        then aggregates y, then queues; or what routers keep and announce, then the rates of heterogeneous flows, then
+        (in continuous time) queues and differences between like flows; or windows.
 
     Raises
     ------
@@ -519,7 +519,7 @@ def linearize(
     Notes
     -----
     Differences between flows that decay are not in the model: roots, decays and counts right of another line are those
-    of the rest. Where a law hears a queue that is empty at the equilibrium, the model lets it be negative. The result
+    of the rest. Where a law reads a queue that is empty at the equilibrium, the model lets it be negative. The result
     says so in its `notes`, and `switched` holds the loop that switches there.
 
     Examples

@@ -45,7 +45,7 @@ _INSIDE = 16  # gains looked at inside a range that is reported stable
 
 @dataclass(frozen=True, repr=False)
 class StabilityLimit(Displayed):
-    """First loss of stability as the gain grows from 0.
+    """The stability limit: the smallest gain, from 0 on, at which stability is lost.
 
     Attributes
     ----------
@@ -381,7 +381,7 @@ def stability_limit(
     Notes
     -----
     Families affine in the gain are solved along the frequency axis, the gain to about 1e-14 (states that do not act
-    back on others apart from these). Others are counted on the gains looked at until four times the first loss; a
+    back on others apart from these). Others are counted on the gains looked at until four times the limit; a
     crossing is refined by Newton's method, of several roots at once by halving to 1e-12. The gains looked at: half an
     octave apart from 1e-6 (less, if the maximum or the first boundary is below 1) to the maximum or, without one, to
     1e6 (four times the last boundary, if that is more) or to where the search along the axis ends, and 16 more inside

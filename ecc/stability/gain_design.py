@@ -318,14 +318,14 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     rtts = np.linspace(least_rtt, largest_rtt, _RTTS)
     equal = [linearize(protocol, Network.dumbbell(_CAPACITY, [float(rtt)]), "continuous") for rtt in rtts]
 
-    def mix(point: NDArray[Any]) -> list[float]:
+    def rtts_of(point: NDArray[Any]) -> list[float]:
         one, two, three, share, rest = point
         first = round(share * _FLOWS)
         second = round(rest * (_FLOWS - first))
         return [float(one)] * first + [float(two)] * second + [float(three)] * (_FLOWS - first - second)
 
     def decay(point: NDArray[Any]) -> float:
-        return _estimate(linearize(protocol, Network.dumbbell(_CAPACITY, mix(point)), "continuous"))
+        return _estimate(linearize(protocol, Network.dumbbell(_CAPACITY, rtts_of(point)), "continuous"))
 
     box = [(least_rtt, largest_rtt)] * 3 + [(0.0, 1.0)] * 2
     worst = differential_evolution(decay, box, maxiter=12, popsize=8, seed=seed, polish=False, init="sobol").x
@@ -340,7 +340,7 @@ def least_decay(protocol: Protocol, least_rtt: float, largest_rtt: float, seed: 
     while high - low > 1e-4 * abs(high):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _has_root(equal, rtts, middle) else (middle, high)
-    return LeastDecay(float(low), float(found), tuple(mix(worst)))
+    return LeastDecay(float(low), float(found), tuple(rtts_of(worst)))
 
 
 def _has_root(equal: Sequence[Any], rtts: NDArray[np.float64], decay: float) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evid
 
 TITLE = "Published claims on explicit congestion control, checked"
 INTRODUCTION = (
-    "With explicit congestion control, routers tell senders how fast to send, where TCP has to find out from lost "
+    "With explicit congestion control, routers signal to senders how fast to send, where TCP has to find out from lost "
     "packets. This page takes what the papers on such protocols claim, theorem by theorem and figure by figure, and "
     "computes it again: stability exactly, with the delays of the loop; traffic as a fluid; and a simulation of every "
     "packet. All three run the same definition of each protocol. Each verdict is computed from what they find."

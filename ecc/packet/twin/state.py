@@ -30,7 +30,7 @@ MAX_ZERO_WAITS = 100  # times in a row that a hook may ask to be called again in
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 NOT_ECT, ECT_1, ECT_0, CE = range(4)  # codepoints of the IP header
-CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers tell of marks (S-105)
+CLASSIC, ACCURATE, SCALABLE = 1, 2, 3  # how receivers report marks (S-105)
 PRIORITY, DRR, FQ = range(3)  # how links choose the queue of the next packet (S-116)
 NEW, OLD = range(2)  # rounds of queues (S-117, S-118)
 
@@ -123,7 +123,7 @@ class Packet:
     hop: int = 0  # index in route of the link it is at
     queue_index: int = 0  # of the link it is at
     codepoint: int = NOT_ECT
-    ecn: int = 0  # of data: 1 with CWR; of an ACK: what it tells of marks (S-108, S-109)
+    ecn: int = 0  # of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109)
 
     @property
     def link(self) -> TwinLink:
@@ -382,7 +382,7 @@ class Receiver:
 
 @dataclass
 class Echo:
-    """What a receiver remembers of marks, and its sender of what it was told (S-108 to S-110)."""
+    """What a receiver remembers of marks, and its sender of what was reported (S-108 to S-110)."""
 
     marked: int = 0  # bytes of data that came marked
     known: int = 0  # to the sender
