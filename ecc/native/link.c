@@ -257,8 +257,9 @@ ecc_link_size(const ecc_engine_t *self, const ecc_packet_t *packet, uint32_t hop
     return (hop & ECC_HOP_IS_ACK) != 0 ? flow->ack_size : packet->size + flow->header_bytes;
 }
 
-int
-ecc_link_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_kind kind)
+/* Inlined into arrivals, which are frequent: a call costs 5 % of a run without hooks. */
+static inline __attribute__((always_inline)) int
+transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_kind kind)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_ps_t begins = link->free_at > self->now ? link->free_at : self->now;
@@ -269,6 +270,12 @@ ecc_link_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ec
     item.leaves = link->free_at;
     ret = ecc_ring_append(&link->ring, &self->memory, item);
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_LINK, index, ECC_NO_HOOK, link->ring.count);
+}
+
+int
+ecc_link_transmit(ecc_engine_t *self, uint32_t index, ecc_queued_t item, enum ecc_packet_kind kind)
+{
+    return transmit(self, index, item, kind);
 }
 
 /* S-23. */
@@ -306,7 +313,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (self->link_env.mark != 0) {
         ecc_link_count_mark(self, index, packet);
     }
-    ret = ecc_link_transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, 0 }, kind);
+    ret = transmit(self, index, (ecc_queued_t) { 0, id, (int32_t) size, position, 0 }, kind);
     if (ret != 0) {
         return ret;
     }
