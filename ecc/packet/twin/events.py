@@ -882,7 +882,9 @@ class Twin:
     def samples(self) -> dict[str, NDArray[Any]]:
         """The samples, time first: totals since the start, but for the queues and `bottleneck`."""
         shown = {name: len(values) for name, values in self.sample().items()}
-        return {name: np.array([row[name] for row in self.rows]).reshape(-1, n) for name, n in shown.items()}
+        return {
+            name: np.array([row[name] for row in self.rows]).reshape(len(self.rows), n) for name, n in shown.items()
+        }
 
     @property
     def histogram(self) -> NDArray[np.int64]:
