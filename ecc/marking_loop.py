@@ -430,6 +430,8 @@ def _queues(deployed: Deployment, network: Network) -> list[_Queue]:
             raise ValueError(f"link {link} must have one discipline for a linear model, got {names}")
         for router in laws:
             states, name = states_of(router), type(router).__name__
+            if router.queues is not None:
+                raise ValueError(f"{name} has no linear model: it has several queues at a link")
             p = router.namespace()
             packet = 8.0 * float(router.params()["packet_size"])
             clocked = "interval" in router.params()

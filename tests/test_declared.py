@@ -16,7 +16,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid.network import declared
 from ecc.laws.arguments import law_arguments
 from ecc.models import BIC, EMKCAVQ, FAST, PIQIRCP, QIRCP, XCP, JetMax
-from ecc.models.base import GrantedWindows, Protocol, SampledPrices, State, SteppedRates
+from ecc.models.base import GrantedWindows, Protocol, Queues, SampledPrices, State, SteppedRates
 from ecc.models.declared import ENTRIES, LAWS, Taken
 
 NETWORK = ecc.Network(
@@ -94,6 +94,7 @@ DECLARATIONS: dict[str, list[Any]] = {
     "mark_response_law": [staticmethod(mark_response_law)],
     "probability_law": [staticmethod(probability_law)],
     "states": [{"share": State(share_law, "rtt")}],
+    "queues": [Queues("drr", (1500, 1500))],
     "priority_law": [staticmethod(priority_law)],
     "scaling_rtt": ["max"],
     "scaling_rtt_limit": [0.02],

@@ -14,7 +14,7 @@ from ecc.errors import LinearizationError
 from ecc.fluid import solve_dde
 from ecc.marking_loop import equilibrium_of_marks
 from ecc.models import BIC, FAST, NewReno
-from ecc.models.base import State, check_number
+from ecc.models.base import Queues, State, check_number
 from ecc.models.protocol_assignment import parameter_names, read_protocol, with_parameter
 from ecc.models.shared.windows import EndToEndProtocol
 from ecc.network import Flow, Link, Network
@@ -294,6 +294,13 @@ class Lacking(QueueDiscipline):
 
 
 @dataclass(frozen=True)
+class Several(Slope):
+    """Several queues."""
+
+    queues = Queues("priority", (1, 1))
+
+
+@dataclass(frozen=True)
 class Asking(Slope):
     """A law that asks for what there is not."""
 
@@ -306,6 +313,7 @@ class Asking(Slope):
     ("pair", "network", "options", "message"),
     [
         (over(Lacking(mark=True)), NET, {}, "Lacking has no linear model: it has no probability_law"),
+        (over(Several(mark=True)), NET, {}, "Several has no linear model: it has several queues at a link"),
         (over(Asking(mark=True)), NET, {}, "its probability_law asks for N, and what there is is q, q_prev"),
         (over(DropTail()), NET, {}, "no linear model of windows over links without a queue discipline"),
         (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),

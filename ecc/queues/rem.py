@@ -45,7 +45,7 @@ def price_law(price: Any, q: Any, arrivals: Any, C: Any, T: Any, p: Any) -> Any:
 
 @dataclass(frozen=True)
 class REM(QueueDiscipline):
-    """Random exponential marking; defaults as in ns-2.
+    """Random exponential marking; defaults as in ns-2, but that arrivals are averaged (ns-2 has `weight` 1).
 
     Parameters
     ----------

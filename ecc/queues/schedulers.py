@@ -26,9 +26,9 @@ def numbers(values: object, name: str) -> tuple[Any, ...]:
     return tuple(as_number(value, name) for value in values)
 
 
-def classes_of(values: object, n: int | None) -> tuple[int, ...]:
-    """Return classes of flows, each of which exists."""
-    found = numbers(values, "classes")
+def classes_of(values: object, n: int | None, none: bool = False) -> tuple[int, ...]:
+    """Return classes of flows, each of which exists; `none`: there may be none."""
+    found = () if none and isinstance(values, tuple | list) and not values else numbers(values, "classes")
     for value in found:
         if value < 0 or value != int(value) or (n is not None and value >= n):
             allowed = "whole numbers >= 0" if n is None else f"from 0 to {n - 1}, as many as weights"
@@ -113,7 +113,7 @@ class DRR(Protocol):
         if not all(weight > 0.0 for weight in weights):
             raise ValueError(f"weights must be > 0, got {min(weights):g}")
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "classes", classes_of(self.classes, len(weights)) if self.classes else ())
+        object.__setattr__(self, "classes", classes_of(self.classes, len(weights), none=True))
 
     @property
     def queues(self) -> Queues:

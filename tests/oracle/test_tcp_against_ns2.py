@@ -11,7 +11,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["NewReno 50", "Sack 50", "BIC 50"])
+@pytest.mark.parametrize("name", ["NewReno 50", "Sack 50", "BIC 50", "CUBIC 50"])
 def test_on_a_drop_tail_link(name: str):
     theirs, ours = compared(name, seeds=2)
     assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)
@@ -46,7 +46,7 @@ def test_vegas_has_as_many_packets_of_a_flow_queued():
     assert ours.loss == theirs.loss == 0.0
 
 
-@pytest.mark.parametrize("name", ["NewReno 1.0%", "NewReno 5.0%", "Sack 1.0%", "Sack 5.0%", "BIC 1.0%"])
+@pytest.mark.parametrize("name", ["NewReno 1.0%", "NewReno 5.0%", "Sack 1.0%", "Sack 5.0%", "BIC 1.0%", "CUBIC 1.0%"])
 def test_with_random_loss(name: str):
     theirs, ours = compared(name, seeds=10)
     assert ours.goodput == pytest.approx(theirs.goodput, rel=0.1)

@@ -70,6 +70,8 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     name = type(discipline).__name__
     if discipline.probability_law is None:
         return f"{name} has no fluid model: it has no probability_law"
+    if discipline.queues is not None:
+        return f"{name} has no fluid model: it has several queues at a link"
     states = states_of(discipline)
     if hosts := [state for state, its in states.items() if its.clock == "rtt"]:
         return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"

@@ -145,4 +145,4 @@ def test_events_and_a_failing_derivative():
 )
 def test_bad_input(change, message):
     with pytest.raises(ValueError, match=message):
-        solve_dde(decay, (0.0, 1.0), [1.0], [1.0], **change)
+        solve_dde(lambda *given: -given[1], (0.0, 1.0), [1.0], [1.0], **change)

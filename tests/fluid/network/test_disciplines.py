@@ -13,7 +13,7 @@ import pytest
 import ecc
 from ecc.fluid import simulate
 from ecc.models import BIC, FAST, XCP, NewReno, Protocol, Vegas
-from ecc.models.base import State
+from ecc.models.base import Queues, State
 from ecc.network import Flow, Link, Network
 from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking, all_disciplines
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
@@ -216,6 +216,10 @@ class WithoutLaw(Constant):
     probability_law = None
 
 
+class SeveralQueues(Constant):
+    queues = Queues("priority", (1, 1))
+
+
 class Unanswering(NewReno):
     loss_response_law = None
 
@@ -224,6 +228,7 @@ class Unanswering(NewReno):
     ("host", "discipline", "options", "message"),
     [
         (NewReno(), WithoutLaw(), {}, "WithoutLaw has no fluid model: it has no probability_law"),
+        (NewReno(), SeveralQueues(), {}, "SeveralQueues has no fluid model: it has several queues at a link"),
         (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law asks for d, and it"),
         (Unanswering(), PI(), {}, "Unanswering has no fluid model over PI: it has no loss_response_law"),
         (NewReno(), (PI(), RED()), {}, "link 0 must have the routers of NewReno for a fluid run"),
