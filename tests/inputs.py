@@ -154,6 +154,7 @@ def good() -> dict[str, Any]:
         "growth_of_rates.jacobian": [[-0.5]], "solve_ensemble.f": _varied,
         "solve_ensemble.history": [1.0], "solve_ensemble.delays": [0.5], "flows ": 2,
         "batched_delays.flows": 2, "worst_delays.flows": 2, "Engine.links": links, "Engine.flows": flows,
+        "sampled_queues.links": links,
         "Engine.routes": [0], "transfers": ecc.native.new_transfers(1), "more": False,
         "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
         10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,

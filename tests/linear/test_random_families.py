@@ -11,7 +11,7 @@ The default run takes a few seeds, the slow one an eighth of the others. All 1,8
 from __future__ import annotations
 
 import os
-from math import inf, pi
+from math import ceil, inf, pi
 
 import numpy as np
 import pytest
@@ -33,6 +33,11 @@ def quick_or(slow, quick):
     """A few seeds in the default run, and a part of the others in the slow one."""
     others = range(quick, slow, _PARTS)
     return pytest.mark.parametrize("seeds", [range(quick), pytest.param(others, marks=pytest.mark.slow)])
+
+
+def undecided_at_most(seeds):
+    """Less than 1 %: of a part of the seeds, one; of the few of the default run, none."""
+    return ceil(0.01 * len(seeds)) if len(seeds) > 10 else 0
 
 
 def chebyshev(degree):
@@ -168,7 +173,7 @@ def test_first_losses(kind, seeds):
         said, open_ = contradiction(kind(np.random.default_rng(seed)))
         assert not said, f"seed {seed}: {said}"
         undecided += open_
-    assert undecided <= 0.01 * len(seeds)
+    assert undecided <= undecided_at_most(seeds)
 
 
 def long_delay(rng):
@@ -215,7 +220,7 @@ def test_delays_from_a_microsecond_to_thirty_thousand_years(seeds):
         proof = system.certify().stable
         assert proof is None or stable is None or proof is stable, seed
     assert known >= 0.8 * len(seeds)
-    assert undecided <= 0.01 * len(seeds)
+    assert undecided <= undecided_at_most(seeds)
 
 
 def winding(value, corners, least=1e-4):
@@ -294,7 +299,7 @@ def test_matrix_neutral_systems_near_the_axis(seeds):
         proof = system.certify().stable
         assert proof is None or stable is None or proof is stable or goal > 1.0, seed
     assert known >= 0.8 * len(seeds)
-    assert undecided <= 0.01 * len(seeds)
+    assert undecided <= undecided_at_most(seeds)
 
 
 def exponents(system, many):
