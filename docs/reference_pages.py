@@ -46,10 +46,30 @@ def metrics() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _markdown(text: str) -> list[str]:
+    """Paragraphs and simple tables of reStructuredText as Markdown; the header of the first table is that of all."""
+    found: list[str] = []
+    head: list[str] = []
+    for block in re.split(r"\n\s*\n", text.rstrip()):
+        rows = block.splitlines()
+        if not rows[0].strip().startswith("==="):
+            found += [" ".join(block.split()), ""]
+            continue
+        starts = [column.start() for column in re.finditer("=+", rows[0])]
+        columns = [slice(*ends) for ends in zip(starts, [*starts[1:], None], strict=True)]
+        cells = [[row[column].strip() for column in columns] for row in rows if "===" not in row]
+        head = head or cells.pop(0)
+        found += [f"| {' | '.join(head)} |", "|---" * len(columns) + "|"]
+        for name, *others in cells:
+            shown = [other.removeprefix("... ") for other in others]
+            found.append(f"| {' | '.join(['' if name == '..' else f'`{name}`', *shown])} |")
+        found.append("")
+    return found
+
+
 def contract() -> str:
     """The contract of a protocol: the table of what laws may ask for, and all that a class may declare."""
     text = str(base.__doc__)
-    rows = re.findall(r"^   (\S+) +(\S.*?) +((?:all|router|source|announce)(?:, \S+)?) +(\S+)$", text, re.M)
     lines = [
         "# The contract of a protocol", "",
         "**What may a class derived from `ecc.models.Protocol` declare, and what does each engine use of it?** "
@@ -57,17 +77,14 @@ def contract() -> str:
         "the packet engine the hooks.", "",
         "## Arguments of laws", "",
         "A law is a function of numbers. The names of its arguments select what it receives.", "",
-        "| argument | meaning | of which law | unit |", "|---|---|---|---|",
+        *_markdown(text[text.index("   ====") : text.index("2. `Header`")]),
+        "## What a class declares", "",
+        "`ecc/models/base.py` has all of it, with what each entry means.", "", "```{eval-rst}",
     ]  # fmt: skip
-    for name, meaning, law, unit in rows:
-        lines.append(f"| {'' if name == '..' else f'`{name}`'} | {meaning.removeprefix('... ')} | {law} | {unit} |")
-    rest = text[text.index("`router_law` returns") : text.index("2. `Header`")]
-    lines += ["", " ".join(rest.split()), "", "## What a class declares", "",
-              "`ecc/models/base.py` has all of it, with what each entry means.", "", "```{eval-rst}"]  # fmt: skip
     lines += [".. autoclass:: ecc.models.base.Protocol", "   :members:", "   :no-index:", ""]
     lines += [
         f".. autoclass:: ecc.models.base.{name}\n   :no-index:\n"
-        for name in ("Equilibrium", "Bound", "SampledPrices", "SteppedRates", "GrantedWindows")
+        for name in ("Equilibrium", "Bound", "State", "Queues", "SampledPrices", "SteppedRates", "GrantedWindows")
     ]
     return "\n".join([*lines, "```", ""])
 

@@ -226,6 +226,8 @@ class _Loop:
             out[self.at["queue", k, "q"]] = sum(kept) - queue.capacity
             known = self._known(k, z, sum(arrivals[k]))
             for name, state in queue.states.items():
+                if state.law is None:
+                    continue
                 here, after = known[name], _call(state.law, known)
                 rate = known["y"] if state.clock == "arrival" else 1.0 / queue.interval if queue.interval else 1.0
                 moved = after if state.clock == "continuous" else (after - here) * rate
@@ -292,7 +294,7 @@ class _Loop:
         for name, here in own.items():
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
-            after = _call(law, known)
+            after = here if law is None else _call(law, known)
             moved = after if state is not None and state.clock == "continuous" else (after - here) / rtt
             for signal, none in spared.items():
                 jump = kind.jumps(signal) if state is None else state.jumps.get(signal)
@@ -437,7 +439,7 @@ def _queues(deployed: Deployment, network: Network) -> list[_Queue]:
             clocked = "interval" in router.params()
             for law_name, law in [
                 ("probability_law", router.probability_law),
-                *((n, s.law) for n, s in states.items()),
+                *((n, s.law) for n, s in states.items() if s.law),
             ]:
                 given = (*states, *_OF_QUEUES, *(("scalable",) if law_name == "probability_law" else ()))
                 _check(law, given, f"{name} has no linear model: its {law_name}")
@@ -475,7 +477,7 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
         responses = [protocol.loss_response_law, protocol.mark_response_law]
         jumps = [(f"state {n}", jump) for n, state in states.items() for jump in state.jumps.values()]
         laws = [("source_law", law), *(("response", law) for law in responses if law), *jumps]
-        for law_name, one in [*laws, *((f"state {n}", state.law) for n, state in states.items())]:
+        for law_name, one in [*laws, *((f"state {n}", its.law) for n, its in states.items() if its.law)]:
             _check(one, given, f"{name} has no linear model over queue disciplines: its {law_name}")
         for state_name, state in states.items():
             if state.clock not in ("rtt", "continuous"):

@@ -279,7 +279,7 @@ class State(NamedTuple):
     law : callable
         The value after a period of the clock: a plain scalar function, whose argument names are what it needs (see the
         module's text), this and all other states by their names. Those that `states` names before it are new already.
-        With the clock "continuous" it returns the derivative [1/s].
+        With the clock "continuous" it returns the derivative [1/s]. None: it moves at its jumps alone.
     clock : str
         "interval" (the parameter of that name), "rtt" (the flow's own RTT), "arrival" (each packet that comes to the
         queue), or "continuous".
@@ -296,7 +296,7 @@ class State(NamedTuple):
     As fluid, a state of period t moves by (law - state)/t: t is T, D, or 1/y.
     """
 
-    law: Callable[..., float]
+    law: Callable[..., float] | None
     clock: str
     initial: float | Callable[..., float] = 0.0
     jumps: Mapping[str, Callable[..., float]] = MappingProxyType({})

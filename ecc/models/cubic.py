@@ -113,21 +113,6 @@ def before_recovery(D: float) -> float:
     return -D
 
 
-def same_M(M: float) -> float:
-    """Nothing moves M but losses."""
-    return M
-
-
-def same_K(K: float) -> float:
-    """Nothing moves K but losses."""
-    return K
-
-
-def same_W_prior(W_prior: float) -> float:
-    """Nothing moves W_prior but losses."""
-    return W_prior
-
-
 @dataclass
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
@@ -189,14 +174,14 @@ class CUBIC(windows.EndToEndProtocol):
 
     @property
     def states(self) -> Mapping[str, State]:
-        def moved(law: Callable[..., float], clock: str, jump: Callable[..., float], unit: str) -> State:
+        def moved(law: Callable[..., float] | None, clock: str, jump: Callable[..., float], unit: str) -> State:
             return State(law, clock, jumps={"loss": jump, "mark": jump}, unit=unit)
 
         return {
             "t": moved(passed, "continuous", before_recovery, "s"),
-            "K": moved(same_K, "rtt", time_to_maximum, "s"),
-            "M": moved(same_M, "rtt", maximum_after_loss, "bit"),
-            "W_prior": moved(same_W_prior, "rtt", at_a_loss, "bit"),
+            "K": moved(None, "rtt", time_to_maximum, "s"),
+            "M": moved(None, "rtt", maximum_after_loss, "bit"),
+            "W_prior": moved(None, "rtt", at_a_loss, "bit"),
             "E": moved(reno_law, "rtt", window_after_loss, "bit"),
         }
 

@@ -124,7 +124,7 @@ class Taken:
                 self._check_arguments(protocol, entry, law)
         if self.of_states:
             for state, its in states_of(protocol).items():
-                for law in (its.law, *its.jumps.values()):
+                for law in ([] if its.law is None else [its.law]) + list(its.jumps.values()):
                     self._check_arguments(protocol, state, law)
         return tuple(note for note in dict.fromkeys(notes) if note)
 

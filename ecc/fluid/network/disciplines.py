@@ -75,7 +75,8 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     states = states_of(discipline)
     if hosts := [state for state, its in states.items() if its.clock == "rtt"]:
         return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"
-    for what, law in (("probability", discipline.probability_law), *((name, its.law) for name, its in states.items())):
+    laws = {"probability": discipline.probability_law, **{name: its.law for name, its in states.items() if its.law}}
+    for what, law in laws.items():
         if unknown := [one for one in law_arguments(law) if one not in (*_GIVEN, "p", *states)]:
             listed = ", ".join((*_GIVEN, "p", *states))
             return f"{name} has no fluid model: its {what} law asks for {', '.join(unknown)}, and it is given {listed}"
@@ -173,8 +174,8 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
             for one in law_arguments(law)
         )
 
-    def moved(name: str, state: State) -> str:
-        found = f"law_{name}({supplied(state.law)})"
+    def moved(name: str, state: State, law: Callable[..., float]) -> str:
+        found = f"law_{name}({supplied(law)})"
         now = f"record.state_{name}"
         found = {
             "arrival": f"{now} + record.came * ({found} - {now})",
@@ -184,8 +185,10 @@ def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]
         return f"{now} = min(max({found}, lowest_{name}), highest_{name})"
 
     for name, state in states.items():
+        if state.law is None:
+            continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
-        lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state))
+        lines["tick" if state.clock == "interval" else "arrive"].append(moved(name, state, state.law))
     assert discipline.probability_law is not None
     lines["probability"].append(f"record.result = probability_law({supplied(discipline.probability_law)})")
     hooks = {name: made(name, its, scope) for name, its in lines.items() if its}

@@ -59,6 +59,8 @@ def compiled_moves(protocol: Protocol, fields: tuple[str, ...]) -> Mapping[str, 
                 f"{type(protocol).__name__} has no fluid model: its state {name} has the clock {state.clock!r}, which "
                 "is of queues"
             )
+        if state.law is None:
+            continue
         scope |= {f"law_{name}": state.law, f"lowest_{name}": state.lowest, f"highest_{name}": state.highest}
         found = _MOVED[state.clock].format(now=f"record.{name}", found=f"law_{name}({supplied(state.law)})")
         lines["move"].append(f"record.{name} = min(max({found}, lowest_{name}), highest_{name})")

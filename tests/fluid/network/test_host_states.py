@@ -58,10 +58,6 @@ def at_loss(age):
     return 0.0
 
 
-def counted(losses):
-    return losses
-
-
 def one_more(losses, age):
     return losses + 1.0 if age > 0.0 else losses  # by the age right before the loss, not by the new one
 
@@ -76,7 +72,7 @@ class Counting(NewReno):
     def states(self):
         return {
             "age": State(since_loss, "continuous", jumps={"loss": at_loss}, unit="s"),
-            "losses": State(counted, self.clock, jumps={"loss": one_more}),
+            "losses": State(None, self.clock, jumps={"loss": one_more}),
         }
 
 
