@@ -51,6 +51,18 @@ def record_at(pointer, dtype):
     return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(pointer), dtype)
 
 
+def test_packets_that_a_window_lets_go_count_in_a_slice():
+    """A window without end lets go 65,536 packets an event (S-53): such an event is the last of its slice."""
+    links, flows, routes = setup(1, rate=0.0)
+    links["buffer"] = 3000  # all but two are dropped at once
+    flows["window"] = 1e17
+    run = Engine(links, flows, routes)
+    assert run.advance(1.0, max_events=20) == "max_events"
+    sent = int(run.flow_results["sent"][0])
+    assert 65_536 * 1000 <= sent <= 2 * 65_536 * 1000
+    assert run.advance(1.0, max_events=20) == "max_events" and run.stats.now == 0.0
+
+
 def test_environments_are_read_from_the_header():
     assert LINK_ENV.names == (
         "now", "capacity", "buffer", "queue", "backlog", "queue_index", "queue_low", "packet_size", "kind", "flow",
