@@ -1,7 +1,7 @@
 """The linear model of hosts with windows over queue disciplines that mark or drop at random.
 
 For a flow with window w, rate x = w/D, RTT D (queues included) and packets of s, and a link l whose discipline chooses
-packets with the probability P_l: F_l is what a packet takes to that queue, D - F_l from there to the ACK that tells.
+packets with the probability P_l: F_l is what a packet takes to that queue, D - F_l from there to its ACK.
 
     w' = [source_law(w) - w]/D + r (jump(w) - w)       r = x(t - D) (1 - D') P/s
                                                        P = 1 - prod_l [1 - P_l(t - D + F_l)]
@@ -117,7 +117,7 @@ def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Flows that are alike: how many, of which protocol, on which links; delays without queues [s], packets [bit]."""
+    """Equal flows: how many, of which protocol, on which links; delays without queues [s], packets [bit]."""
 
     flows: tuple[int, ...]
     protocol: Protocol
@@ -157,7 +157,7 @@ class _Queue:
 
 @dataclass(frozen=True)
 class MarkingEquilibrium:
-    """Where hosts over queue disciplines are at rest: see `equilibrium_of_marks`.
+    """The equilibrium of hosts over queue disciplines: see `equilibrium_of_marks`.
 
     `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities` by link; `states` of links, by name.
     """
@@ -201,7 +201,7 @@ class _Loop:
         return found
 
     def moves(self, z: Sequence[Any], clocking: str = "rate", deaf: bool = False) -> tuple[list[Any], list[list[Any]]]:
-        """Derivatives of all states, and the probabilities of queues, by kind; `deaf`: hosts hear none that moves."""
+        """Derivatives of all states, and probabilities of queues, by kind; `deaf`: hosts receive constant ones."""
         delays = self._delays(z)
         q = [z[self.at["queue", k, "q"]] for k in range(len(self.queues))]
         waits = {queue.link: q[k] / queue.capacity for k, queue in enumerate(self.queues)}
@@ -241,8 +241,8 @@ class _Loop:
                     grows = out[self.at["queue", k, "q"]] / self.queues[k].capacity
                     acked = acked * (1.0 - _later(grows - _value(grows), D - late[link]))
             acked = _value(rates[g]) if clocking == "ack" else acked
-            heard = [[_value(P) for P in some] for some in chosen] if deaf else chosen
-            self._host(g, z, out, rtts[g], acked, heard, delays[g])
+            received = [[_value(P) for P in some] for some in chosen] if deaf else chosen
+            self._host(g, z, out, rtts[g], acked, received, delays[g])
         return out, chosen
 
     def _arrivals(self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any) -> list[Any]:
@@ -348,7 +348,7 @@ class _Loop:
         return z
 
     def settle(self) -> NDArray[np.float64]:
-        """Return the states at rest: by Newton's method from points that the loop without delays comes by."""
+        """Return the equilibrium: by Newton's method from points on a path of the loop without delays."""
         low, high, size, z = self._limits()
 
         def moving(z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -362,7 +362,7 @@ class _Loop:
             return float(np.max(np.abs(new - z) / np.maximum(np.abs(z), 0.01 * size)))
 
         def ahead(z: NDArray[np.float64]) -> NDArray[np.float64] | None:
-            """Newton's method from there; None where it does not come to rest."""
+            """Newton's method from there; None where it does not converge."""
             last = np.inf
             for _ in range(_NEWTON):
                 G = moving(z)
@@ -389,7 +389,7 @@ class _Loop:
         if stuck is not None:
             return stuck
         raise LinearizationError(
-            "no equilibrium was found: without delays, too, windows and queues of these laws come to no rest"
+            "no equilibrium was found: without delays, too, windows and queues of these laws have no equilibrium"
         )
 
 
@@ -456,12 +456,12 @@ def _queues(deployed: Deployment, network: Network) -> list[_Queue]:
 
 
 def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
-    alike: dict[Any, list[int]] = defaultdict(list)
+    equal: dict[Any, list[int]] = defaultdict(list)
     for i, (flow, protocol) in enumerate(zip(network.flows, deployed.flows, strict=True)):
         delays = tuple(network.forward_delays[i, list(flow.route)].tolist())
-        alike[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet].append(i)
+        equal[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet].append(i)
     kinds = []
-    for (protocol, route, delays, rtt, packet), flows in alike.items():
+    for (protocol, route, delays, rtt, packet), flows in equal.items():
         name, states = type(protocol).__name__, states_of(protocol)
         law = getattr(protocol, "source_law", None)
         if law is None or "w" not in law_arguments(law) or protocol.loss_response_law is None:
@@ -493,11 +493,11 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
 
 def _check(law: Any, given: Sequence[str], what: str) -> None:
     if unknown := [name for name in law_arguments(law) if name not in given]:
-        raise ValueError(f"{what} asks for {', '.join(unknown)}, and what there is is {', '.join(given)}")
+        raise ValueError(f"{what} takes {', '.join(unknown)}, and what there is is {', '.join(given)}")
 
 
 def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.float64], list[int]]:
-    """The loop, its states at rest, and the queues that choose packets there."""
+    """The loop, its equilibrium, and the queues that choose packets there."""
     loop = _Loop(deployed, network)
     if not loop.queues:
         raise ValueError("there is no linear model of windows over links without a queue discipline: they overflow")
@@ -535,7 +535,7 @@ def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.
 
 
 def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquilibrium:
-    """Return where hosts over queue disciplines are at rest, from their laws.
+    """Return the equilibrium of hosts over queue disciplines, from their laws.
 
     Parameters
     ----------
@@ -546,7 +546,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquil
     Raises
     ------
     LinearizationError
-        They come to no rest.
+        They have no equilibrium.
     ValueError
         Laws that ask for what there is not.
     """
@@ -566,7 +566,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquil
 
 
 def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> DelaySystem:
-    """Return the linear model; its states are w [bit] and states of unlike hosts, then q [packets] and those of queues.
+    """Return the linear model; its states are w [bit] and those of hosts, then q [packets] and those of queues.
 
     Parameters
     ----------
@@ -579,7 +579,7 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     Raises
     ------
     LinearizationError
-        No equilibrium, a law that switches there, or, clocked by ACKs, unlike flows or several queues.
+        No equilibrium, a law that switches there, or, clocked by ACKs, heterogeneous flows or several queues.
     ValueError
         Laws that ask for what there is not.
     """
@@ -603,18 +603,18 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     apart = [one for g in range(len(loop.kinds)) for one in _differences(loop, g, z, clocking)]
     notes = _notes(loop, z, active, chosen)
     if apart:
-        notes = (*notes, "differences between flows of one link grow, whatever their sum does")
+        notes = (*notes, "differences between flows of one link grow, even where their sum does not")
     opened = _system([(deaf, rows), *apart])
     still = _system([(moved, rows)]).matrices.sum(axis=0)
     for axis in (1, 0):
         still = still / np.maximum(np.abs(still).max(axis=axis, keepdims=True), 1e-300)
     if np.linalg.svd(still, compute_uv=False)[-1] < _ROUNDING:
-        raise LinearizationError("no single equilibrium: these laws rest at any point of a line, or of more")
+        raise LinearizationError("no single equilibrium: these laws have a line of equilibria, or more")
     return _system([(moved, rows), *apart], opened, notes)
 
 
 def _differences(loop: _Loop, g: int, z: NDArray[np.float64], clocking: str) -> list[tuple[list[Any], list[int]]]:
-    """The equations of the difference between two flows that are alike, unless it dies out; queues do not see it."""
+    """The equations of the difference between two equal flows, unless it decays; queues do not depend on it."""
     if len(loop.kinds[g].flows) < 2:
         return []
     rows = [place for place, (part, number, _) in enumerate(loop.names) if (part, number) == ("host", g)]

@@ -314,10 +314,10 @@ class Asking(Slope):
     [
         (over(Lacking(mark=True)), NET, {}, "Lacking has no linear model: it has no probability_law"),
         (over(Several(mark=True)), NET, {}, "Several has no linear model: it has several queues at a link"),
-        (over(Asking(mark=True)), NET, {}, "its probability_law asks for N, and what there is is q, q_prev"),
+        (over(Asking(mark=True)), NET, {}, "its probability_law takes N, and what there is is q, q_prev"),
         (over(DropTail()), NET, {}, "no linear model of windows over links without a queue discipline"),
         (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),
-        (over(PI(mark=True), FAST(ecn=True)), NET, {}, "FAST has no linear model .* its source_law asks for R"),
+        (over(PI(mark=True), FAST(ecn=True)), NET, {}, "FAST has no linear model .* its source_law takes R"),
         (over(PI(mark=True)), NET, {"time": "hybrid"}, "hosts over queue disciplines have no hybrid model"),
         (over(PI(mark=True)), NET, {"mean_rtt": "flows"}, "must be None for hosts over queue disciplines"),
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),
@@ -335,7 +335,7 @@ def test_what_has_no_linear_model_is_refused_in_one_line(pair, network, options,
 
 
 def test_adaptive_red_rests_anywhere_between_its_bounds():
-    with pytest.raises(LinearizationError, match="no single equilibrium: these laws rest at any point of a line"):
+    with pytest.raises(LinearizationError, match="no single equilibrium: these laws have a line of equilibria"):
         linearize(over(RED(mark=True, adaptive=True, min_threshold=50.0, max_threshold=400.0)), NET)
 
 

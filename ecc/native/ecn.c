@@ -1,6 +1,6 @@
 /*
  * Explicit congestion notification (S-105 to S-111): which packets can be marked, what a receiver remembers of marks,
- * and what its ACKs tell the sender. What a sender does about them is a hook's.
+ * and what its ACKs report. What a sender does about them is a hook's.
  *
  * Not here: when a hook marks (router.c), and how marks are counted and traced (link.c).
  */

@@ -1,7 +1,7 @@
 #ifndef ECC_ECN_H
 #define ECC_ECN_H
 
-/* Explicit congestion notification (S-105 to S-111): marks in packets, and what ACKs tell senders of them. */
+/* Explicit congestion notification (S-105 to S-111): marks in packets, and what ACKs report of them. */
 
 #include "state.h"
 

@@ -73,7 +73,7 @@ enum ecc_transport_kind { ECC_TRANSPORT_NONE, ECC_TRANSPORT_CUMULATIVE, ECC_TRAN
 /* Of a packet, as in the IP header (RFC 3168). */
 enum ecc_codepoint { ECC_NOT_ECT, ECC_ECT_1, ECC_ECT_0, ECC_CE };
 
-/* Whether the packets of a flow can be marked, and how its receiver tells of marks (S-105). */
+/* Whether the packets of a flow can be marked, and how its receiver reports marks (S-105). */
 enum ecc_ecn_kind {
     ECC_ECN_NONE,
     ECC_ECN_CLASSIC,  /* ECT(0); each ACK says that there were marks until the sender has answered: RFC 3168 */

@@ -165,7 +165,7 @@ typedef struct {
 /* Of each packet, behind the regions of protocols, in runs where packets of some flow can be marked (S-105). */
 typedef struct {
     int64_t codepoint; /* enum ecc_codepoint */
-    int64_t word;      /* of data: 1 with CWR; of an ACK: what it tells of marks (S-108, S-109) */
+    int64_t word;      /* of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109) */
 } ecc_ecn_t;
 
 /* What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. */

@@ -79,7 +79,7 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     for what, law in laws.items():
         if unknown := [one for one in law_arguments(law) if one not in (*_GIVEN, "p", *states)]:
             listed = ", ".join((*_GIVEN, "p", *states))
-            return f"{name} has no fluid model: its {what} law asks for {', '.join(unknown)}, and it is given {listed}"
+            return f"{name} has no fluid model: its {what} law takes {', '.join(unknown)}, and it is given {listed}"
     return None
 
 

@@ -229,7 +229,7 @@ class Unanswering(NewReno):
     [
         (NewReno(), WithoutLaw(), {}, "WithoutLaw has no fluid model: it has no probability_law"),
         (NewReno(), SeveralQueues(), {}, "SeveralQueues has no fluid model: it has several queues at a link"),
-        (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law asks for d, and it"),
+        (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law takes d, and it"),
         (Unanswering(), PI(), {}, "Unanswering has no fluid model over PI: it has no loss_response_law"),
         (NewReno(), (PI(), RED()), {}, "link 0 must have the routers of NewReno for a fluid run"),
         (NewReno(), PI(), {"start": "equilibrium"}, "start must be 'empty' for a fluid run over queue disciplines"),
