@@ -67,7 +67,7 @@ def open_empty_queue(claim: Claim) -> Finding:
     measurements = [
         Measurement("alpha up to which every beta is proven stable, equal RTTs", short, reported=1.0 / e,
                     note="reported: 1/e, where the loop without queue begins to oscillate"),
-        Measurement("alpha beyond which the switched loop is lost before the free one", 0.5 * (low + high)),
+        Measurement("alpha beyond which the unconstrained loop has the larger limit", 0.5 * (low + high)),
     ]  # fmt: skip
     measurements += [
         Measurement(f"critical beta at alpha = {a:g}", s, reported=f,
