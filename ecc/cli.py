@@ -181,6 +181,15 @@ def _work_begins() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
 
 
+def _work_ends() -> None:
+    """From here on one Ctrl-C, or SIGTERM, is too late: what was computed is written and printed first.
+
+    Another one ends that too.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda number, frame: signal.signal(number, signal.default_int_handler))
+
+
 def _discard_output() -> None:
     """Let what standard output still holds go nowhere when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -296,10 +305,13 @@ def _examine(
             bar.console.print(f"{claim.id:<10} {verdict}", highlight=False)
 
         def step(done: int, count: int, costs: Costs) -> None:
+            if done == count:
+                _work_ends()
             pace.step(costs, monotonic())
             bar.update(task, description=f"jobs {done}/{count}")
 
         result = examine(selected, workers, report_progress, store, quick, step)
+        _work_ends()
     if result.interrupted:
         _complain(
             f"interrupted after {len(result.findings)} of {len(selected)} claims"
@@ -394,6 +406,7 @@ def simulate(
             simulate = import_module("ecc.fluid").simulate
             _work_begins()
             run = simulate(case, progress=show, **options)
+            _work_ends()
     summary = _summary(run, case)
     if not run.is_complete:
         _complain(f"the run ended at {summary['simulated']:g} of {case.duration:g} s: {run.stopped}")
@@ -488,11 +501,17 @@ def sweep(
     _work_begins()
     with _progress() as bar:
         task = bar.add_task(f"{engine} runs", total=1.0)
+
+        def show(share: float) -> None:
+            if share == 1.0:
+                _work_ends()
+            bar.update(task, completed=share)
+
         try:
-            workers = jobs or os.cpu_count() or 1
-            found = over(runs, axes, workers, store, lambda share: bar.update(task, completed=share), report_progress)
+            found = over(runs, axes, jobs or os.cpu_count() or 1, store, show, report_progress)
         except (SweepError, SweepInterrupted) as error:
             ended, found = error, error.dataset
+        _work_ends()
     if ended is not None:
         if isinstance(ended, SweepInterrupted):
             kept = "the same command resumes there" if store else "without --store FILE a later call begins anew"
@@ -725,6 +744,7 @@ def _packets(
     run = resume(checkpoint, case) if checkpoint is not None and checkpoint.exists() else Run(case, **options)
     _work_begins()
     run.advance(progress=progress)
+    _work_ends()
     unwritten = None
     if checkpoint is not None and run.stopped == "interrupted":
         try:

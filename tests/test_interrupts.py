@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 from waiting import HANG, advancing, until
 
+from ecc import cli
 from ecc.claims import ledger
 from ecc.claims.report.output import Report, write_report
 from ecc.cli import main
@@ -129,6 +130,34 @@ def test_a_partial_report_stands_beside_a_whole_one(tmp_path, monkeypatch, capsy
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     assert json.loads((tmp_path / "partial" / "results.json").read_text())["partial"] is True
     assert str(tmp_path / "partial" / "report.html") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("interruptions", [1, 2])
+@pytest.mark.parametrize("command", ["simulate", "sweep", "crosscheck"])
+def test_ctrl_c_while_results_are_written_is_too_late_but_for_the_second(
+    command, interruptions, scenario, tmp_path, monkeypatch, capsys
+):
+    def interrupted(write):
+        def after(*arguments):
+            for _ in range(interruptions):
+                signal.raise_signal(signal.SIGTERM)
+            return write(*arguments)
+
+        return after
+
+    out = tmp_path / "out.nc"
+    if command == "crosscheck":
+        arguments, out = ["src-2", "--jobs", "1", "--out", out], out / "results.json"
+        monkeypatch.setattr("ecc.claims.report.output.write_report", interrupted(write_report))
+    else:
+        arguments = [scenario(), "--out", out]
+        arguments += ["--vary", "seed=1,2", "--jobs", "1"] if command == "sweep" else []
+        writers = cli._TABLES if command == "sweep" else cli._WRITERS
+        monkeypatch.setitem(writers, ".nc", interrupted(writers[".nc"]))
+    assert main([command, *map(str, arguments)]) == (0 if interruptions == 1 else 130)
+    assert out.exists() is (interruptions == 1)
+    printed, said = capsys.readouterr()
+    assert bool(printed) is (interruptions == 1) and said.endswith("ecc: interrupted\n") is (interruptions == 2)
 
 
 LIMITED = """
@@ -337,6 +366,7 @@ def test_at_ten_drawn_moments_nothing_finished_is_lost(number, case):
             ]
             if process.returncode == 130:
                 assert len(lines) == 1 and SAID.fullmatch(lines[0]), said
+                assert not set(told) >= set(CLAIMS)  # once all are done it is too late
             assert set(told) <= set(CLAIMS), said
             if told and process.returncode == 130:  # what was called done is in the report
                 report = json.loads((case.place / "report" / "partial" / "results.json").read_text())
