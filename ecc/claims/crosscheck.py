@@ -209,28 +209,25 @@ def examine(
         for index, job in enumerate(plan):
             todo.setdefault(job.key, []).append((key, index))
             work[job.key] = job
-    for name in list(todo):
-        result = store.get(name) if store is not None else None
-        if result is not None:
-            for key, index in todo.pop(name):
-                take(key, index, result)
+    total = sum(job.cost for job in work.values())
 
     def report(unfinished: Sequence[str]) -> None:
         if steps is not None:
             costs = [work[name].cost for name in unfinished]
             steps(done, count, Costs(total - sum(costs), sum(costs[:jobs]), total))
 
-    total = sum(job.cost for job in work.values())
-    if not todo:
-        report([])
-        return Outcome([findings[claim.id] for claim in claims if claim.id in findings], failures)
-    queue = sorted(todo, key=lambda name: -work[name].cost)
-    calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
-    groups = [work[name].group for name in queue]
     interrupted = False
-    unfinished = dict.fromkeys(queue)
-    report(list(unfinished))
     try:
+        for name in list(todo):
+            result = store.get(name) if store is not None else None
+            if result is not None:
+                for key, index in todo.pop(name):
+                    take(key, index, result)
+        queue = sorted(todo, key=lambda name: -work[name].cost)
+        calls: list[Call] = [(work[name].work, work[name].arguments, {}) for name in queue]
+        groups = [work[name].group for name in queue]
+        unfinished = dict.fromkeys(queue)
+        report(list(unfinished))
         with closing(in_workers(calls, min(jobs, len(queue)), groups)) as ended:
             for k, result, error in ended:
                 try:

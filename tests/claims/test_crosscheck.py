@@ -11,6 +11,7 @@ from waiting import HANG
 
 from ecc.claims import catalog, ledger
 from ecc.claims import crosscheck as runner
+from ecc.store import Store
 
 CHECKS = '''
 """Checks that worker processes can import."""
@@ -120,6 +121,18 @@ def test_a_check_that_kills_its_worker_is_reported(use):
     assert outcome.findings == []
     assert list(outcome.failures) == ["qi-5"]
     assert "terminated abruptly" in outcome.failures["qi-5"]
+
+
+def test_an_interrupt_keeps_what_has_come_from_the_store(use, tmp_path):
+    use(qi_3="confirm", qi_7="refute")
+    store = Store(tmp_path / "results.sqlite")
+    runner.examine(catalog.select(), jobs=1, store=store)
+
+    def interrupt(claim, finding):
+        raise KeyboardInterrupt
+
+    outcome = runner.examine(catalog.select(), jobs=1, store=store, progress=interrupt)
+    assert outcome.interrupted and [finding.claim.id for finding in outcome.findings] == ["qi-3"]
 
 
 @pytest.mark.slow
