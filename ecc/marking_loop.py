@@ -600,7 +600,7 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     moved, chosen = loop.moves(signals, clocking)
     deaf, _ = loop.moves(signals, clocking, deaf=True)
     rows = [place for place in range(len(z)) if place not in fixed]
-    apart = [one for g in range(len(loop.kinds)) for one in _differences(loop, g, z, clocking)]
+    apart = [one for g in range(len(loop.kinds)) for one in _differences(loop, g, z)]
     notes = _notes(loop, z, active, chosen)
     if apart:
         notes = (*notes, "differences between flows of one link grow, even where their sum does not")
@@ -613,8 +613,11 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     return _system([(moved, rows), *apart], opened, notes)
 
 
-def _differences(loop: _Loop, g: int, z: NDArray[np.float64], clocking: str) -> list[tuple[list[Any], list[int]]]:
-    """The equations of the difference between two equal flows, unless it decays; queues do not depend on it."""
+def _differences(loop: _Loop, g: int, z: NDArray[np.float64]) -> list[tuple[list[Any], list[int]]]:
+    """The equations of the difference between two equal flows, unless it decays; queues do not depend on it.
+
+    The queue and the RTT stay as they are, and each flow has its own share of the ACKs, whatever clocks their sum.
+    """
     if len(loop.kinds[g].flows) < 2:
         return []
     rows = [place for place, (part, number, _) in enumerate(loop.names) if (part, number) == ("host", g)]
@@ -622,7 +625,7 @@ def _differences(loop: _Loop, g: int, z: NDArray[np.float64], clocking: str) -> 
         _Signal(float(value), {(place, 0.0, 0): 1.0}) if place in rows else float(value)
         for place, value in enumerate(z)
     ]
-    moved, _ = loop.moves(alone, clocking, deaf=True)
+    moved, _ = loop.moves(alone, deaf=True)
     return [] if _system([(moved, rows)]).verdict == "stable" else [(moved, rows)]
 
 

@@ -364,3 +364,19 @@ def critical_scale(name):
 
     about = {"PI": 10.51, "RED": 12.62, "PI2": 0.8236}[name]
     return brentq(abscissa, 0.8 * about, 1.2 * about, rtol=1e-3)
+
+
+class HalfAPacket(NewReno):
+    """A scalable host: half a packet for each mark, s = (w/s) P s/2 an RTT."""
+
+    @staticmethod
+    def mark_response_law(w, s):
+        return w - 0.5 * s
+
+
+def test_differences_of_windows_decay_though_the_jump_does_not_grow_with_the_window():
+    """A flow with a larger window has more of the ACKs, and of the marks; their sum is clocked by the queue."""
+    for clocking in ("ack", "rate"):
+        system = linearize(over(PI2(mark=True), HalfAPacket(ecn=True)), NET, clocking=clocking)
+        assert system.size == 3 - (clocking == "ack") and system.is_stable
+        assert not any("differences" in note for note in system.notes)
