@@ -64,6 +64,9 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     if (stage == ECC_LISTS_ACK && (flow->needs_receiver || flow->reliable)) {
         move_ack_info(archive, self, packet);
     }
+    if (stage == ECC_LISTS_DATA && flow->needs_receiver) {
+        ecc_archive_whole(archive, &ecc_state_ack_info(self, packet)->front, 0, packet->offset);
+    }
     if (stage == ECC_LISTS_DATA && ecc_archive_reads(archive)) {
         archive->arrived[index] += packet->size;
         ecc_archive_require(archive, flow->reliable || archive->arrived[index] <= flow->sent);

@@ -52,14 +52,14 @@ ecc_receiver_init(ecc_engine_t *self, uint32_t index)
     }
 }
 
-/* S-66, S-67: a packet from offset `begin` on. */
+/* S-66, S-67: a packet from offset `begin` on, which says that its sender has abandoned what is below `base`. */
 static void
-account(ecc_receiver_t *self, int64_t begin, int64_t size)
+account(ecc_receiver_t *self, int64_t base, int64_t begin, int64_t size)
 {
     ecc_hole_t *holes = self->holes;
 
-    if (begin >= self->sender_base && self->next <= self->sender_base) {
-        self->next = self->sender_base;
+    if (self->next <= base) {
+        self->next = base;
         self->missing = 0;
         self->n_holes = 0;
     }
@@ -160,7 +160,7 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
     uint32_t node = self->base[ECC_EVENT_FLUSH] + packet->flow;
 
     if (!flow->reliable) {
-        account(receiver, packet->offset, packet->size);
+        account(receiver, ecc_state_ack_info(self, packet)->front, packet->offset, packet->size);
     }
     if (flow->spec->ack_every <= 1) {
         return send_ack(self, id);
@@ -181,9 +181,9 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
 int
 ecc_receiver_flush(ecc_engine_t *self, uint32_t index)
 {
-    const ecc_flow_state_t *flow = &self->flows[index];
+    uint32_t delayed = self->receivers[index].delayed;
 
-    ecc_state_trace(self, ECC_EVENT_FLUSH, index, flow->sent - flow->expected);
+    ecc_state_trace(self, ECC_EVENT_FLUSH, index, ecc_packets_at(&self->packets, delayed)->offset);
     return send_delayed(self, index);
 }
 

@@ -133,6 +133,9 @@ new_packet(ecc_engine_t *self, uint32_t index, ecc_segment_t segment, uint32_t *
     packet->size = segment.size;
     packet->position = flow->position;
     memset(ecc_packets_header(packet), 0, self->header_size);
+    if (flow->needs_receiver) {
+        ecc_state_ack_info(self, packet)->front = self->receivers[index].sender_base;
+    }
     if (flow->can_be_marked) {
         ecc_ecn_send(self, packet, segment.rule == ECC_RULE_NONE || segment.rule == ECC_RULE_NEW);
     }

@@ -145,7 +145,7 @@ typedef struct {
     int64_t next;
     int64_t front;
     int64_t missing;
-    int64_t sender_base;    /* known to the sender */
+    int64_t sender_base;    /* of the sender: what was sent when it last abandoned all that was in flight */
     int64_t sender_missing; /* known to the sender */
     int64_t acks_lost;
     int64_t n_delayed;
@@ -168,7 +168,10 @@ typedef struct {
     int64_t word;      /* of data: 1 with CWR; of an ACK: what it reports of marks (S-108, S-109) */
 } ecc_ecn_t;
 
-/* What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. */
+/*
+ * What an ACK of such a receiver carries, after its header; in runs with SACK, ranges follow it. A packet of data to
+ * such a receiver has there, in `front`, what the sender had abandoned (S-54).
+ */
 typedef struct {
     int64_t front; /* of a transport: the cumulative ACK */
     int64_t missing;

@@ -338,8 +338,10 @@ class Twin:
             word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
             self.digest = (((self.digest ^ word) & WORD) * STEP) & WORD
             self.digest ^= self.digest >> 29
-            value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(kind, "offset" if packet else "in_flight")
-            self.trace(kind, entity, getattr(subject, value))
+            value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(
+                kind, "offset" if packet or kind == Kind.FLUSH else "in_flight"
+            )
+            self.trace(kind, entity, getattr(subject.receiver.delayed if kind == Kind.FLUSH else subject, value))
         actions: dict[Kind, Callable[[Any], None]] = {
             Kind.LEAVE: self.leave, Kind.RECEIVE: self.receive, Kind.DEPARTURE: self.leave, Kind.HOP: self.hop,
             Kind.ACCESS: self.arrive, Kind.ACK: self.ack, Kind.SEND: self.send, Kind.INTERVAL: self.interval,
@@ -565,7 +567,7 @@ class Twin:
 
     def emit(self, flow: TwinFlow, segment: Segment) -> None:
         """EMIT (S-54, S-79): one packet leaves the sender."""
-        packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward)
+        packet = Packet(flow, segment.size, segment.begin, self.now, self.new_headers(), flow.forward, flow.sender_base)
         if flow.given.ecn and not segment.is_retransmitted:
             packet.codepoint = ECT_1 if flow.given.ecn == SCALABLE else ECT_0
             if flow.echo.owes_answer:
@@ -612,7 +614,7 @@ class Twin:
         packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
         if not flow.outgoing:
-            receiver.account(packet.offset, packet.size, flow.sender_base)
+            receiver.account(packet.offset, packet.size, packet.base)
         if receiver.delayed:
             self.discard(receiver.delayed)
         elif flow.given.ack_every > 1:

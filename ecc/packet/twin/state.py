@@ -116,6 +116,7 @@ class Packet:
     sent: int  # ps, when it left the sender
     headers: Mapping[int, Record]  # the regions of the header, by offset
     route: Sequence[TwinLink]  # forward, then, as an ACK, reverse
+    base: int  # what the sender had abandoned when it sent it
     is_ack: bool = False
     front: int = 0  # what the ACK carries: all offsets below are accounted for ...
     missing: int = 0  # ... and so many of these bytes, since the last timeout, are missing
@@ -365,8 +366,8 @@ class Receiver:
     acks_lost: int = 0
 
     def account(self, begin: int, size: int, base: int) -> None:
-        """A packet has arrived; the sender has abandoned what was before `base` (S-66, S-67)."""
-        if begin >= base >= self.next:
+        """A packet has arrived, whose sender has abandoned what was before `base` (S-66, S-67)."""
+        if base >= self.next:
             self.next, self.missing, self.holes = base, 0, []
         for hole in self.holes:
             hole.n_passed += hole.end <= begin
