@@ -45,6 +45,7 @@ _OF_HOSTS = ("w", "D", "s", "marked", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
+_SWEEPS, _HALVINGS, _FARTHEST = 3, 60, 1e9  # for where to start
 
 
 class _Signal:
@@ -332,20 +333,46 @@ class _Loop:
             size[place] = max(abs(first), state.highest if np.isfinite(state.highest) else 1.0, 1e-9)
         return low, high, size, start
 
-    def _likely(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Start probabilities that are states of queues where windows of a fair share keep still."""
+    def _start(
+        self, z: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return where to search from: windows of a fair share, the state of each queue where these keep still, and the
+        queue where that state does. Laws that choose nothing below a threshold have no slope there to find it by."""
         z = z.copy()
-        for k, queue in enumerate(self.queues):
-            g = next((g for g, kind in enumerate(self.kinds) if queue.link in kind.route), None)
-            places = [self.at["queue", k, n] for n, s in queue.states.items() if (s.lowest, s.highest) == (0.0, 1.0)]
-            if g is None or len(places) != 1:
-                continue
-            low, high, w = 0.0, 1.0, self.at["host", g, "w"]
-            for _ in range(20):
-                z[places[0]] = 0.5 * (low + high)
-                grows = self.moves(z.tolist())[0][w] > 0.0
-                low, high = (z[places[0]], high) if grows else (low, z[places[0]])
+        shares = [z[self.at["host", g, "w"]] / kind.rtt for g, kind in enumerate(self.kinds)]
+        for _ in range(_SWEEPS):
+            for g, (D, _) in enumerate(self._delays(z.tolist())):
+                z[self.at["host", g, "w"]] = shares[g] * D
+            for k, queue in enumerate(self.queues):
+                host = next((g for g, kind in enumerate(self.kinds) if queue.link in kind.route), None)
+                if host is None:
+                    continue
+                w, q = self.at["host", host, "w"], self.at["queue", k, "q"]
+                for place in [*(self.at["queue", k, name] for name in queue.states), q]:
+                    if self._balance(z, place, w, low[place], high[place]):
+                        if place != q:
+                            self._balance(z, q, place, low[q], high[q])
+                        break
         return z
+
+    def _balance(self, z: NDArray[np.float64], place: int, row: int, low: float, high: float) -> bool:
+        """Set a state to where another keeps still, by bisection; return whether there is such a value."""
+
+        def moved(value: float) -> float:
+            return float(self.moves([*z[:place].tolist(), value, *z[place + 1 :].tolist()])[0][row])
+
+        most = min(high, low + 1.0)
+        first, last = moved(low), moved(most)
+        while first * last >= 0.0 and most < min(high, _FARTHEST):
+            most = min(high, 2.0 * most)
+            last = moved(most)
+        if first * last >= 0.0:
+            return False
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + most)
+            low, most = (middle, most) if moved(middle) * first > 0.0 else (low, middle)
+        z[place] = most
+        return True
 
     def settle(self) -> NDArray[np.float64]:
         """Return the equilibrium: by Newton's method from points on a path of the loop without delays."""
@@ -374,7 +401,7 @@ class _Loop:
             return None
 
         dt = 0.02 * min(kind.rtt for kind in self.kinds)
-        z = self._likely(z)
+        z = self._start(z, low, high)
         stuck = None  # with a state at its upper limit, where laws that keep to it stand still
         for k in range(_STEPS):
             if k % 10 == 0 and (found := ahead(z)) is not None:

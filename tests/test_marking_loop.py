@@ -102,6 +102,19 @@ def test_the_equilibrium_is_that_of_every_law():
     assert red.states[0]["average"] * S == pytest.approx(red.queues[0])
 
 
+@pytest.mark.parametrize("p", 10.0 ** -np.arange(1.0, 10.0))
+def test_an_equilibrium_just_above_the_threshold_of_red_is_found(p):
+    """Below the threshold nothing is chosen, and no slope leads beyond it."""
+    network = Network.dumbbell(10 * np.sqrt(2.0 / p) * S / 0.1, rtts=[0.1] * 10, packet_size=1000)
+    for red in (RED(mark=True), DISCIPLINES["RED"](1.0), RED(mark=True, min_threshold=20.0, max_threshold=200.0)):
+        found = at_rest(red, network)
+        chosen = found.probabilities[0]
+        above = (found.queues[0] / S - red.min_threshold) / (red.max_threshold - red.min_threshold)
+        assert found.windows == pytest.approx(S * np.sqrt(2.0 / chosen), rel=1e-6)
+        assert chosen == pytest.approx(2.0 * red.p_max * above / (1.0 + red.p_max * above), rel=1e-4)
+        assert found.rates.sum() == pytest.approx(network.capacities[0])
+
+
 def test_flows_of_unlike_rtts_share_as_one_over_their_rtt():
     network = Network.dumbbell("30 Mb/s", rtts=[0.05] * 10 + [0.2] * 10)
     found = at_rest(PI(mark=True, reference=50.0), network)
