@@ -41,7 +41,7 @@ __all__ = ["MarkingEquilibrium", "equilibrium_of_marks", "linearize_marks"]
 
 _Slopes = dict[tuple[int, float, int], float]
 """(state, delay [s], order of its derivative) -> coefficient."""
-_OF_HOSTS = ("w", "D", "s", "marked", "p")
+_OF_HOSTS = ("w", "D", "s", "a", "marked", "p")
 _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
@@ -118,7 +118,7 @@ def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Equal flows: how many, of which protocol, on which links; delays without queues [s], packets [bit]."""
+    """Equal flows: how many, of which protocol, on which links; delays without queues [s], packets and ACKed [bit]."""
 
     flows: tuple[int, ...]
     protocol: Protocol
@@ -126,6 +126,7 @@ class _Kind:
     forward: tuple[float, ...]
     rtt: float
     s: float
+    a: float
     p: Params
     states: Mapping[str, State]
     scalable: float
@@ -291,7 +292,7 @@ class _Loop:
                 signal = self._signal(queue, kind)
                 spared[signal] = spared[signal] * (1.0 - _later(chosen[k][g], D - late[queue.link]))
         own = {name: z[self.at["host", g, name]] for name in ("w", *kind.states)}
-        known = {**own, "D": rtt, "s": kind.s, "marked": 1.0 - spared["mark"], "p": kind.p}
+        known = {**own, "D": rtt, "s": kind.s, "a": kind.a, "marked": 1.0 - spared["mark"], "p": kind.p}
         for name, here in own.items():
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
@@ -486,9 +487,9 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
     equal: dict[Any, list[int]] = defaultdict(list)
     for i, (flow, protocol) in enumerate(zip(network.flows, deployed.flows, strict=True)):
         delays = tuple(network.forward_delays[i, list(flow.route)].tolist())
-        equal[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet].append(i)
+        equal[protocol, flow.route, delays, float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged].append(i)
     kinds = []
-    for (protocol, route, delays, rtt, packet), flows in equal.items():
+    for (protocol, route, delays, rtt, packet, acknowledged), flows in equal.items():
         name, states = type(protocol).__name__, states_of(protocol)
         law = getattr(protocol, "source_law", None)
         if law is None or "w" not in law_arguments(law) or protocol.loss_response_law is None:
@@ -514,7 +515,8 @@ def _kinds(deployed: Deployment, network: Network) -> list[_Kind]:
                 )
         scalable = float(protocol.ecn_echo == "scalable")
         p = protocol.namespace()
-        kinds.append(_Kind(tuple(flows), protocol, route, delays, rtt, 8.0 * packet, p, states, scalable))
+        s, a = 8.0 * packet, 8.0 * acknowledged
+        kinds.append(_Kind(tuple(flows), protocol, route, delays, rtt, s, a, p, states, scalable))
     return kinds
 
 

@@ -160,6 +160,11 @@ class Flow:
         """Mean size of the packets, bytes."""
         return float(np.mean(self.packet_size))
 
+    @property
+    def mean_acknowledged(self) -> float:
+        """Mean of what an ACK acknowledges, bytes, where none waits so long that it is sent for fewer packets."""
+        return self.mean_packet * (1 if self.delayed_acks is None else self.delayed_acks[0])
+
 
 def _sizes(given: Any) -> int | tuple[int, ...]:
     """One size, or the lowest and the highest of a range."""

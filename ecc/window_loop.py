@@ -41,7 +41,7 @@ __all__ = ["linearize_windows"]
 
 _TAKEN = Taken(
     "a linear model",
-    {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "p")},
+    {"router_law": ("q", "C", "s", "p"), "source_law": ("w", "R", "D", "s", "a", "p")},
     {"combine": None},
     # at an equilibrium nothing starts, and nothing is lost
     {"slow_start_law": "", "loss_response_law": "", "memory_law": "", "initial": ""},
@@ -83,7 +83,7 @@ def linearize_windows(protocol: Protocol, network: Network, clocking: str, assig
     Parameters
     ----------
     protocol : Protocol
-        Protocol whose laws have no arguments but w, R, D, s, p and q, C, s, p; R is a sum.
+        Protocol whose laws have no arguments but w, R, D, s, a, p and q, C, s, p; R is a sum.
     network : Network
     clocking : str
         "ack" or "rate".
@@ -141,10 +141,12 @@ def _groups(
     equal: dict[Any, list[int]] = defaultdict(list)
     for i, flow in enumerate(network.flows):
         delays = network.forward_delays[i, list(flow.route)].tolist()
-        equal[flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, float(rates[i])].append(i)
+        equal[
+            flow.route, tuple(delays), float(network.rtts[i]), flow.mean_packet, flow.mean_acknowledged, float(rates[i])
+        ].append(i)
     p = protocol.namespace()
     groups = []
-    for (route, delays, rtt, packet, x), members in equal.items():
+    for (route, delays, rtt, packet, acknowledged, x), members in equal.items():
         waited = np.cumsum([0.0, *waits[list(route)]]).tolist()
         D, s, R = rtt + waited[-1], 8.0 * packet, 0.0
         late, slopes = {}, {}
@@ -155,7 +157,7 @@ def _groups(
             if link in queues:
                 late[queues.index(link)] = delays[index] + waited[index]
                 slopes[queues.index(link)] = C * gradient(protocol.router_law, at, ["q"])["q"]
-        at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, p=p)
+        at = _supply(protocol.source_law, w=x * D, R=R, D=D, s=s, a=8.0 * acknowledged, p=p)
         if abs(protocol.source_law(**at) - x * D) > _EQUAL * x * D:
             raise LinearizationError(f"no equilibrium: flow {members[0]} would move from its window of {x * D:g} bit")
         g = gradient(protocol.source_law, at, [name for name in ("w", "R", "D") if name in at])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -113,6 +113,20 @@ def test_an_equilibrium_just_above_the_threshold_of_red_is_found(p):
         assert found.windows == pytest.approx(S * np.sqrt(2.0 / chosen), rel=1e-6)
         assert chosen == pytest.approx(2.0 * red.p_max * above / (1.0 + red.p_max * above), rel=1e-4)
         assert found.rates.sum() == pytest.approx(network.capacities[0])
+
+
+def test_delayed_acks_matter_only_where_acks_count():
+    """W = s sqrt(2/p) by bytes; by ACKs of two packets each W = s sqrt(1/p), and the loop is another one."""
+    delayed = NET.with_flows([replace(flow, delayed_acks=(2, "40 ms")) for flow in NET.flows])
+    systems = {}
+    for L, moved in ((2.0, 1.0), (0.0, 0.5)):
+        host = NewReno(ecn=True, L=L)
+        usual, here = (at_rest(PI(mark=True), network, host) for network in (NET, delayed))
+        assert here.windows == pytest.approx(usual.windows, rel=1e-9)
+        assert here.probabilities == pytest.approx(moved * usual.probabilities, rel=1e-9)
+        systems[L] = [ecc.linearize(over(PI(mark=True), host), network) for network in (NET, delayed)]
+    assert np.array_equal(systems[2.0][0].matrices, systems[2.0][1].matrices)
+    assert not np.allclose(systems[0.0][0].matrices, systems[0.0][1].matrices)
 
 
 def test_flows_of_unlike_rtts_share_as_one_over_their_rtt():

@@ -30,6 +30,7 @@ A protocol is a frozen dataclass of parameters, derived from `Protocol`, in a fi
    m         what it remembers of its last loss                              source, loss  bit
    since     time since its window last decreased by feedback; inf: never    source, decr. s
    s         size of the flow's packets, with windows                        router, src.  bit
+   a         what an ACK acknowledges: s, or more with delayed ACKs          source        bit
    q_flow    what the flow itself has in the queue, with windows             router        bit
    loss      share lost of what came to the queue and its wire, with windows router        --
    p         the parameters, by attribute                                    all           --

@@ -57,7 +57,7 @@ class BIC(windows.EndToEndProtocol):
     ----------
     form : str
         "paper" or "linux".
-    transport, initial, receiver_window, min_rto, ecn
+    transport, initial, receiver_window, min_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -167,7 +167,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         rate_halving(flow, s, env)
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env) or (p.linux > 0.0 and env.window == flow.ssthresh):
-            windows.slow_start(flow, env)
+            windows.slow_start(flow, p, env)
         elif p.linux == 0.0:
             search(flow, s, env)
         elif flow.acks >= linux_acks(env.window // s, flow.top // s):

@@ -143,7 +143,7 @@ class CUBIC(windows.EndToEndProtocol):
         Whether a flow that lost below its last maximum leaves room for others.
     slow_start : str
         "standard" (RFC 5681), or "hystart++" (RFC 9406).
-    transport, initial, receiver_window, min_rto, ecn
+    transport, initial, receiver_window, min_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -235,9 +235,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
             if p.hystart > 0.0:
-                hystart(flow, env)
+                hystart(flow, p, env)
             else:
-                windows.slow_start(flow, env)
+                windows.slow_start(flow, p, env)
         else:
             avoid_congestion(flow, p, env)
 
@@ -276,10 +276,10 @@ def rise(d_last: float) -> float:
     return min(max(RISE * d_last, LEAST_RISE), MOST_RISE)
 
 
-def hystart(flow: Any, env: FlowEnv) -> None:
+def hystart(flow: Any, p: Params, env: FlowEnv) -> None:
     """RFC 9406 sec. 4.2; after a loss, that of RFC 5681."""
     before = env.window
-    windows.slow_start(flow, env)
+    windows.slow_start(flow, p, env)
     if flow.ssthresh < windows.NEVER_LEFT:
         return
     if flow.css_rounds >= 0:

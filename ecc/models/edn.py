@@ -28,7 +28,8 @@ one link, but R > 3 ms becomes R >= 4 ms. (The 14 bits are not those of the frag
 
 What the paper leaves open: the threshold becomes W where slow start is left, and decreases with W, as a window that
 falls below it would go back to slow start and stay at B; W = ssthresh is beyond it. The least window is a packet; n is
-0 after a loss, which acts as in NewReno; ACKs in a recovery do not count.
+0 after a loss, which acts as in NewReno; ACKs in a recovery do not count. A delayed ACK moves n by as many packets as
+it acknowledges (by 1 where L = 0).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Header:
 class FlowState(windows.FlowState):
     """A host's state for one flow."""
 
-    count: int = 0  # of ACKs with little delay, less those with much
+    count: float = 0.0  # of packets acknowledged with little delay, less those with much
     received: float = 0.0  # D_f of the last ACK, to be returned [units]
 
 
@@ -82,7 +83,7 @@ class EDN(windows.WindowProtocol):
         Delays in 7 bits each, as in the prototype, or exact.
     unit : float, s, > 0
         Of quantized delays.
-    transport, initial, receiver_window, min_rto
+    transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`.
 
     Raises
@@ -110,9 +111,9 @@ class EDN(windows.WindowProtocol):
         return counted(q / C / p.unit, p)
 
     @staticmethod
-    def slow_start_law(w: float, R: float, p: Params) -> float:
+    def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
         """Sec. 5: up to a delay of B."""
-        return w if R > p.B else windows.doubled(w)
+        return w if R > p.B else windows.doubled(w, s, a, p)
 
     @staticmethod
     def source_law(w: float, R: float, s: float, p: Params) -> float:
@@ -230,21 +231,21 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     R = header.forward + header.reverse
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
-            if slow_start_law(env.window, R, p) > env.window:
-                windows.slow_start(flow, env)
+            if slow_start_law(env.window, R, s, s, p) > env.window:
+                windows.slow_start(flow, p, env)
             else:
                 flow.ssthresh = env.window
         else:
-            flow.count += int(direction(R, p))
+            flow.count += direction(R, p) * windows.counted(env.acked, s, p) / s
             if abs(flow.count) * s >= env.window:
                 env.window = source_law(env.window, R, s, p)
                 flow.ssthresh = min(flow.ssthresh, env.window)
-                flow.count = 0
+                flow.count = 0.0
 
 
 def on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """As NewReno."""
-    flow.count = 0
+    flow.count = 0.0
     flow_on_loss(flow, header, p, env)
 
 

@@ -1,20 +1,24 @@
 """NewReno, the additive increase and multiplicative decrease of TCP (RFC 5681) with the recovery of RFC 6582 or 6675.
 
-    W <- W + a                 an ACK of a, while W < ssthresh (slow start)                   RFC 5681 (2)
+    W <- W + min(a, L s)       an ACK of a, while W < ssthresh (slow start)                   RFC 5681 (2)
     W <- W + s a/W             an ACK of a, else (congestion avoidance)                       RFC 5681 (3)
     W <- ssthresh = F/2        a loss, once a window                                          RFC 5681 (4)
     W <- s, ssthresh = F/2     a timeout                                                      RFC 5681 sec. 3.1
 
     W  window [bytes in hooks, bit in laws]   s  packet   F  data in flight, when the loss is seen
-    a  what an ACK acknowledges (RFC 3465; in slow start 2 s count at most, s after a timeout)   p  loss on the path
+    a  what an ACK acknowledges (RFC 3465, appropriate byte counting)   L  2; 1 after a timeout   p  loss on path
 
-As fluid W' = s/D, D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in Misra, Gong, Towsley
-2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at equilibrium where W = s
-sqrt(2/p), is 8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2, where a queue overflows.
+With delayed ACKs, one for b packets, a = b s: in an RTT windows grow by s for any b, and double in slow start while b
+<= L. With L = 0 ACKs count, not bytes: one adds s in slow start, and then s s/W, which is s/b in an RTT.
+
+As fluid W' = s/D (s/(b D) if L = 0), D the RTT with queues, and a loss is the same jump (`ecc.fluid.network`), as in
+Misra, Gong, Towsley 2000, eq. (2), without the mean over losses that they take: W' = [s - p W W/(2 s)]/D, at
+equilibrium where W = s sqrt(2/p), is 8 % above the mean that jumps at random leave, and leaves W exp(-1/2), not W/2,
+where a queue overflows.
 
 Windows grow until a queue overflows or a packet is lost: there is no equilibrium to linearize at. Packets that are lost
-evenly, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p)) (Mathis et al. 1997, eq. (3));
-timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
+evenly, one in 1/p, leave windows that swing between W/2 and W with mean s sqrt(3/(2 p)), or s sqrt(3/(2 b p)) if L = 0
+(Mathis et al. 1997, eq. (3)); timeouts take more where p is large (Padhye et al. 1998, eq. (30)).
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Any
 from ecc.arguments import check_arguments, shown
 from ecc.models.base import FlowEnv, Hook, Params
 from ecc.models.shared import windows
-from ecc.quantity import Quantity, as_number, as_time
+from ecc.quantity import Quantity, as_count, as_number, as_time
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class NewReno(windows.EndToEndProtocol):
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto, ecn
+    transport, initial, receiver_window, min_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -54,9 +58,9 @@ class NewReno(windows.EndToEndProtocol):
         return loss
 
     @staticmethod
-    def source_law(w: float, s: float) -> float:
-        """RFC 5681 (3), for the w/s packets of an RTT."""
-        return windows.grown(w, s, w)
+    def source_law(w: float, s: float, a: float, p: Params) -> float:
+        """RFC 5681 (3), for the w/a ACKs of an RTT."""
+        return windows.grown(w, s, w * (windows.counted(a, s, p) / a))
 
     def params(self) -> dict[str, float]:
         return {"deflates": float(self.transport == "newreno"), **super().params()}
@@ -69,11 +73,13 @@ class NewReno(windows.EndToEndProtocol):
     # ---- published results -------------------------------------------------------------------------------
 
     @check_arguments
-    def mean_rate(self, loss: float, rtt: Quantity, packet_size: int = 1000, timeout: Quantity = 1.0) -> float:
+    def mean_rate(
+        self, loss: float, rtt: Quantity, packet_size: int = 1000, timeout: Quantity = 1.0, b: int = 1
+    ) -> float:
         """Return the sending rate of a long flow that loses packets at random.
 
-        Implements Padhye et al. 1998, eq. (30), with an ACK for every packet and no limit by the receiver; without
-        timeouts it is Mathis et al. 1997, eq. (3).
+        Implements Padhye et al. 1998, eq. (30), with no limit by the receiver; without timeouts it is Mathis et al.
+        1997, eq. (3).
 
         Parameters
         ----------
@@ -83,6 +89,8 @@ class NewReno(windows.EndToEndProtocol):
         packet_size : int, bytes, optional
         timeout : float, s, >= 0, optional
             First retransmission timeout.
+        b : int, packets, >= 1, optional
+            What an ACK acknowledges. It matters only where ACKs count, L = 0.
 
         Returns
         -------
@@ -107,8 +115,10 @@ class NewReno(windows.EndToEndProtocol):
         if not p < 1.0:
             raise ValueError(f"loss must be < 1, got {shown(p)}")
         D, T0 = as_time(rtt, "rtt", positive=True), as_time(timeout, "timeout")
-        expires = T0 * min(1.0, 3.0 * sqrt(3.0 * p / 8.0)) * p * (1.0 + 32.0 * p * p)
-        return 8.0 * packet_size / (D * sqrt(2.0 * p / 3.0) + expires)
+        b = as_count(b, "b", minimum=1)
+        bp = b / windows.counted(b, 1.0, self.namespace()) * p
+        expires = T0 * min(1.0, 3.0 * sqrt(3.0 * bp / 8.0)) * p * (1.0 + 32.0 * p * p)
+        return 8.0 * packet_size / (D * sqrt(2.0 * bp / 3.0) + expires)
 
 
 def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
@@ -118,9 +128,9 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         env.window = min(flow.ssthresh, max(1.0 * env.in_flight, s) + s)
     if windows.opens(flow, env):
         if windows.in_slow_start(flow, env):
-            windows.slow_start(flow, env)
+            windows.slow_start(flow, p, env)
         else:
-            env.window = windows.grown(env.window, s, env.acked)
+            env.window = windows.grown(env.window, s, windows.counted(env.acked, s, p))
 
 
 def flow_on_loss(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:

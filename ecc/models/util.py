@@ -47,7 +47,7 @@ class UTIL(windows.WindowProtocol):
         Over which routers measure (VCP: 200 ms).
     sampling : float, s, > 0
         Between samples of the queue (VCP: 10 ms).
-    transport, initial, receiver_window, min_rto
+    transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`.
 
     Raises
@@ -74,9 +74,9 @@ class UTIL(windows.WindowProtocol):
     announce_law = staticmethod(vcp.announce_law)
 
     @staticmethod
-    def slow_start_law(w: float, R: float) -> float:
+    def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
         """EDN sec. 4.2: up to a high load."""
-        return windows.doubled(w) if R < vcp.HIGH else w
+        return windows.doubled(w, s, a, p) if R < vcp.HIGH else w
 
     @staticmethod
     def source_law(w: float, R: float, s: float) -> float:
@@ -114,16 +114,17 @@ slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law
 
 def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
     """Slow start up to a high load, then one step an RTT."""
+    s = 1.0 * env.packet_size
     flow.acked += env.acked
     if windows.opens(flow, env):
         over = flow.acked >= flow.mark
         if over:
             flow.mark = flow.acked + env.in_flight
         if windows.in_slow_start(flow, env):
-            if slow_start_law(env.window, header.load) > env.window:
-                windows.slow_start(flow, env)
+            if slow_start_law(env.window, header.load, s, s, p) > env.window:
+                windows.slow_start(flow, p, env)
             else:
                 flow.ssthresh = env.window
         elif over:
-            env.window = source_law(env.window, header.load, 1.0 * env.packet_size)
+            env.window = source_law(env.window, header.load, s)
             flow.ssthresh = min(flow.ssthresh, env.window)

@@ -18,10 +18,11 @@ equally, rates become equal for any RTTs. The window swings between AI and MD: t
 from about beta to 1 of gamma C. There is no slow start; MI begins with the first ACK. (EDN sec. 2 has a slow start that
 VCP leaves at a load of 80 %: `opening="slow_start"` doubles windows until a higher region is reported.)
 
-What the paper leaves open is as in its authors' ns-2 code: ACKs move windows one by one, MI by (1 + xi)^(D/t_rho) - 1
-packets each and AI by alpha (D/t_rho)^2 s/W; the response after an overload is skipped where another region is
-reported; q is a moving average, a quarter of it the mean of the last t_rho, of the queue sampled each `sampling`; D is
-the smoothed RTT. A loss halves the window, and a timeout leaves one packet of it, as in NewReno.
+What the paper leaves open is as in its authors' ns-2 code: ACKs move windows, MI by (1 + xi)^(D/t_rho) - 1 packets and
+AI by alpha (D/t_rho)^2 s/W for each packet that they acknowledge (for each ACK, as there, where L = 0); the response
+after an overload is skipped where another region is reported; q is a moving average, a quarter of it the mean of the
+last t_rho, of the queue sampled each `sampling`; D is the smoothed RTT. A loss halves the window, and a timeout leaves
+one packet of it, as in NewReno.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class VCP(windows.WindowProtocol):
         Between samples of the queue (10 ms).
     opening : str
         "mi" or "slow_start" (EDN sec. 2): what a flow does until more than a low load is first reported to it.
-    transport, initial, receiver_window, min_rto
+    transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`.
 
     Raises
@@ -133,9 +134,9 @@ class VCP(windows.WindowProtocol):
         return region((y * T + p.kappa_q * R) / (p.gamma * C * T))
 
     @staticmethod
-    def slow_start_law(w: float, R: float, p: Params) -> float:
+    def slow_start_law(w: float, R: float, s: float, a: float, p: Params) -> float:
         """EDN sec. 2, up to a high load, if it is to be; else nothing."""
-        return windows.doubled(w) if p.doubles > 0.0 and R < HIGH else w
+        return windows.doubled(w, s, a, p) if p.doubles > 0.0 and R < HIGH else w
 
     @staticmethod
     def decrease_law(w: float, R: float, D: float, T: float, since: float, s: float, p: Params) -> float:
@@ -250,13 +251,13 @@ def on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
         if R > LOW:
             flow.ssthresh = min(flow.ssthresh, w)
         less = decrease_law(w, R, D, T, since, s, p)
-        if windows.in_slow_start(flow, env) and slow_start_law(w, R, p) > w:
-            windows.slow_start(flow, env)
+        if windows.in_slow_start(flow, env) and slow_start_law(w, R, s, s, p) > w:
+            windows.slow_start(flow, p, env)
         elif less < w:
             env.window = less
             flow.decreased = env.now
         else:
-            env.window += (source_law(w, R, D, T, since, s, p) - w) * s / w
+            env.window += (source_law(w, R, D, T, since, s, p) - w) * windows.counted(env.acked, s, p) / w
 
 
 # ---- on the wire -----------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Vegas(windows.EndToEndProtocol):
         ... above which it shrinks (3 or 4).
     gamma : float, >= 0
         ... above which slow start ends (1).
-    transport, initial, receiver_window, min_rto, ecn
+    transport, initial, receiver_window, min_rto, L, ecn
         As of every `EndToEndProtocol`.
 
     Raises
@@ -89,9 +89,9 @@ class Vegas(windows.EndToEndProtocol):
         return q / C
 
     @staticmethod
-    def slow_start_law(w: float, R: float, D: float, s: float, p: Params) -> float:
+    def slow_start_law(w: float, R: float, D: float, s: float, a: float, p: Params) -> float:
         """Sec. 3.3, on the average of an RTT that doubles the window and one that does not."""
-        return opened(w, queued(w, D - R, D), sqrt(2.0) * w, s, p)
+        return opened(w, queued(w, D - R, D), sqrt(windows.doubled(w, s, a, p) / w) * w, s, p)
 
     @staticmethod
     def source_law(w: float, R: float, D: float, s: float, p: Params) -> float:
@@ -163,7 +163,7 @@ def flow_on_ack(flow: Any, header: Any, p: Params, env: FlowEnv) -> None:
             decide(flow, p, env)
         if windows.in_slow_start(flow, env):
             if flow.holds == 0:
-                windows.slow_start(flow, env)
+                windows.slow_start(flow, p, env)
         else:
             env.window += flow.adds * env.acked / env.window
 

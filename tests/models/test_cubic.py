@@ -137,7 +137,7 @@ def test_hystart_by_its_rules():
         at.rtt = rtt
         for _ in range(10):
             at.delivered += 1000
-            cubic.hystart(flow, at)
+            cubic.hystart(flow, CUBIC().namespace(), at)
 
     at = env(window=10 * S, in_flight=10_000)
     one_round(at, 0.100)

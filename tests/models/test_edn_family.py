@@ -79,6 +79,23 @@ def test_edn_fields_go_there_and_back():
     assert edn.EDNField(forward=3, reverse=5).encode() == bytes([0b0100_0010, 0b1000_0011])
 
 
+@pytest.mark.parametrize(("L", "moved"), [(2.0, 3.0), (0.0, 1.0)])
+def test_delayed_acks_count_by_what_they_acknowledge(L, moved):
+    """An ACK of three packets moves EDN's count, and VCP's window, as three ACKs do, unless ACKs count."""
+    edn, vcp, env = EDN(L=L), VCP(L=L), ack()
+    flow = record(edn, "FlowState", ssthresh=1.0)
+    env.acked = 3 * S
+    edn.flow_hooks()["on_ack"](flow, record(edn, "Header", reverse=0.001), edn.namespace(), env)
+    assert flow.count == moved
+    gains = []
+    for acked in (S, 3 * S):
+        at = ack(now=1.0)
+        at.acked = acked
+        vcp.flow_hooks()["on_ack"](record(vcp, "FlowState"), record(vcp, "Header", load=1), vcp.namespace(), at)
+        gains.append(at.window - 10.0 * S)
+    assert gains[1] == pytest.approx(moved * gains[0])
+
+
 def test_edn_counts_a_window_of_acks_to_move_by_a_packet():
     protocol = EDN()
     flow, env = record(protocol, "FlowState", ssthresh=1.0), ack()
@@ -253,12 +270,15 @@ def test_vcp_windows():
 
 def test_what_windows_do_in_slow_start():
     """Twice the window, Vegas every other RTT; no more than the window where it ends."""
-    assert NewReno.slow_start_law(10.0) == 20.0 and FAST.slow_start_law is None
-    assert [EDN.slow_start_law(10.0, R, EDN().namespace()) for R in (3.0, 4.0)] == [20.0, 10.0]
-    assert [UTIL.slow_start_law(10.0, code) for code in (1, 2, 3)] == [20.0, 10.0, 10.0]
-    assert VCP.slow_start_law(10.0, 1, VCP().namespace()) == 10.0
-    assert [VCP.slow_start_law(10.0, c, VCP(opening="slow_start").namespace()) for c in (1, 2)] == [20.0, 10.0]
-    found = [Vegas.slow_start_law(10.0, R, 0.1, 1.0, Vegas().namespace()) for R in (0.009, 0.011)]
+    assert NewReno.slow_start_law(10.0, 1.0, 1.0, NewReno().namespace()) == 20.0 and FAST.slow_start_law is None
+    assert [EDN.slow_start_law(10.0, R, 1.0, 1.0, EDN().namespace()) for R in (3.0, 4.0)] == [20.0, 10.0]
+    assert [UTIL.slow_start_law(10.0, code, 1.0, 1.0, UTIL().namespace()) for code in (1, 2, 3)] == [20.0, 10.0, 10.0]
+    assert VCP.slow_start_law(10.0, 1, 1.0, 1.0, VCP().namespace()) == 10.0
+    assert [VCP.slow_start_law(10.0, c, 1.0, 1.0, VCP(opening="slow_start").namespace()) for c in (1, 2)] == [
+        20.0,
+        10.0,
+    ]
+    found = [Vegas.slow_start_law(10.0, R, 0.1, 1.0, 1.0, Vegas().namespace()) for R in (0.009, 0.011)]
     assert found == [pytest.approx(10.0 * np.sqrt(2.0)), 8.75]
 
 

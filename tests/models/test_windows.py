@@ -1,5 +1,6 @@
 """The window protocols: NewReno, Vegas, FAST and BIC."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from ecc.models import BIC, CUBIC, DCTCP, FAST, NewReno, Vegas, bic, fast, vegas
 from ecc.models.base import settings
 from ecc.models.shared import windows
 from ecc.network import Flow, Network
+from ecc.queues.discipline import QueueDiscipline
 from ecc.scenario import Scenario
 from ecc.workload import Workload
 
@@ -26,6 +28,9 @@ every_window = pytest.mark.parametrize("protocol", WINDOWS, ids=lambda p: f"{typ
         (lambda: NewReno(initial=0.0), "initial must be > 0, got 0.0"),
         (lambda: NewReno(min_rto=1e7), r"min_rto must be < 1e\+06 s, which the clock holds, got 10000000\.0"),
         (lambda: NewReno(min_rto=-1.0), "min_rto must be > 0 s, got -1.0"),
+        (lambda: NewReno(L=0.5), r"L must be >= 1 packet, or 0 to count ACKs, got 0\.5"),
+        (lambda: NewReno(L=-1.0), "L must be >= 0, got -1"),
+        (lambda: NewReno().mean_rate(0.01, 0.1, b=0), "b must be >= 1, got 0"),
         (lambda: NewReno(receiver_window=-1), "receiver_window must be >= 0, got -1"),
         (lambda: NewReno().mean_rate(1.0, 0.1), "loss must be < 1, got 1.0"),
         (lambda: Vegas(alpha=3.0, beta=2.0), r"beta must be >= alpha \(3 packets\), got 2"),
@@ -144,19 +149,133 @@ def test_the_threshold_stays_when_the_timer_expires_again():
     assert flow.backed_off == 0
 
 
-def test_newreno_counts_bytes_and_not_acks():
-    """RFC 3465: what an ACK is for; in slow start two packets at most, one after a timeout."""
-    hooks, p = NewReno().flow_hooks(), NewReno().namespace()
+@pytest.mark.parametrize(
+    ("L", "slow", "avoiding"),
+    [
+        (2.0, [500.0, 1000.0, 2000.0, 2000.0], [25.0, 50.0, 100.0, 200.0]),
+        (8.0, [500.0, 1000.0, 2000.0, 4000.0], [25.0, 50.0, 100.0, 200.0]),
+        (1.0, [500.0, 1000.0, 1000.0, 1000.0], [25.0, 50.0, 100.0, 200.0]),
+        (0.0, [500.0, 1000.0, 1000.0, 1000.0], [50.0, 50.0, 50.0, 50.0]),
+    ],
+)
+def test_newreno_counts_bytes_and_not_acks(L, slow, avoiding):
+    """RFC 3465: what an ACK is for; in slow start L packets at most, one after a timeout. RFC 5681 with L = 0."""
+    protocol = NewReno(L=L)
+    hooks, p = protocol.flow_hooks(), protocol.namespace()
 
     def behind_an_ack(acked, **flow):
         at = env(acked=acked)
         hooks["on_ack"](windows.FlowState(**flow), None, p, at)
         return at.window - 20_000.0
 
-    slow, once_more, avoiding = {}, {"ssthresh": 30_000.0}, {"ssthresh": 10_000.0}
-    assert [behind_an_ack(acked, **slow) for acked in (500, 1000, 2000, 4000)] == [500.0, 1000.0, 2000.0, 2000.0]
-    assert [behind_an_ack(acked, **once_more) for acked in (500, 1000, 2000)] == [500.0, 1000.0, 1000.0]
-    assert [behind_an_ack(acked, **avoiding) for acked in (500, 1000, 2000)] == pytest.approx([25.0, 50.0, 100.0])
+    given = (500, 1000, 2000, 4000)
+    after_a_timeout, at = windows.FlowState(), env(kind=1, in_flight=60_000, window=60_000.0)
+    hooks["on_loss"](after_a_timeout, None, p, at)
+    assert (at.window, after_a_timeout.ssthresh) == (1000.0, 30_000.0)
+    once_more = vars(after_a_timeout)
+    assert [behind_an_ack(acked) for acked in given] == slow
+    assert [behind_an_ack(acked, **once_more) for acked in given] == [500.0, 1000.0, 1000.0, 1000.0]
+    assert [behind_an_ack(acked, ssthresh=10_000.0) for acked in given] == pytest.approx(avoiding)
+
+
+@dataclass
+class Left(windows.FlowState):
+    """A host that has left slow start."""
+
+    ssthresh: float = 20_000.0
+
+
+@dataclass(frozen=True)
+class InAvoidance(NewReno):
+    FlowState = Left
+    slow_start_law = None
+
+
+def windows_by_rtt(protocol, delayed_acks, engine, rtts):
+    """The window at the end of each RTT of 100 ms, without queues, in packets."""
+    network = Network([ecc.Link("10 Gb/s")], [Flow([0], access_delay="50 ms", delayed_acks=delayed_acks)])
+    run = engine.simulate(Scenario(network, protocol, 0.1 * rtts), sample=0.1, record=["env.window"])
+    return run["env.window"].to_numpy()[:, 0] / 1000.0
+
+
+@pytest.mark.parametrize("engine", [ecc.packet, ecc.fluid], ids=lambda engine: engine.__name__)
+@pytest.mark.parametrize(
+    ("L", "b", "gain"), [(2.0, 1, 1.0), (2.0, 2, 1.0), (1.0, 4, 1.0), (0.0, 1, 1.0), (0.0, 2, 0.5)]
+)
+def test_a_packet_an_rtt_whatever_acks_are_for(engine, L, b, gain):
+    """In congestion avoidance by bytes; one in b where ACKs count. Divided among ACKs it is a little less."""
+    delayed = None if b == 1 else (b, "50 ms")
+    found = windows_by_rtt(InAvoidance(transport="sack", initial=100, L=L), delayed, engine, 40)
+    assert (found[-1] - found[9]) / 30.0 == pytest.approx(gain, rel=0.02)
+
+
+@pytest.mark.parametrize("engine", [ecc.packet, ecc.fluid], ids=lambda engine: engine.__name__)
+@pytest.mark.parametrize(
+    ("L", "b", "factor"), [(2.0, 1, 2.0), (2.0, 2, 2.0), (2.0, 4, 1.5), (1.0, 2, 1.5), (0.0, 1, 2.0), (0.0, 2, 1.5)]
+)
+def test_slow_start_multiplies_by_what_acks_count(engine, L, b, factor):
+    """By 1 + min(b, L)/b, in whole packets."""
+    delayed = None if b == 1 else (b, "50 ms")
+    found = windows_by_rtt(NewReno(transport="sack", initial=64, L=L), delayed, engine, 6)
+    assert found == pytest.approx(64.0 * factor ** np.arange(6), rel=0.01)
+
+
+@dataclass(frozen=True)
+class Blackout(QueueDiscipline):
+    """Drops all that comes from 0.75 to 0.95 s."""
+
+    def link_hooks(self):
+        return {"on_arrival": drop_in_the_blackout}
+
+
+def drop_in_the_blackout(link, header, p, env):
+    if 0.75 < env.now < 0.95:
+        env.drop = 1
+
+
+def test_slow_start_after_a_timeout_counts_a_packet_an_ack():
+    """RFC 3465 sec. 2.3: two packets an ACK double the window before any loss, and then it grows by half."""
+    network = Network([ecc.Link("1 Gb/s")], [Flow([0], access_delay="50 ms", delayed_acks=(2, "10 ms"))])
+    hosts = NewReno(transport="sack", initial=8)
+    scenario = Scenario(network, {"flows": hosts, "links": Blackout()}, 4.0)
+    window = ecc.packet.simulate(scenario, sample=0.1, record=["env.window"])["env.window"].to_numpy()[:, 0] / 1000.0
+    assert window[:7].tolist() == [8.0 * 2**k for k in range(7)]
+    again = window[np.flatnonzero(window == 1.0)[-1] :]
+    grows = again[(again >= 20.0) & (again <= 200.0)]
+    assert len(grows) > 4 and np.allclose(grows[1:] / grows[:-1], 1.5, rtol=0.05)
+
+
+@dataclass(frozen=True)
+class EveryNth(QueueDiscipline):
+    """Drops one arrival in n."""
+
+    n: float = 200.0
+
+    @dataclass
+    class LinkState:
+        arrivals: int = 0
+
+    def link_hooks(self):
+        return {"on_arrival": drop_the_nth}
+
+
+def drop_the_nth(link, header, p, env):
+    link.arrivals += 1
+    if link.arrivals >= p.n:
+        link.arrivals = 0
+        env.drop = 1
+
+
+@pytest.mark.parametrize(("L", "b"), [(2.0, 1), (2.0, 2), (0.0, 1), (0.0, 2)])
+def test_windows_that_lose_evenly_have_the_mean_of_mathis(L, b):
+    """W = s sqrt(3/(2 p)) with and without delayed ACKs; sqrt(3/(2 b p)) where ACKs count."""
+    p, protocol = 1.0 / 20_000.0, NewReno(transport="sack", initial=40, L=L)
+    flow = Flow([0], access_delay="50 ms", delayed_acks=None if b == 1 else (b, "50 ms"))
+    scenario = Scenario(Network([ecc.Link("1 Gb/s")], [flow]), {"flows": protocol, "links": EveryNth(n=1.0 / p)}, 400.0)
+    goodput = float(ecc.packet.simulate(scenario, sample=10.0).goodput[10:].mean())
+    closed = 8000.0 / 0.1 * np.sqrt(3.0 / (2.0 * p * (1 if L > 0.0 else b)))
+    assert protocol.mean_rate(p, "100 ms", timeout=0.0, b=b) == pytest.approx(closed)
+    assert goodput == pytest.approx(closed, rel=0.02)
 
 
 def test_delayed_acks_do_not_halve_the_growth():

@@ -2,10 +2,11 @@
 
 Flows over one drop-tail link of 100 Mb/s with an RTT of 100 ms and a buffer of one bandwidth-delay product start at
 random within the first second; single flows lose packets at random on the wire; others have half that buffer, RTOs from
-0.2 s on, an RTT of 1 s. The numbers are means over seeds, taken
-once the first losses are over. ns-2 is set to the RFCs where its defaults differ: RTOs of a second at least, from every
-ACK and no longer backed off once one has measured the RTT again (RFC 6298, with the timestamps of RFC 7323), the window
-after fast recovery (RFC 6582 sec. 3.2, step 3, option 1). Senders of neither wait at random (`overhead_`).
+0.2 s on, an RTT of 1 s, delayed ACKs, which count here too, and not their bytes (L = 0). The numbers are means over
+seeds, taken once the first losses are over. ns-2 is set to the RFCs where its defaults differ: RTOs of a second at
+least, from every ACK and no longer backed off once one has measured the RTT again (RFC 6298, with the timestamps of RFC
+7323), the window after fast recovery (RFC 6582 sec. 3.2, step 3, option 1). Senders of neither wait at
+random (`overhead_`).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Case:
     """Flows of a protocol on the link, the share that it loses at random, and what is different from the others.
 
     `buffer` in bandwidth-delay products; `min_rto` [s], None: 1 s, or what the protocol has; `over`: from when to when.
+    `delayed`: an ACK for two packets, or after 100 ms, ns-2's default.
     """
 
     protocol: str
@@ -58,6 +60,7 @@ class Case:
     capacity: float = CAPACITY
     rtt: float = RTT
     over: tuple[float, float] | None = None
+    delayed: bool = False
 
     @property
     def span(self) -> tuple[float, float]:
@@ -72,9 +75,11 @@ class Case:
         """
         starts = np.random.default_rng(seed).random(self.flows)
         packets = int(self.buffer * self.capacity * self.rtt / 8.0) // PACKET
-        return Network.dumbbell(
+        network = Network.dumbbell(
             self.capacity, [self.rtt] * self.flows, packets * PACKET, packet_size=PACKET, starts=list(starts)
         )
+        delayed = (2, 0.1) if self.delayed else None
+        return network.with_flows([replace(flow, delayed_acks=delayed) for flow in network.flows])
 
 
 CASES = {
@@ -87,6 +92,7 @@ CASES = {
     },
     **{f"{name} 1 RTO": Case(name, 1, min_rto=0.2, over=(0.0, 600.0)) for name in ("NewReno", "Sack")},
     **{f"{name} 1 long": Case(name, 1, capacity=1e7, rtt=1.0, over=(50.0, 600.0)) for name in ("NewReno", "Sack")},
+    **{f"{name} 2 delayed": Case(name, 2, delayed=True) for name in ("NewReno", "Sack")},
 }
 
 
@@ -111,6 +117,7 @@ def here(case: Case, seed: int) -> Outcome:
     impairments = [RandomLoss(case.loss, link=0)] if case.loss > 0.0 else []
     protocol = PEERS[case.protocol][0]()
     protocol = protocol if case.min_rto is None else replace(protocol, min_rto=case.min_rto)
+    protocol = replace(protocol, L=0.0) if case.delayed else protocol
     scenario = ecc.Scenario(case.network(seed), protocol, case.span[1], impairments=impairments, seed=seed)
     run = ecc.packet.simulate(scenario, sample=LOOK)
     goodput, arrival, queue, drops = (
@@ -129,6 +136,7 @@ def in_ns2(case: Case, seed: int) -> Outcome:
     seed : int
     """
     agents = PEERS[case.protocol][1]
+    agents = replace(agents, receiver=f"{agents.receiver}/DelAck") if case.delayed else agents
     seen = ns2.run(
         case.network(seed), case.span[1], PERIOD, LOOK, seed=seed, tick=0.001, rto=case.min_rto or 1.0, window=10_000,
         agents=agents, loss=case.loss,

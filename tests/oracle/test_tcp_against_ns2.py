@@ -11,7 +11,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["NewReno 50", "Sack 50", "BIC 50", "CUBIC 50"])
+@pytest.mark.parametrize("name", ["NewReno 50", "Sack 50", "BIC 50", "CUBIC 50", "NewReno 2 delayed", "Sack 2 delayed"])
 def test_on_a_drop_tail_link(name: str):
     theirs, ours = compared(name, seeds=2)
     assert ours.utilization == pytest.approx(theirs.utilization, rel=0.02)

@@ -52,6 +52,7 @@ class Paths(NamedTuple):
     survives: Floats  # (n_groups,): share of what was sent that random losses leave
     acks_kept: Floats  # (n_groups,): share of the ACKs that random losses leave
     packet: Floats  # (n_groups,) [bit]
+    acknowledged: Floats  # (n_groups,) [bit]: by an ACK
     steady: Floats  # (n_groups,) [bit/s]: rate of unresponsive flows, 0 of others
     start: Floats  # (n_groups,) [s]
     stop: Floats  # (n_groups,) [s]; also set when a flow has sent its size
@@ -108,6 +109,7 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
         survives=fluid.survives,
         acks_kept=fluid.acks_kept,
         packet=8.0 * fluid.packet_size,
+        acknowledged=8.0 * fluid.acknowledged,
         steady=fluid.steady,
         start=fluid.start.copy(),
         stop=fluid.stop.copy(),

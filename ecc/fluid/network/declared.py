@@ -14,7 +14,7 @@ _ALL_THE_TIME = "routers act on averages and queues at every moment here; in pac
 _LIMITED = {
     "scaling_rtt_limit": "RTTs above the limit that routers set them (scaling_rtt_limit) count in full in d here"
 }
-_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "marked", "p")
+_WINDOW = ("w", "m", "R", "D", "T", "since", "s", "a", "marked", "p")
 _SOURCE = ("x", "x_rtt", "R", "R_prev", "D", "T", "p")
 
 EQUATIONS = Taken(

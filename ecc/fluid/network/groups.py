@@ -27,9 +27,10 @@ class FluidNetwork:
     `members` (n_groups,): flows in the group; `group_of` (n_flows,). For each group g: `routes[g]` the links it
     crosses and `responds[g]` which of them it responds to; `forward[g]` and `backward[g]` the delays from the sender to
     the queue of each and from there back to the sender, `wire` that of the last link; `rtt`, `start`, `stop` (inf),
-    `size` [bit] (inf), `packet_size` [bytes]; `steady` [bit/s], the rate of unresponsive flows, else 0. Of what was
-    sent, random losses leave the share `reaches[g]` for the queue of each link and `survives` for the receiver, and the
-    share `acks_kept` of the ACKs. `capacity` of each link is `changes[link][1]` from the times `changes[link][0]` on.
+    `size` [bit] (inf), `packet_size` and `acknowledged`, by an ACK [bytes]; `steady` [bit/s], the rate of unresponsive
+    flows, else 0. Of what was sent, random losses leave the share `reaches[g]` for the queue of each link and
+    `survives` for the receiver, and the share `acks_kept` of the ACKs. `capacity` of each link is `changes[link][1]`
+    from the times `changes[link][0]` on.
     """
 
     members: FloatArray
@@ -44,6 +45,7 @@ class FluidNetwork:
     stop: FloatArray
     size: FloatArray
     packet_size: FloatArray
+    acknowledged: FloatArray
     steady: FloatArray
     reaches: list[FloatArray]
     survives: FloatArray
@@ -84,7 +86,8 @@ class FluidNetwork:
         for i, flow in enumerate(network.flows):
             delays = tuple(network.forward_delays[i, list(flow.route)])
             key = (i if separate else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
-                   flow.packet_size, unresponsive[i], acks_kept[i], 0 if assigned is None else assigned[i])  # fmt: skip
+                   flow.packet_size, flow.mean_acknowledged, unresponsive[i], acks_kept[i],
+                   0 if assigned is None else assigned[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)
@@ -115,6 +118,7 @@ class FluidNetwork:
             survives=np.array([kept[list(route)].prod() for route in routes]),
             acks_kept=acks_kept[first],
             packet_size=np.array([flow.mean_packet for flow in flows]),
+            acknowledged=np.array([flow.mean_acknowledged for flow in flows]),
             capacity=network.capacities,
             buffer=8.0 * network.buffers,
             changes=changes,

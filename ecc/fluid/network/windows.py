@@ -81,12 +81,13 @@ __all__ = ["WINDOW_ARGUMENTS", "advance", "run"]
 FloatArray = NDArray[np.float64]
 
 WINDOW_ARGUMENTS = (
-    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "since", "marked", *STEP_FIELDS, "result",
+    "R", "y", "q", "q_mean", "q_flow", "loss", "C", "T", "w", "m", "D", "s", "a", "since", "marked", *STEP_FIELDS,
+    "result",
 )  # fmt: skip
 """Fields of the record that laws of window protocols read, and the one they write; states of the host follow."""
 
-_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS, _RESULT = range(
-    len(WINDOW_ARGUMENTS)
+_R, _Y, _Q, _Q_MEAN, _Q_FLOW, _LOSS, _C, _T, _W, _M, _D, _S, _A, _SINCE, _MARKED, _SHARE, _STEP, _JUMPS, _RESULT = (
+    range(len(WINDOW_ARGUMENTS))
 )
 _STATES = len(WINDOW_ARGUMENTS)
 _AVERAGED, _ON_ARRIVAL = ("R", "y", "q_mean"), ("q_flow", "loss", "s")  # over intervals; as a flow arrives
@@ -227,6 +228,7 @@ def advance(
             if (u - zero) * h >= paths.start[g]:
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
+                record[_A] = paths.acknowledged[g]
                 record[_MARKED] = 1.0 - unmarked
                 for k in range(sources.states.shape[1]):
                     record[_STATES + k] = sources.states[g, k]

@@ -32,9 +32,9 @@ class FlowState:
     backed_off: int = 0  # whether its timer has expired since the last ACK of something new
 
 
-def doubled(w: float) -> float:
-    """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window."""
-    return 2.0 * w
+def doubled(w: float, s: float, a: float, p: Params) -> float:
+    """RFC 5681 (2), as fluid: what is acknowledged in an RTT is a window, in ACKs of a each."""
+    return w + w * (counted_in_slow_start(a, s, p.L) / a)
 
 
 def after_a_loss(w: float, s: float) -> float:
@@ -105,6 +105,10 @@ class WindowProtocol(Protocol):
         How far data may be ahead of what is acknowledged; 0: no limit.
     min_rto : float, s, > 0
         Least retransmission timeout (RFC 6298: 1 s; Linux and ns-2: 0.2 s).
+    L : float, packets, >= 1, or 0
+        For how many packets an ACK counts at most in slow start (RFC 3465 sec. 2.2; 1 after a timeout, sec. 2.3). 0:
+        without RFC 3465, ACKs count and not bytes, as in ns-2; also in the congestion avoidance of NewReno, DCTCP, VCP,
+        EDN and PEDN. The other window laws divide what they gain in an RTT among its bytes for any L.
 
     Raises
     ------
@@ -116,6 +120,7 @@ class WindowProtocol(Protocol):
     initial: float | None = None
     receiver_window: int = 0
     min_rto: QuantityField = default(1.0)
+    L: float = 2.0
 
     combine = "sum"
     times: ClassVar[tuple[str, ...]] = ()
@@ -131,9 +136,12 @@ class WindowProtocol(Protocol):
             check_number(self, initial=None)
         object.__setattr__(self, "min_rto", as_delay(self.min_rto, "min_rto", positive=True))
         object.__setattr__(self, "receiver_window", as_count(self.receiver_window, "receiver_window"))
+        check_number(self, L=0.0)
+        if 0.0 < self.L < 1.0:
+            raise ValueError(f"L must be >= 1 packet, or 0 to count ACKs, got {self.L:g}")
 
     def params(self) -> dict[str, float]:
-        return {"initial": self.initial or 0.0}
+        return {"initial": self.initial or 0.0, "L": self.L}
 
     def link_hooks(self) -> dict[str, Hook]:
         return {}
@@ -159,7 +167,7 @@ class EndToEndProtocol(WindowProtocol):
 
     Parameters
     ----------
-    transport, initial, receiver_window, min_rto
+    transport, initial, receiver_window, min_rto, L
         As of every `WindowProtocol`.
     ecn : bool
         Whether packets can be marked (RFC 3168). A mark is answered as a loss is, once a window (sec. 6.1.2); nothing
@@ -202,9 +210,19 @@ class EndToEndProtocol(WindowProtocol):
         return hooks | ({"on_ack": on_ack_and_mark, "on_loss": on_loss_unless_marked} if self.ecn else {})
 
 
-def grown(window: float, s: float, acked: float) -> float:
-    """RFC 5681 (3) by bytes acknowledged (RFC 3465 sec. 2.1), in congestion avoidance: about a packet an RTT."""
-    return window + s * acked / window
+def grown(window: float, s: float, counts: float) -> float:
+    """RFC 5681 (3), in congestion avoidance: about a packet an RTT."""
+    return window + s * counts / window
+
+
+def counted(acked: float, s: float, p: Params) -> float:
+    """What an ACK counts for in congestion avoidance: its bytes (RFC 3465 sec. 2.1), or a packet (RFC 5681 (3))."""
+    return acked if p.L > 0.0 else s
+
+
+def counted_in_slow_start(acked: float, s: float, L: float) -> float:
+    """... in slow start: L packets at most (RFC 3465 sec. 2.2), or one (RFC 5681 (2))."""
+    return min(acked, max(L, 1.0) * s)
 
 
 def halved(window: float) -> float:
@@ -233,10 +251,10 @@ def in_slow_start(flow: Any, env: FlowEnv) -> bool:
     return below
 
 
-def slow_start(flow: Any, env: FlowEnv) -> None:
-    """RFC 5681 (2) by bytes acknowledged: two packets an ACK at most, one after a timeout (RFC 3465 sec. 2.3)."""
-    most = 2 if flow.ssthresh >= NEVER_LEFT else 1  # only a timeout comes back to slow start
-    env.window += min(env.acked, most * env.packet_size)
+def slow_start(flow: Any, p: Params, env: FlowEnv) -> None:
+    """RFC 5681 (2), with L packets an ACK at most, and one after a timeout (RFC 3465 sec. 2.3)."""
+    L = p.L if flow.ssthresh >= NEVER_LEFT else 1.0  # what comes back to slow start has met losses
+    env.window += counted_in_slow_start(env.acked, env.packet_size, L)
 
 
 def opens(flow: Any, env: FlowEnv) -> bool:
