@@ -140,6 +140,7 @@ class Finding:
 
 SECTIONS: Mapping[str, str] = {
     "theorems": "Theorems and closed forms",
+    "disciplines": "Queue disciplines",
     "simulations": "Simulations and measurements",
     "errata": "Errata of the papers",
     "open": "What the papers leave open",
@@ -157,6 +158,11 @@ PAPERS: Mapping[str, str] = {
     "MAXNET": "M. Suchara, R. Witt, B. Wydrowski, TCP MaxNet: implementation and experiments on the WAN in Lab, ICON "
     "2005",
     "EDN": "R. Kumar, J. Kaur, Towards a queue sensitive transport protocol",
+    "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
+    "2017",
+    "PI2": "K. De Schepper, O. Bondarenko, I.-J. Tsang, B. Briscoe, PI2: a linearized AQM for both classic and "
+    "scalable TCP, CoNEXT 2016",
+    "LINUX": "net/sched/sch_dualpi2.c of Linux, and tc-dualpi2(8) of iproute2, 2024",
 }
 """Short names in `Claim.source` -> the papers."""
 

@@ -1,0 +1,137 @@
+"""Loops of many equal flows over one queue discipline, whose evidence several claims share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ecc.closed_loop import linearize
+from ecc.errors import LinearizationError
+from ecc.linear import DelaySystem
+from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
+from ecc.models import CUBIC, DCTCP, NewReno
+from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
+from ecc.network import Network
+from ecc.queues import PI2, PIE
+from ecc.queues.discipline import QueueDiscipline
+
+__all__ = [
+    "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "NEWRENO", "PACKET",
+    "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest", "scaled",
+]  # fmt: skip
+
+PACKET = 8000.0
+"""Bits of a packet."""
+FLOWS = 10
+"""Their number does not matter, only their windows do."""
+WINDOWS = (3.0, 5.0, 10.0, 30.0, 100.0, 1000.0)
+"""Packets of a flow, from a heavy load to a light one."""
+
+
+class DelayedAcks(NewReno):
+    """NewReno whose receiver acknowledges every other packet and whose window counts ACKs: half a packet an RTT."""
+
+    @staticmethod
+    def source_law(w: float, s: float) -> float:
+        return w + 0.5 * s
+
+
+class Friendly(NewReno):
+    """CUBIC where it does what Reno would (RFC 9438 sec. 4.3): 3 (1 - beta)/(1 + beta) packets an RTT, beta = 0.7."""
+
+    @staticmethod
+    def source_law(w: float, s: float) -> float:
+        return w + 0.9 / 1.7 * s
+
+    @staticmethod
+    def mark_response_law(w: float) -> float:
+        return 0.7 * w
+
+
+class HalfAPacket(NewReno):
+    """A scalable host without memory: half a packet less for each mark."""
+
+    ecn_echo = "scalable"
+
+    @staticmethod
+    def mark_response_law(w: float, s: float) -> float:
+        return w - 0.5 * s
+
+
+class Scalable(DCTCP):
+    """DCTCP as an L4S flow, which receives k p'."""
+
+    ecn_echo = "scalable"
+
+
+NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), DelayedAcks(ecn=True), Friendly(ecn=True)
+HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = HalfAPacket(ecn=True), Scalable(), CUBIC(ecn=True)
+DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, beta=819.0 / 256.0)
+"""What drives both queues of DualPI2, with the defaults of Linux."""
+
+
+def pair(host: Any, discipline: QueueDiscipline) -> dict[str, Any]:
+    """Return the assignment of a host and a discipline."""
+    return {"flows": host, "links": discipline}
+
+
+def equal_flows(flows: float, capacity: float, base: float) -> Network:
+    """Return a link with equal flows.
+
+    Parameters
+    ----------
+    flows : float
+    capacity : float, packets/s
+    base : float, s
+        RTT without the queue.
+    """
+    return Network.dumbbell(capacity * PACKET, rtts=[base] * int(flows), packet_size=1000)
+
+
+def loaded(discipline: Any, rtt: float, window: float) -> Network:
+    """Return a link whose flows have a window [packets] and an RTT [s], the queue at the target included."""
+    return equal_flows(FLOWS, FLOWS * window / rtt, rtt - float(discipline.target))
+
+
+def rest(host: Any, discipline: QueueDiscipline, network: Network) -> MarkingEquilibrium:
+    """Return the equilibrium."""
+    protocol = read_protocol(pair(host, discipline))
+    assert isinstance(protocol, ProtocolAssignment)
+    return equilibrium_of_marks(protocol.deploy(network), network)
+
+
+@lru_cache(4096)
+def loop(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> DelaySystem:
+    """Return the linear model of flows whose RTT [s], queue included, and windows [packets] are given."""
+    system = linearize(pair(host, discipline), loaded(discipline, rtt, window), clocking=clocking)
+    assert isinstance(system, DelaySystem)
+    return system
+
+
+def scaled(discipline: PI2 | PIE, share: float) -> Any:
+    """Return the discipline with both gains times a share; the equilibrium does not depend on them."""
+    return replace(discipline, alpha=share * discipline.alpha, beta=share * discipline.beta)
+
+
+def margin(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> float:
+    """Return the gain margin, 0 where the loop is unstable, nan where there is no equilibrium."""
+    try:
+        system = loop(host, discipline, rtt, window, clocking)
+        return system.margins().gain_margin if system.is_stable else 0.0
+    except LinearizationError:
+        return float("nan")
+
+
+def proven_within(host: Any, discipline: Any, rtt: float, window: float, gain: float, within: float = 1e-6) -> bool:
+    """Return whether it is proven that gains a little below `gain` times these are stable, a little above unstable."""
+    inside, outside = (loop(host, scaled(discipline, gain * f), rtt, window) for f in (1.0 - within, 1.0 + within))
+    return inside.certify().stable is True and outside.certify().stable is False
+
+
+def decibels(gain: Any) -> Any:
+    """Return gains in dB, -inf for 0."""
+    return np.where(np.asarray(gain) > 0.0, 20.0 * np.log10(np.maximum(gain, 1e-300)), -inf)
