@@ -14,6 +14,7 @@ from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models import CUBIC, DCTCP, NewReno
+from ecc.models.base import Params
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network import Network
 from ecc.queues import PI2, PIE
@@ -32,19 +33,11 @@ WINDOWS = (3.0, 5.0, 10.0, 30.0, 100.0, 1000.0)
 """Packets of a flow, from a heavy load to a light one."""
 
 
-class DelayedAcks(NewReno):
-    """NewReno whose receiver acknowledges every other packet and whose window counts ACKs: half a packet an RTT."""
-
-    @staticmethod
-    def source_law(w: float, s: float) -> float:
-        return w + 0.5 * s
-
-
 class Friendly(NewReno):
     """CUBIC where it does what Reno would (RFC 9438 sec. 4.3): 3 (1 - beta)/(1 + beta) packets an RTT, beta = 0.7."""
 
     @staticmethod
-    def source_law(w: float, s: float) -> float:
+    def source_law(w: float, s: float, a: float, p: Params) -> float:
         return w + 0.9 / 1.7 * s
 
     @staticmethod
@@ -68,7 +61,8 @@ class Scalable(DCTCP):
     ecn_echo = "scalable"
 
 
-NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), DelayedAcks(ecn=True), Friendly(ecn=True)
+NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), NewReno(ecn=True, L=0), Friendly(ecn=True)
+"""The second counts ACKs, which its receivers send for every other packet: windows grow by half a packet an RTT."""
 HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = HalfAPacket(ecn=True), Scalable(), CUBIC(ecn=True)
 DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, beta=819.0 / 256.0)
 """What drives both queues of DualPI2, with the defaults of Linux."""
@@ -92,9 +86,12 @@ def equal_flows(flows: float, capacity: float, base: float) -> Network:
     return Network.dumbbell(capacity * PACKET, rtts=[base] * int(flows), packet_size=1000)
 
 
-def loaded(discipline: Any, rtt: float, window: float) -> Network:
+def loaded(host: Any, discipline: Any, rtt: float, window: float) -> Network:
     """Return a link whose flows have a window [packets] and an RTT [s], the queue at the target included."""
-    return equal_flows(FLOWS, FLOWS * window / rtt, rtt - float(discipline.target))
+    network = equal_flows(FLOWS, FLOWS * window / rtt, rtt - float(discipline.target))
+    if host is not DELAYED_ACKS:
+        return network
+    return network.with_flows([replace(flow, delayed_acks=(2, 0.2)) for flow in network.flows])
 
 
 def rest(host: Any, discipline: QueueDiscipline, network: Network) -> MarkingEquilibrium:
@@ -107,7 +104,7 @@ def rest(host: Any, discipline: QueueDiscipline, network: Network) -> MarkingEqu
 @lru_cache(4096)
 def loop(host: Any, discipline: Any, rtt: float, window: float, clocking: str = "ack") -> DelaySystem:
     """Return the linear model of flows whose RTT [s], queue included, and windows [packets] are given."""
-    system = linearize(pair(host, discipline), loaded(discipline, rtt, window), clocking=clocking)
+    system = linearize(pair(host, discipline), loaded(host, discipline, rtt, window), clocking=clocking)
     assert isinstance(system, DelaySystem)
     return system
 

@@ -129,7 +129,7 @@ def pi2_gains(claim: Claim) -> Finding:
 
 HOSTS = {
     "NewReno, an ACK for each packet": NEWRENO,
-    "NewReno, delayed ACKs": DELAYED_ACKS,
+    "NewReno that counts ACKs, delayed": DELAYED_ACKS,
     "CUBIC as friendly to Reno": FRIENDLY,
     "half a packet less for each mark": HALF_A_PACKET,
     "DCTCP's average of marks": DCTCP_HOST,
@@ -148,7 +148,8 @@ def _reach(host: Any, window: float, least: float) -> float:
 
 def _roots(host: Any, windows: Any = WINDOWS, rtt: float = RTT) -> list[float]:
     """p' at each window."""
-    return [float(rest(host, DUALPI2_BASE, loaded(DUALPI2_BASE, rtt, window)).states[0]["root"]) for window in windows]
+    networks = (loaded(host, DUALPI2_BASE, rtt, window) for window in windows)
+    return [float(rest(host, DUALPI2_BASE, network).states[0]["root"]) for network in networks]
 
 
 @check("dualpi2-margin", cost=5)
