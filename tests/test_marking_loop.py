@@ -87,6 +87,22 @@ def test_clocked_by_acks_the_queue_is_what_the_windows_leave():
     assert system.size == 2
 
 
+def test_rem_by_hand():
+    """Its price integrates queue and rate, its probability is exponential in it."""
+    rem = REM(mark=True)
+    system, rest = linearize(over(rem), NET), at_rest(rem)
+    s = 1j * np.array([0.05, 0.5, 3.0, 20.0]) + 0.1
+    D, T, p = rest.rtts[0], rem.interval, rest.probabilities[0]
+    W, lag = rest.windows[0] / S, np.exp(-s * D)
+    steep = np.log(rem.phi) * (1.0 - p)
+    arrivals = rem.weight * s * T / (rem.weight + s * T) * N  # of a window: the rate is C + q'
+    loop = 0.5 * W * W / D * lag * steep * rem.gamma * (rem.alpha * N + arrivals) / T / s
+    acks = (1.0 + lag) / (W * D)
+    assert linearize(over(rem), NET).size == 3
+    hand = s * (s + rem.weight / T) * (s + acks + loop)
+    assert system.characteristic(s) == pytest.approx(hand, rel=1e-9)
+
+
 def test_the_equilibrium_is_that_of_every_law():
     """Half a window at every mark, a packet an RTT: w = s sqrt(2/p), whatever chooses; what each discipline wants."""
     for discipline in (*(make(1.0) for make in DISCIPLINES.values()), REM(mark=True), PIE(mark=True)):

@@ -95,6 +95,9 @@ class Jet:
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def __rpow__(self, base: float) -> Jet:
+        return _exp(self * math.log(base))
+
     def __lt__(self, other: Jet | float) -> bool:
         difference = self - other
         for k, term in enumerate(difference.c):

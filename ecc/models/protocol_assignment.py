@@ -12,7 +12,15 @@ from ecc.arguments import shown
 from ecc.models.base import Bound, Protocol
 from ecc.network import Flow, Network
 
-__all__ = ["Deployment", "ProtocolAssignment", "parameter_names", "parameter_value", "read_protocol", "with_parameter"]
+__all__ = [
+    "Deployment",
+    "ProtocolAssignment",
+    "parameter_names",
+    "parameter_value",
+    "read_protocol",
+    "with_parameter",
+    "with_parameters",
+]
 
 OTHERS = "default"
 EVERY_LINK = ("delay", "loss")
@@ -242,17 +250,30 @@ def with_parameter(protocol: Any, name: str, value: Any) -> Any:
         One of `parameter_names`.
     value : object
     """
+    return with_parameters(protocol, {name: value})
+
+
+def with_parameters(protocol: Any, values: Mapping[str, Any]) -> Any:
+    """Return a protocol, or halves, with other values of parameters, all at once.
+
+    Parameters
+    ----------
+    protocol : Protocol or ProtocolAssignment
+    values : mapping
+        Names of `parameter_names` -> values.
+    """
     if isinstance(protocol, Protocol):
-        return replace(protocol, **{name: value})
-    half, _, own = name.partition(".")
+        return replace(protocol, **values)
 
-    def moved(one: Protocol) -> Protocol:
-        return replace(one, **{own: value}) if own in parameter_names(one) else one
+    def moved(one: Protocol, half: str) -> Protocol:
+        names = parameter_names(one)
+        own = {name.removeprefix(half): value for name, value in values.items() if name.startswith(half)}
+        return replace(one, **{name: value for name, value in own.items() if name in names})
 
-    flows, links = protocol.flows, protocol.links
-    if half == "flows":
-        return ProtocolAssignment({key: moved(one) for key, one in flows.items()}, links)
-    return ProtocolAssignment(flows, {key: tuple(map(moved, some)) for key, some in links.items()})
+    return ProtocolAssignment(
+        {key: moved(one, "flows.") for key, one in protocol.flows.items()},
+        {key: tuple(moved(one, "links.") for one in some) for key, some in protocol.links.items()},
+    )
 
 
 def _check_signals(which: str, flow: Flow, protocol: Protocol, links: Sequence[Sequence[Protocol]]) -> None:

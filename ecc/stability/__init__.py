@@ -17,7 +17,8 @@ By question:
         XCP where they switch.
     Networks: `bottleneck_assignment`, `water_filled`: at which link each flow is bottlenecked; `isolated_links`,
         `mean_rtts`: the loop of each isolated link.
-    Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them.
+    Choosing gains: `design`, `decay_rate`, `least_decay`: the gains that decay fastest, for RTTs or a range of them;
+        `NetworkRange`, `cover_range`: a proof for all networks within limits.
     Theorems: `THEOREMS`, `search`: published conditions as data, and a search for what contradicts them.
     Runs: `perturbed_run`, `measured_boundary`, `classify_stability`: does a perturbation grow or decay, and from which
         gain on.
@@ -31,6 +32,7 @@ from ecc.stability.gain_design import Design, LeastDecay, decay_rate, design, le
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf_bifurcation import Hopf, hopf
 from ecc.stability.maps import stability_map
+from ecc.stability.network_ranges import NetworkRange, cover_range
 from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
 from ecc.stability.rtt_distributions import (
@@ -67,6 +69,7 @@ __all__ = [
     "LeastDecay",
     "IsolatedLink",
     "MeasuredBoundary",
+    "NetworkRange",
     "ModelAnalysis",
     "PerturbedRun",
     "RelayCycle",
@@ -82,6 +85,7 @@ __all__ = [
     "is_stable_for_all_rtts",
     "is_stable_under_varying_delays",
     "bottleneck_assignment",
+    "cover_range",
     "critical_gain",
     "critical_rtt_ratio",
     "decay_rate",

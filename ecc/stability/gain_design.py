@@ -12,9 +12,10 @@ has no root right of a line, and none has one on it, no distribution has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import exp, inf, log, pi
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from math import exp, inf, log, nan, pi
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,23 @@ from ecc.closed_loop import law_arguments, linearize
 from ecc.display import Displayed
 from ecc.errors import ConvergenceError
 from ecc.linear import Certificate, DelaySystem, Margins, SampledSystem
+from ecc.linear.box_cover import BoxCover
+from ecc.linear.gain_intervals import REFUSED
 from ecc.linear.newton_iteration import newton
 from ecc.linear.rootfinding import starts
 from ecc.models.base import Protocol
-from ecc.models.protocol_assignment import parameter_names
+from ecc.models.protocol_assignment import ProtocolAssignment, parameter_names, read_protocol, with_parameters
 from ecc.network import Network
+from ecc.stability.network_ranges import NetworkRange, cover_range
 
 __all__ = ["Design", "LeastDecay", "decay_rate", "design", "least_decay"]
 
 _MOST = 20.0  # decays beyond this many e-folds in the largest RTT are equal: of loops that end after some steps
 _SLACK = (1e-2, 5e-3, 2e-3, 1e-3, 1e-4, 1e-6, 1e-9)  # relative, by which a proof may fall short of the roots
+_SLACK_OF_RANGES = (0.4, 0.2, 0.1, 0.05, 0.02)  # the same, of covers
+_REFUSED = 1e3  # the cost where there is no linear model
+_SPARE = 1.02  # times the margins requested, of a range: what its search has, which its cover proves
+_WORSE, _NEAR = 4, 1e-3  # networks of a grid that may join a search, and by how much more they cost then
 _CAPACITY = 1e9  # bit/s; the loops do not depend on it
 _RTTS = 25  # of a range
 _FREQUENCIES = 300
@@ -48,23 +56,29 @@ class Design(Displayed):
 
     Attributes
     ----------
-    protocol : Protocol
+    protocol : Protocol or ProtocolAssignment
         With its gains; `gains` by name.
     decay : float
         Proven [1/s]: on every network all roots have Re s < -decay, or |z| < exp(-decay dt); no more than 20 in the
         largest RTT is proven.
     before : float
-        Decay with the gains that the search was given [1/s].
+        Decay with the gains that the search was given [1/s]; nan where it was given a callable.
     margins, proofs : tuple of Margins, tuple of Certificate
-        One a network.
+        One a network; of a range, one a corner.
+    covers : tuple of BoxCover
+        Of a range: what proves the margins requested, and the decay, on all of its networks. Empty of others.
+    notes : tuple of str
+        What covers take of the models.
     """
 
-    protocol: Protocol
+    protocol: Any
     gains: Mapping[str, float]
     decay: float
     before: float
     margins: tuple[Margins, ...]
     proofs: tuple[Certificate, ...]
+    covers: tuple[BoxCover, ...] = ()
+    notes: tuple[str, ...] = ()
     _units = {"decay": "1/s", "before": "1/s"}
 
 
@@ -134,35 +148,41 @@ def decay_rate(system: DelaySystem | SampledSystem) -> float:
 
 @check_arguments
 def design(
-    protocol: Protocol,
-    networks: Network | Sequence[Network],
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any] | Callable[..., Any],
+    networks: Network | Sequence[Network] | NetworkRange,
     parameters: Mapping[str, tuple[float, float]],
     time: str = "continuous",
     gain_margin: float = 1.0,
     phase_margin: float = 0.0,
     delay_margin: float = 0.0,
     seed: Seed = 1,
+    *,
+    clocking: str = "ack",
 ) -> Design:
     """Return the gains of a protocol whose loop decays fastest with the margins requested, and a proof of the decay.
 
     Parameters
     ----------
-    protocol : Protocol
-        Protocol; what is not in `parameters` stays as it is.
-    networks : Network or sequence of Network
-        One, or several that all have to do: the least of their decays is made largest.
+    protocol : Protocol, ProtocolAssignment, mapping or callable
+        What is not in `parameters` stays as it is. A callable takes the parameters by name and returns any of these.
+    networks : Network, sequence of Network or NetworkRange
+        One, or several that all have to do: the least of their decays is made largest. Of a range all networks within
+        its limits have to.
     parameters : mapping
-        Names -> (lowest, highest), > 0: where each is searched.
+        Names -> (lowest, highest), > 0: where each is searched. Of hosts and queue disciplines "flows.NAME" and
+        "links.NAME".
     time : str, optional
-        "continuous", "discrete" or "hybrid", as in linearize.
+        "continuous", "discrete" or "hybrid", as in linearize; of a range "continuous".
     gain_margin : float, optional
         Factor, >= 1.
     phase_margin : float, optional
         Rad, >= 0.
     delay_margin : float, s, >= 0, optional
-        Least ones, of every bottleneck of every network.
+        Least ones, of every bottleneck of every network; 0 of a range, whose RTTs say which delays there may be.
     seed : int, optional
         Of the search.
+    clocking : str, optional
+        As in linearize.
 
     Returns
     -------
@@ -170,16 +190,23 @@ def design(
 
     Raises
     ------
-    ValueError
-        No network, a parameter that the protocol has not, a range that is none, a margin out of range.
+    ValueError, LinearizationError
+        No network, a parameter that the protocol has not, a range that is none, a margin out of range; no linear model
+        with any of the parameters that were tried.
     ConvergenceError
-        No gains found that are stable and have the margins, or no proof within a hundredth.
+        No gains found that are stable and have the margins, or no proof within a hundredth, of a range within four
+        tenths.
 
     Notes
     -----
     Differential evolution on logarithms, then Nelder and Mead's simplex: that no gains are faster is not proven; that
     these are as fast is. Cost: about 150 linear models for one parameter and 1500 for three, 2 ms each, and 10 ms where
-    margins are requested.
+    margins are requested. Values that a protocol refuses, as a <= b of PI, are no candidates.
+
+    Of a range the search looks at the networks whose flows have most and least in flight, then at a grid of four values
+    of each limit, and once more with the worst of it until there is none worse; margins are wanted 2 % larger. With
+    what it ends the whole range is proven (`ecc.stability.cover_range`) to have the margins and the decay. Cost: 300 to
+    1000 linear models of each network looked at, 10 ms each.
 
     Examples
     --------
@@ -188,67 +215,161 @@ def design(
     >>> round(found.gains["alpha"], 4), round(found.decay * 0.1, 4)  # 1/e, 1 an RTT
     (0.3679, 1.0)
     """
-    nets = [networks] if isinstance(networks, Network) else list(networks)
+    wide = networks if isinstance(networks, NetworkRange) else None
+    nets = [networks] if isinstance(networks, Network) else _extremes(wide) if wide else list(networks)  # type: ignore[arg-type]
     if not nets:
         raise ValueError("networks must be at least one, got none")
     if not parameters:
         raise ValueError("parameters must name at least one, got {}")
-    known = parameter_names(protocol)
-    for name, (low, high) in parameters.items():
-        if name not in known:
-            raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
-        if not 0.0 < low < high < inf:
-            raise ValueError(f"range of {name} must be 0 < lowest < highest, got {shown((low, high))}")
+    family = _Family(protocol, parameters)
     if not gain_margin >= 1.0:
         raise ValueError(f"gain_margin must be >= 1, got {shown(gain_margin)}")
     for name, margin in (("phase_margin", phase_margin), ("delay_margin", delay_margin)):
         if not margin >= 0.0:
             raise ValueError(f"{name} must be >= 0, got {shown(margin)}")
+    if wide and time != "continuous":
+        raise ValueError(f"time must be 'continuous' for a range of networks, got {shown(time)}")
+    if wide and delay_margin > 0.0:
+        raise ValueError(f"delay_margin must be 0 s for a range of networks, got {shown(delay_margin)}")
     wanted = gain_margin > 1.0 or phase_margin > 0.0 or delay_margin > 0.0
     unit = max(float(network.rtts.max()) for network in nets) or 1.0
     box = [(log(low), log(high)) for low, high in parameters.values()]
+    refusals: list[Exception] = []
 
-    def at(point: NDArray[Any]) -> Protocol:
-        values = (exp(min(max(x, low), high)) for x, (low, high) in zip(point, box, strict=True))
-        moved: Protocol = replace(protocol, **dict(zip(parameters, values, strict=True)))
-        return moved
+    def loops(one: Any, where: Sequence[Network]) -> list[DelaySystem | SampledSystem]:
+        return [linearize(one, network, time, clocking=clocking) for network in where]
 
-    def cost(point: NDArray[Any]) -> float:
+    def missing(system: DelaySystem | SampledSystem) -> float:
+        """By how much margins fall short."""
+        if wide:
+            gain, phase = _seen_margins(system)
+            return max(0.0, _SPARE * gain_margin / gain - 1.0) + max(0.0, _SPARE * phase_margin - phase)
+        m = system.margins()
+        short = max(0.0, gain_margin / m.gain_margin - 1.0)
+        return short + (max(0.0, phase_margin - m.phase_margin) + max(0.0, delay_margin - m.delay_margin) / unit)
+
+    def cost(point: NDArray[Any], where: Sequence[Network] = nets) -> float:
         outside = float(sum(max(low - x, x - high, 0.0) for x, (low, high) in zip(point, box, strict=True)))
         if outside > 0.0:
-            return 1e3 + outside
-        systems = [linearize(at(point), network, time) for network in nets]
+            return _REFUSED + outside
+        try:
+            systems = loops(family.at(point), where)
+        except REFUSED as error:
+            refusals.append(error)
+            return _REFUSED
         decay: float = min(map(_estimate, systems)) * unit
         if decay <= 0.0:
             return 100.0 - decay
-        missing = 0.0
-        for m in [system.margins() for system in systems] if wanted else ():
-            missing += max(0.0, gain_margin / m.gain_margin - 1.0)
-            missing += max(0.0, phase_margin - m.phase_margin) + max(0.0, delay_margin - m.delay_margin) / unit
-        return float(min(99.0, missing)) if missing > 0.0 else -min(decay, _MOST)
+        short = 0.0
+        for system in systems if wanted else ():
+            short += missing(system)
+        return float(min(99.0, short)) if short > 0.0 else -min(decay, _MOST)
 
-    cost(np.mean(box, axis=1))  # what cannot be linearized is refused here, with its own message instead of SciPy's
-    begun = differential_evolution(
-        cost, box, maxiter=25 if len(box) > 1 else 8, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8
-    )
-    point = begun.x
-    rounds = 3 if len(box) > 1 else 1  # a simplex that is flat at a kink is set up anew
-    for _ in range(rounds if begun.fun < 99.0 else 0):
-        options = {"xatol": 1e-10, "fatol": 1e-12, "maxfev": 80 * len(box)}
-        point = minimize(cost, point, method="Nelder-Mead", options=options).x
-    if cost(point) > 0.0:
+    def polished(point: NDArray[Any]) -> NDArray[Any]:
+        rounds = 3 if len(box) > 1 else 1  # a simplex that is flat at a kink is set up anew
+        fine = {"xatol": 1e-4, "fatol": 1e-4} if wide else {"xatol": 1e-10, "fatol": 1e-12}
+        for _ in range(rounds if cost(point) < 99.0 else 0):
+            options = fine | {"maxfev": 80 * len(box)}
+            point = minimize(cost, point, method="Nelder-Mead", options=options).x
+        return point
+
+    rng, (low, high) = np.random.default_rng(seed), np.transpose(box)
+    if all(cost(point) == _REFUSED for point in (np.mean(box, axis=1), *rng.uniform(low, high, (8, len(box))))):
+        raise refusals[0]  # what cannot be linearized is refused with its own message
+    most = 8 if len(box) == 1 else 12 if wide else 25
+    begun = differential_evolution(cost, box, maxiter=most, popsize=8, seed=seed, polish=False, init="sobol", tol=1e-8)
+    point = polished(begun.x)
+    every = [wide.at(*one) for one in wide.grid(4)] if wide else []
+    for _ in every[:_WORSE]:
+        costs = [cost(point, [network]) for network in every]
+        if max(costs) <= cost(point) + _NEAR:
+            break
+        nets.append(every[int(np.argmax(costs))])
+        point = polished(point)
+    if cost(point, every or nets) > _NEAR * bool(wide):
         raise ConvergenceError("no gains found that are stable and have the margins", point, cost(point))
-    found = at(point)
-    systems = [linearize(found, network, time) for network in nets]
-    decay, proofs = _proven(systems, _MOST / unit)
+    found = family.at(point)
+    covers: tuple[BoxCover, ...] = ()
+    if wide:
+        fastest = min(map(_estimate, loops(found, every)))
+        decay, covers = _covered(found, wide, fastest, gain_margin, phase_margin, clocking)
+        nets = wide.corners()
+        proofs = tuple(system.certify(-decay) for system in loops(found, nets))
+    else:
+        decay, proofs = _proven(loops(found, nets), _MOST / unit)
     return Design(
         protocol=found,
-        gains={name: getattr(found, name) for name in parameters},
+        gains=family.values(point),
         decay=decay,
-        before=min(decay_rate(linearize(protocol, network, time)) for network in nets),
-        margins=tuple(system.margins() for system in systems),
+        before=nan if family.given is None else min(map(decay_rate, loops(family.given, nets))),
+        margins=tuple(system.margins() for system in loops(found, nets)),
         proofs=proofs,
+        covers=covers,
+        notes=covers[0].notes if covers else (),
     )
+
+
+class _Family:
+    """Protocols by the logarithms of parameters."""
+
+    def __init__(self, protocol: Any, parameters: Mapping[str, tuple[float, float]]) -> None:
+        self.limits = parameters
+        self.make: Callable[..., Any] | None = protocol if callable(protocol) else None
+        self.given = None if self.make else read_protocol(protocol)
+        known = list(signature(self.make).parameters) if self.make else parameter_names(self.given)  # type: ignore[arg-type]
+        for name, (low, high) in parameters.items():
+            if name not in known:
+                raise ValueError(f"parameter must be one of {', '.join(known)}, got {shown(name)}")
+            if not 0.0 < low < high < inf:
+                raise ValueError(f"range of {name} must be 0 < lowest < highest, got {shown((low, high))}")
+
+    def values(self, point: NDArray[Any]) -> dict[str, float]:
+        within = zip(point, self.limits.items(), strict=True)
+        return {name: exp(min(max(x, log(low)), log(high))) for x, (name, (low, high)) in within}
+
+    def at(self, point: NDArray[Any]) -> Any:
+        values = self.values(point)
+        return with_parameters(self.given, values) if self.make is None else read_protocol(self.make(**values))
+
+
+def _extremes(networks: NetworkRange) -> list[Network]:
+    """Those whose flows have most and least in flight."""
+    (c, capacity), (few, many), (short, long) = networks.capacity, networks.flows, networks.rtt
+    corners = [networks.at(capacity, few, long), networks.at(c, many, short)]
+    return corners if corners[0] != corners[1] else corners[:1]
+
+
+def _seen_margins(system: DelaySystem | SampledSystem) -> tuple[float, float]:
+    """Gain and phase margin of a stable loop as they are seen on a grid of frequencies, interpolated."""
+    assert isinstance(system, DelaySystem)
+    w = np.geomspace(1e-4, 1e3, 700) / (max(map(float, system.delays), default=0.0) or 1.0)
+    L = system.open_loop(1j * w)
+    k = np.flatnonzero(np.diff(np.sign(L.imag)) != 0.0)
+    share = L.imag[k] / (L.imag[k] - L.imag[k + 1])
+    crossed = L.real[k] + share * (L.real[k + 1] - L.real[k])
+    gains = -1.0 / crossed[(crossed < 0.0) & (crossed > -1.0)]
+    size = np.log(np.abs(L))
+    k = np.flatnonzero(np.diff(np.sign(size)) != 0.0)
+    share = size[k] / (size[k] - size[k + 1])
+    angles = np.angle(-(L[k] + share * (L[k + 1] - L[k])))
+    return float(min(gains, default=inf)), float(min(np.abs(angles), default=inf))
+
+
+def _covered(
+    protocol: Any, networks: NetworkRange, fastest: float, gain_margin: float, phase_margin: float, clocking: str
+) -> tuple[float, tuple[BoxCover, ...]]:
+    """A decay on all networks of a range [1/s], and the covers that prove it and the margins."""
+    covers = [cover_range(protocol, networks, 0.0, gain_margin, phase_margin, clocking)]
+    decay = 0.0
+    for slack in _SLACK_OF_RANGES:
+        try:
+            cover = cover_range(protocol, networks, -fastest * (1.0 - slack), clocking=clocking)
+        except ConvergenceError:
+            if decay == 0.0:
+                raise
+            break
+        decay, covers[1:] = -cover.line, [cover]
+    return decay, tuple(covers)
 
 
 def _proven(systems: Sequence[DelaySystem | SampledSystem], most: float) -> tuple[float, tuple[Certificate, ...]]:

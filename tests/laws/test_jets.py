@@ -17,6 +17,11 @@ def helper(x):
         (lambda x: 3.0 - x * x / 2.0, 2.0, (1.0, -2.0, -1.0, 0.0)),
         (lambda x: 1.0 / x, 2.0, (0.5, -0.25, 0.25, -0.375)),
         (lambda x: exp(2.0 * x), 0.5, (math.e, 2 * math.e, 4 * math.e, 8 * math.e)),
+        (
+            lambda x: 2.0 ** (-x),
+            1.0,
+            (0.5, -math.log(2.0) / 2.0, math.log(2.0) ** 2 / 2.0, -(math.log(2.0) ** 3) / 2.0),
+        ),
         (lambda x: log(x), 2.0, (math.log(2.0), 0.5, -0.25, 0.25)),
         (lambda x: sqrt(x), 4.0, (2.0, 0.25, -1 / 32, 3 / 256)),
         (lambda x: max(x, 1.0) + min(5.0 * x, x), 3.0, (6.0, 2.0, 0.0, 0.0)),

@@ -1,0 +1,155 @@
+"""Ranges of networks: one bottleneck with equal flows, of which numbers, capacity and RTT are known within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ecc.arguments import check_arguments, shown
+from ecc.closed_loop import linearize
+from ecc.linear import DelaySystem
+from ecc.linear.box_cover import Axis, BoxCover, cover_box
+from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
+from ecc.network import Network
+from ecc.quantity import as_count, as_delay, as_rate
+
+__all__ = ["NetworkRange", "cover_range"]
+
+
+@dataclass(frozen=True)
+class NetworkRange:
+    """All dumbbells within limits; each of the first three is one value, or a pair (lowest, highest).
+
+    Parameters
+    ----------
+    capacity : float or pair, bit/s, > 0
+    flows : int or pair, >= 1
+        Every whole number between.
+    rtt : float or pair, s, > 0
+        Without queues, of all flows.
+    packet_size : int, bytes, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value that is none, or limits that are crossed.
+
+    Examples
+    --------
+    >>> len(NetworkRange("30 Mb/s", flows=(60, 100), rtt=("50 ms", "200 ms")).corners())
+    4
+    """
+
+    capacity: Any
+    flows: Any
+    rtt: Any
+    packet_size: int = 1000
+
+    def __post_init__(self) -> None:
+        reads: dict[str, Callable[[Any, str], float]] = {"capacity": as_rate, "flows": as_count, "rtt": as_delay}
+        for name, read in reads.items():
+            given = getattr(self, name)
+            pair = given if isinstance(given, tuple | list) else (given, given)
+            limits = tuple(read(value, name) for value in pair)
+            if len(limits) != 2 or not 0 < limits[0] <= limits[1]:
+                raise ValueError(f"{name} must be > 0, or a pair (lowest, highest) of such, got {shown(given)}")
+            object.__setattr__(self, name, limits)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """The limits as axes of a box."""
+        return (
+            Axis("capacity", *self.capacity),
+            Axis("flows", float(self.flows[0]), float(self.flows[1]), whole=True),
+            Axis("rtt", *self.rtt),
+        )
+
+    def at(self, capacity: float, flows: float, rtt: float) -> Network:
+        """Return one network.
+
+        Parameters
+        ----------
+        capacity, flows, rtt : float
+            bit/s, a whole number, s.
+        """
+        return Network.dumbbell(capacity, [rtt] * int(flows), packet_size=self.packet_size)
+
+    def grid(self, count: int = 2) -> list[tuple[float, float, float]]:
+        """Return the points of an even grid over the logarithms, no more than `count` of each parameter.
+
+        Parameters
+        ----------
+        count : int, >= 2, optional
+            2: the corners.
+        """
+        along = []
+        for axis in self.axes():
+            values = [axis.low * (axis.high / axis.low) ** (k / (count - 1)) for k in range(count)]
+            values[-1] = axis.high
+            along.append(sorted({float(round(value)) if axis.whole else value for value in values}))
+        return [(capacity, flows, rtt) for capacity, flows, rtt in product(*along)]
+
+    def corners(self) -> list[Network]:
+        """Return the networks with extreme values."""
+        return [self.at(*point) for point in self.grid()]
+
+
+@check_arguments
+def cover_range(
+    protocol: Protocol | ProtocolAssignment | Mapping[str, Any],
+    networks: NetworkRange,
+    line: float = 0.0,
+    gain_margin: float = 1.0,
+    phase_margin: float = 0.0,
+    clocking: str = "ack",
+) -> BoxCover:
+    """Return the proof that a linear model is stable on all networks of a range, or decays, or has margins.
+
+    Parameters
+    ----------
+    protocol : Protocol, ProtocolAssignment or mapping
+    networks : NetworkRange
+    line : float, 1/s, optional
+        No root lies right of it, or on it; a decay of at least -line.
+    gain_margin, phase_margin : float, optional
+        Factor >= 1; rad, >= 0, < pi. With a line other than 0, of the loop along that line.
+    clocking : str, optional
+        As in linearize.
+
+    Returns
+    -------
+    BoxCover
+
+    Raises
+    ------
+    ConvergenceError
+        Not proven, with where.
+    LinearizationError
+        A network of the range on which there is no linear model.
+
+    Notes
+    -----
+    The networks between those that are looked at are covered under one hypothesis, which `ecc.linear.box_cover` states.
+
+    Examples
+    --------
+    >>> from ecc.models import NewReno
+    >>> from ecc.queues import PI
+    >>> pair = {"flows": NewReno(ecn=True), "links": PI(mark=True, reference=200.0)}
+    >>> cover_range(pair, NetworkRange("30 Mb/s", (60, 80), (0.1, 0.2)), gain_margin=2.0).gain_margin
+    2.0
+    """
+    if not gain_margin >= 1.0:
+        raise ValueError(f"gain_margin must be >= 1, got {shown(gain_margin)}")
+    if not 0.0 <= phase_margin < 3.0:
+        raise ValueError(f"phase_margin must be from 0 to 3 rad, got {shown(phase_margin)}")
+    protocol = read_protocol(protocol)
+
+    def family(**point: float) -> DelaySystem:
+        system = linearize(protocol, networks.at(**point), clocking=clocking)
+        assert isinstance(system, DelaySystem)
+        return system
+
+    return cover_box(family, networks.axes(), line, gain_margin, phase_margin)
