@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ecc.arguments import shown
 from ecc.impairments import CapacitySchedule, DelaySpikes, RandomLoss
 from ecc.models.base import ECN_ECHOES, SCHEDULERS, TRANSPORTS, Protocol, check_choice
+from ecc.models.records import record_dtype, records
 from ecc.native import CHANGE, IMPAIRMENT, new_flows, new_links, picoseconds
 from ecc.network import Flow
-from ecc.packet.setup import Part, Setup, record_dtype
+from ecc.packet.setup import Part, Setup
 from ecc.quantity import LONGEST_TIME
 from ecc.scenario import Scenario
 
@@ -114,7 +115,7 @@ def _parts(
         parts.append(
             Part(
                 protocol, header, regions[type(protocol)], np.array(its_routers, np.int64),
-                np.array(its_flows, np.int64), _records(protocol.link_record(), len(its_routers)),
+                np.array(its_flows, np.int64), records(protocol.link_record(), len(its_routers)),
                 _flow_states(scenario, protocol, its_flows), _link_params(scenario, protocol, params, at[its_routers]),
                 params,
             )
@@ -132,17 +133,9 @@ def _ticks(part: Part) -> bool:
     return "interval" in (part.link_params.dtype.names or ()) and "on_interval" in part.protocol.link_hooks()
 
 
-def _records(first: Any, count: int) -> NDArray[np.void]:
-    """`count` records like the first."""
-    out = np.zeros(count, record_dtype(first))
-    for f in fields(first):
-        out[f.name] = getattr(first, f.name)
-    return out
-
-
 def _flow_states(scenario: Scenario, protocol: Protocol, flows: Sequence[int]) -> NDArray[np.void]:
     """The states of flows as they begin, with the links that they are assigned to."""
-    states = _records(protocol.FlowState(), len(flows))
+    states = records(protocol.FlowState(), len(flows))
     if scenario.assignment is not None:
         if "assigned" not in (states.dtype.names or ()):
             raise ValueError(f"assignment must be None: flows of {type(protocol).__name__} cannot hold one")

@@ -2,9 +2,10 @@
 
 A discipline is a frozen dataclass of parameters, derived from `QueueDiscipline`, in a file of its own: its laws, plain
 scalar functions in packets and seconds, first; then a `LinkState`, the state of one queue, and hooks that keep it and
-call the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.models.base`); a
-discipline without a `probability_law` runs as packets only. It is deployed at links: `Scenario(protocol={"flows":
-{"default": NewReno()}, "links": {0: RED()}})`. The queue of a link includes the packet in service.
+call the laws. `probability_law` and `states` name the laws for fluid and linear models (`ecc.models.base`). Without a
+`probability_law` it has no linear model, and is run as fluid by its hooks, if it looks at packets no sooner than they
+are to be served (`on_dequeue`). It is deployed at links: `Scenario(protocol={"flows": {"default": NewReno()}, "links":
+{0: RED()}})`. The queue of a link includes the packet in service.
 """
 
 from __future__ import annotations

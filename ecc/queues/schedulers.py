@@ -61,7 +61,7 @@ class StrictPriority(Protocol):
     classes: tuple[int, ...] = (0, 1)
 
     times = ()
-    linear_refusal = "StrictPriority has no linear model: packets only"
+    linear_refusal = "StrictPriority has no linear model: it chooses no packets"
     gives = frozenset()
     LinkState = Classes
 
@@ -103,7 +103,7 @@ class DRR(Protocol):
     quantum: float = 1500.0
 
     times = ()
-    linear_refusal = "DRR has no linear model: packets only"
+    linear_refusal = "DRR has no linear model: it chooses no packets"
     gives = frozenset()
     LinkState = Classes
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecc.fluid import simulate as simulate_fluid
 from ecc.models import BIC, CUBIC, FAST, XCP, ConstantRate, NewReno, Protocol, Vegas
 from ecc.models.base import State, states_of
 from ecc.models.shared.windows import EndToEndProtocol
@@ -156,12 +155,6 @@ def test_a_discipline_is_for_links():
     for protocol in (RED(), {"flows": {"default": RED()}}):
         with pytest.raises(ValueError, match="must have hosts, got RED, which is for links"):
             Scenario(network(), protocol, 1.0)
-
-
-def test_fluid_refuses_disciplines_without_a_probability():
-    given = Scenario(network(), {"flows": {"default": NewReno()}, "links": {"default": CoDel()}}, 1.0)
-    with pytest.raises(ValueError, match="CoDel has no fluid model: it has no probability_law"):
-        simulate_fluid(given)
 
 
 @pytest.mark.parametrize(

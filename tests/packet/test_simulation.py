@@ -160,7 +160,7 @@ def test_bad_input_gets_one_line(arguments, message):
 
 
 def test_every_protocol_declares_plain_records():
-    from ecc.packet.setup import record_dtype
+    from ecc.models.records import record_dtype
 
     @dataclass
     class Wrong:

@@ -21,6 +21,7 @@ from ecc.errors import NativeError
 from ecc.impairments import CapacitySchedule, DelaySpikes, Jitter, RandomLoss
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models import Protocol, all_protocols
+from ecc.models.records import record_dtype
 from ecc.native import (
     CHANGE,
     FLOW_ENV,
@@ -38,7 +39,6 @@ from ecc.native import (
 from ecc.network import Flow, Link, Network
 from ecc.packet.c_engine import build_engine
 from ecc.packet.prepare import prepare
-from ecc.packet.setup import record_dtype
 from ecc.packet.twin import Kind, Twin, build_twin
 from ecc.packet.twin.state import NEVER, Agent, Record, to_ps, transmission
 from ecc.scenario import Scenario

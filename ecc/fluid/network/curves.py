@@ -27,7 +27,7 @@ from ecc.fluid.network.result import Result
 
 __all__ = [
     "OTHER", "Curves", "Paths", "arrive", "at", "at_equilibrium", "clear", "curves_of", "drop", "entered", "look_back",
-    "paths_of", "reached", "result_of", "serve",
+    "passed", "paths_of", "reached", "result_of", "serve",
 ]  # fmt: skip
 
 FloatArray = NDArray[np.float64]
@@ -80,6 +80,7 @@ class Curves(NamedTuple):
     entered_at: Floats  # (n_crossings,): position at which what is acknowledged now entered the queue
     left_at: Floats  # (n_crossings,): position at which it left it
     hints: IntegerRows  # (4, n_crossings): row in which the last search ended
+    head_drops: FloatRows  # (n_crossings, n_times): dropped as they were to be served; or (n_crossings, 0)
 
 
 def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
@@ -120,7 +121,9 @@ def paths_of(fluid: FluidNetwork, grid: Grid) -> Paths:
     )
 
 
-def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_drops: bool = False) -> Curves:
+def curves_of(
+    paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_drops: bool = False, head_drops: bool = False
+) -> Curves:
     """Return the curves of an empty network.
 
     Parameters
@@ -130,6 +133,8 @@ def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_drops: bool =
     grid : Grid
     keeps_drops : bool, optional
         Whether the drops of each crossing are a curve; then `origin` is none.
+    head_drops : bool, optional
+        Whether there may be drops of what has waited.
     """
     n, zero = grid.rows, grid.zero
     L, G, P = len(paths.buffer), len(paths.members), len(paths.links)
@@ -140,6 +145,7 @@ def curves_of(paths: Paths, fluid: FluidNetwork, grid: Grid, keeps_drops: bool =
     return Curves(
         sent, received, np.full((G, n), -1, dtype=np.int64), np.zeros(G), np.zeros((P, n)), origin, drops,
         np.zeros(P), into, out, link_drops, np.zeros(L), np.zeros(P), np.zeros(P), np.zeros((4, P), dtype=np.int64),
+        np.zeros((P, n if head_drops else 0)),
     )  # fmt: skip
 
 
@@ -248,6 +254,15 @@ def look_back(paths: Any, curves: Any, g: int, i: int) -> Any:
 
 
 @inlined
+def passed(paths: Any, curves: Any, c: int, e: float, u: float) -> Any:
+    """Return the bits of a crossing that have come through the link behind its queue, which they left by u."""
+    amount = at(curves.arrived[c], e)
+    if curves.head_drops.shape[1] > 0:
+        amount -= at(curves.head_drops[c], u)
+    return paths.kept[c] * amount
+
+
+@inlined
 def reached(paths: Any, curves: Any, c: int, i: int) -> Any:
     """Return (bits, position): what has arrived at a crossing by time i, and its position on the upstream curve."""
     g = paths.owner[c]
@@ -257,7 +272,7 @@ def reached(paths: Any, curves: Any, c: int, i: int) -> Any:
     upstream = paths.links[c - 1]
     u = min(i - paths.hop[c], i - 1.0)
     e = entered(curves.into[upstream], curves.out[upstream], u, curves.hints[_ONWARD], c - 1)
-    return paths.kept[c - 1] * at(curves.arrived[c - 1], e), e
+    return passed(paths, curves, c - 1, e, u), e
 
 
 @inlined
@@ -308,6 +323,7 @@ def drop(paths: Any, curves: Any, i: int) -> None:
                 curves.crossing_drops[c, i] = curves.crossing_drops[c, i - 1] + dropped
         c = paths.first[g + 1] - 1
         link = paths.links[c]
-        e = entered(curves.into[link], curves.out[link], i - paths.wire[g], curves.hints[_RECEIVED], c)
-        curves.received[g, i] = paths.kept[c] * at(curves.arrived[c], e)
+        u = i - paths.wire[g]
+        e = entered(curves.into[link], curves.out[link], u, curves.hints[_RECEIVED], c)
+        curves.received[g, i] = passed(paths, curves, c, e, u)
         curves.lost[g] += (1.0 - paths.survives[g]) * (curves.sent[g, i] - curves.sent[g, i - 1])

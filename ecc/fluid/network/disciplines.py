@@ -20,13 +20,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
+from ecc.fluid.network.departures import HOOKS
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import made
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.laws.arguments import law_arguments
 from ecc.models.base import Protocol, State, states_of
 
-__all__ = ["Compiled", "Disciplines", "begin", "choose", "discipline_refusal", "disciplines_of", "without"]
+__all__ = [
+    "Compiled",
+    "Disciplines",
+    "begin",
+    "choose",
+    "chooses_departures",
+    "discipline_refusal",
+    "disciplines_of",
+    "without",
+]
 
 _GIVEN = ("q", "q_prev", "y", "C", "T", "scalable")
 _Q, _Q_PREV, _Y, _C, _T, _SCALABLE, _CAME, _STEP, _RESULT, _STATES = range(10)
@@ -68,10 +78,17 @@ def discipline_refusal(discipline: Protocol) -> str | None:
     discipline : Protocol
     """
     name = type(discipline).__name__
+    hooks = set(discipline.link_hooks())
+    if chooses_departures(discipline):
+        if others := sorted(hooks - HOOKS):
+            return f"{name} has no fluid model: of its hooks it would run {', '.join(sorted(HOOKS))}, got {others[0]}"
+        return None
+    if discipline.queues is not None and hooks <= {"on_classify"}:
+        return None
     if discipline.probability_law is None:
         return f"{name} has no fluid model: it has no probability_law"
     if discipline.queues is not None:
-        return f"{name} has no fluid model: it has several queues at a link"
+        return f"{name} has no fluid model: it has a probability_law, and several queues at a link"
     states = states_of(discipline)
     if hosts := [state for state, its in states.items() if its.clock == "rtt"]:
         return f"{name} has no fluid model: its state {hosts[0]} has the clock 'rtt', which is of hosts"
@@ -81,6 +98,16 @@ def discipline_refusal(discipline: Protocol) -> str | None:
             listed = ", ".join((*_GIVEN, "p", *states))
             return f"{name} has no fluid model: its {what} law takes {', '.join(unknown)}, and it is given {listed}"
     return None
+
+
+def chooses_departures(discipline: Protocol) -> bool:
+    """Return whether a discipline chooses packets as they leave, by its hooks.
+
+    Parameters
+    ----------
+    discipline : Protocol
+    """
+    return discipline.probability_law is None and "on_dequeue" in discipline.link_hooks()
 
 
 def without() -> Disciplines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,13 @@ class FluidNetwork:
     changes: list[tuple[FloatArray, FloatArray]]
 
     @classmethod
-    def of(cls, scenario: Scenario, separate: bool = False, steady: FloatArray | None = None) -> FluidNetwork:
+    def of(
+        cls,
+        scenario: Scenario,
+        separate: bool = False,
+        steady: FloatArray | None = None,
+        unlike: Sequence[Hashable] | None = None,
+    ) -> FluidNetwork:
         """Return the groups of a scenario's network.
 
         Parameters
@@ -66,6 +73,8 @@ class FluidNetwork:
             Every flow is a group of its own.
         steady : ndarray, shape (n_flows,), bit/s, optional
             Rates of unresponsive flows, 0 for others; None: no such flows.
+        unlike : sequence, optional
+            For each flow, what else is the same for all of its group.
         """
         network = scenario.network
         unresponsive = np.zeros(network.n_flows) if steady is None else steady
@@ -87,7 +96,7 @@ class FluidNetwork:
             delays = tuple(network.forward_delays[i, list(flow.route)])
             key = (i if separate else None, flow.route, delays, network.rtts[i], flow.start, flow.stop, flow.size,
                    flow.packet_size, flow.mean_acknowledged, unresponsive[i], acks_kept[i],
-                   0 if assigned is None else assigned[i])  # fmt: skip
+                   0 if assigned is None else assigned[i], None if unlike is None else unlike[i])  # fmt: skip
             if key not in keys:
                 keys[key] = len(keys)
                 first.append(i)

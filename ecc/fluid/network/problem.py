@@ -47,6 +47,8 @@ class Problem:
         Of a recurrence, or None: those of the network.
     disciplines : sequence of Protocol or None
         The queue discipline of each link, of windows.
+    joined : sequence of sequence of int
+        For each group, the index of the queue that it joins at each link of its route; empty: links have one each.
     signals : str
         How windows meet what disciplines choose: "rate" or "random".
     """
@@ -64,6 +66,7 @@ class Problem:
     seed: int = 0
     delays: StepDelays | None = None
     disciplines: Sequence[Protocol | None] = ()
+    joined: Sequence[Sequence[int]] = ()
     signals: str = "rate"
 
     @property

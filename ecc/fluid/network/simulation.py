@@ -182,7 +182,8 @@ def simulate(
         if steady.any() and (rates is not None or start != "empty"):
             raise ValueError(f"start must be 'empty' for a fluid run beside unresponsive flows, got {shown(start)}")
     separate = rates is not None or delays is not None or (windows and bool(losses)) or signals == "random"
-    fluid = FluidNetwork.of(scenario, separate, steady)
+    joined = _joined(scenario, protocol, disciplines)
+    fluid = FluidNetwork.of(scenario, separate, steady, joined)
     table = None if delays is None else step_delays(delays, fluid)
     if table is not None:
         fluid = replace(fluid, rtt=np.multiply(protocol.params()["interval"], table.longest, dtype=np.float64))
@@ -204,6 +205,7 @@ def simulate(
         protocol, fluid, samples, watch, ticks, point, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
         disciplines=disciplines, signals=signals,
+        joined=() if joined is None else [joined[i] for i in np.unique(fluid.group_of, return_index=True)[1]],
     )  # fmt: skip
     result = model.run(problem)
     if watch.canceled:
@@ -284,6 +286,18 @@ def _responsive(scenario: Scenario) -> tuple[Protocol, NDArray[np.float64], tupl
         for flow, rtt, one in zip(network.flows, network.rtts, protocols, strict=True)
     ]
     return responsive[0], np.array(rates, float), tuple(disciplines)
+
+
+def _joined(scenario: Scenario, host: Protocol, disciplines: Sequence[Protocol | None]) -> list[tuple[int, ...]] | None:
+    """The queue that each flow joins at each link of its route; None: each link has one."""
+    if not any(one is not None and one.queues is not None for one in disciplines):
+        return None
+    from ecc.fluid.network.queues import joined_queue
+
+    return [
+        tuple(joined_queue(disciplines[link], index, host) for link in flow.route)
+        for index, flow in enumerate(scenario.network.flows)
+    ]
 
 
 def _discipline(link: int, deployed: Sequence[Protocol], host: Protocol) -> Protocol | None:

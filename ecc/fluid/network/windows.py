@@ -37,6 +37,9 @@ the mean of what many flows do (`signals` "rate"), or, of each flow for itself, 
 in a packet's worth of what was chosen ("random"). In slow start, and where all is chosen (P = 1), they jump as at the
 drops of a full queue in either case: once for the recovery that follows.
 
+Links may have several queues (`queues`), each with curves of its own, and disciplines that look at what is to be served
+(`departures`): what these drop leaves the queue unserved, and the flow hears of it when that would have come back.
+
 Curves are stored on a grid, a 200th of the shortest RTT apart, and are linear in between. Laws may jump, and the burst
 that a jump sends returns with the ACKs, RTT after RTT. What is sent within a step of the grid is spread over it: trains
 shorter than that build no queue of their own.
@@ -61,17 +64,20 @@ from ecc.fluid.network.curves import (
     drop,
     entered,
     look_back,
+    passed,
     paths_of,
     reached,
     result_of,
     serve,
 )
-from ecc.fluid.network.disciplines import Disciplines, begin, choose, disciplines_of
+from ecc.fluid.network.departures import Departures, choose_departures, departures_of
+from ecc.fluid.network.disciplines import Disciplines, begin, choose, chooses_departures, disciplines_of
 from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.groups import FluidNetwork
 from ecc.fluid.network.host_states import STEP_FIELDS, compiled_moves
 from ecc.fluid.network.laws import CompiledLaws
 from ecc.fluid.network.problem import Problem
+from ecc.fluid.network.queues import LinkQueues, Service, codepoint, serve_several
 from ecc.fluid.network.result import Result
 from ecc.models.base import Equilibrium, Protocol, interval_of, states_of
 from ecc.models.shared.windows import initial_window
@@ -153,6 +159,9 @@ class Sources(NamedTuple):
     early_seen: Floats  # bits dropped by disciplines, as far as detected
     early: Floats  # bits of them that no answer was given to
     marked: Floats  # bits marked that no answer was given to
+    heads_seen: Floats  # bits dropped as they were to be served, as far as detected ...
+    marked_seen: Floats  # ... and marked then, as far as acknowledged
+    at_heads: Floats  # bits of both that no answer was given to
     answered: Floats  # s: when the last one was; what was sent before needs no other
 
 
@@ -167,7 +176,7 @@ def jump_states(rules: Any, pointer: Any, params: Any, is_mark: bool) -> int:
 @entry
 def advance(
     begin: int, end: int, h: float, zero: int, paths: Paths, curves: Curves, rules: Rules, routers: Routers,
-    sources: Sources, disciplines: Disciplines,
+    sources: Sources, disciplines: Disciplines, service: Service, departures: Departures,
 ) -> Any:  # fmt: skip
     """Take steps on the grid; 0, or what a law returned."""
     pointer, params = _pointers(rules.addresses)
@@ -175,7 +184,8 @@ def advance(
     sent, kept, packet, window = curves.sent, paths.kept, paths.packet, sources.window
     drops_seen, random_seen, slow_start = sources.drops_seen, sources.random_seen, sources.slow_start
     advertised, due = routers.advertised, routers.due
-    disciplined = len(disciplines.marks) > 0
+    at_departure = len(departures.share) > 0
+    disciplined = len(disciplines.marks) > 0 or at_departure
     for i in range(begin, end):
         t = (i - zero) * h
         for g in range(len(paths.members)):
@@ -184,15 +194,18 @@ def advance(
             u = look_back(paths, curves, g, i)
             D = (i - u) * h
             R, dropped, random_lost, acknowledged = 0.0, 0.0, 0.0, 0.0
-            early, unmarked, certain = 0.0, 1.0, False
+            early, unmarked, certain, at_heads, marked_at_heads = 0.0, 1.0, False, 0.0, 0.0
             for c in range(b - 1, a - 1, -1):
                 link, e, left = paths.links[c], curves.entered_at[c], int(curves.left_at[c])
                 came = at(arrived[c], e)
                 if c == b - 1:
-                    acknowledged = kept[c] * came
+                    acknowledged = passed(paths, curves, c, e, curves.left_at[c])
                 dropped += at(drops[c], e)
                 random_lost += (1.0 - kept[c]) * came
-                if disciplined:
+                if at_departure:
+                    at_heads += at(curves.head_drops[c], curves.left_at[c])
+                    marked_at_heads += at(departures.marks[c], curves.left_at[c])
+                if len(disciplines.marks) > 0:
                     chosen = disciplines.probability[link, max(0, ceil(e) - 1)]  # at the end of the step before it came
                     certain = certain or chosen >= 1.0
                     early += at(disciplines.early[c], e)
@@ -222,6 +235,7 @@ def advance(
                     R = max(R, signal)
                 else:
                     R += signal
+            early, dropped = early + at_heads, dropped + at_heads
             if t >= paths.stop[g]:
                 sent[g, i] = sent[g, i - 1]
                 continue
@@ -229,20 +243,27 @@ def advance(
                 record[_W], record[_M], record[_R], record[_D] = window[g], sources.memory[g], R, D
                 record[_T], record[_S], record[_SINCE] = rules.interval, packet[g], t - sources.decreased[g]
                 record[_A] = paths.acknowledged[g]
-                record[_MARKED] = 1.0 - unmarked
                 for k in range(sources.states.shape[1]):
                     record[_STATES + k] = sources.states[g, k]
                 new_drops, new_random = dropped - early - drops_seen[g], random_lost - random_seen[g]
                 newly = max(0.0, acknowledged - sources.acked[g])
+                if marked_at_heads > sources.marked_seen[g] and newly > 0.0:
+                    new = min(marked_at_heads - sources.marked_seen[g], newly)
+                    unmarked *= 1.0 - new / newly
+                    sources.marked_seen[g] += new
+                    sources.at_heads[g] += new
+                sources.at_heads[g] += at_heads - sources.heads_seen[g]
+                sources.heads_seen[g] = at_heads
                 new_early, new_marked = early - sources.early_seen[g], (1.0 - unmarked) * newly
+                record[_MARKED] = 1.0 - unmarked
                 by_rate = rules.random == 0 and slow_start[g] == 0 and not certain
                 if not by_rate:
                     sources.early[g] += new_early
                     sources.marked[g] += new_marked
                 whole = sources.early[g] + sources.marked[g]
                 if rules.random != 0:
-                    new_random += whole
-                    whole = 0.0
+                    new_random += whole - sources.at_heads[g]
+                    whole = sources.at_heads[g]
                 share = h / D
                 if rules.ack_clocked != 0:
                     share = min(1.0, (acknowledged - sources.acked[g]) / window[g])
@@ -254,7 +275,7 @@ def advance(
                 answered = disciplined and (u - zero) * h < sources.answered[g]
                 if rules.loss != 0 and (t < sources.recovery_end[g] or answered):
                     drops_seen[g], random_seen[g] = dropped - early, random_lost
-                    sources.early[g], sources.marked[g] = 0.0, 0.0
+                    sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
                     sources.burst[g] = max(sources.burst[g], (drops_seen[g] - sources.drops_before[g]) / packet[g])
                 elif rules.loss != 0 and (
                     new_drops + whole >= _LOSS_SIZE * packet[g]
@@ -271,7 +292,8 @@ def advance(
                     sources.repeated[g] += int(new_drops >= _LOSS_SIZE * packet[g] and t < sources.recovery_end[g] + D)
                     window[g], sources.recovery_end[g], sources.drops_before[g] = found, t + D, drops_seen[g]
                     slow_start[g], drops_seen[g], random_seen[g] = 0, dropped - early, random_lost
-                    sources.early[g], sources.marked[g], sources.answered[g] = 0.0, 0.0, t
+                    sources.early[g], sources.marked[g], sources.at_heads[g] = 0.0, 0.0, 0.0
+                    sources.answered[g] = t
                     sources.losses[g] += 1
                     if rules.memory != 0:
                         status = call(rules.memory, (pointer, pointer, params, pointer))
@@ -332,15 +354,21 @@ def advance(
         for c in range(len(paths.links)):
             amount, _ = reached(paths, curves, c, i)
             arrived[c, i] = max(amount - drops[c, i - 1], arrived[c, i - 1])  # as if there were room for all
-            if disciplined:
+            if len(disciplines.marks) > 0:
                 disciplines.early[c, i] = disciplines.early[c, i - 1]
                 if disciplines.marks[paths.links[c]] == 0:
                     part = disciplines.probability[paths.links[c], i - 1] * (arrived[c, i] - arrived[c, i - 1])
                     disciplines.early[c, i] += part
                     arrived[c, i] -= part
             curves.incoming[paths.links[c]] += paths.members[paths.owner[c]] * (arrived[c, i] - arrived[c, i - 1])
-        for link in range(len(paths.buffer)):
-            serve(paths, curves, link, i)
+        if len(service.first) == 0:
+            for link in range(len(paths.buffer)):
+                serve(paths, curves, link, i)
+        for link in range(len(service.first) - 1):
+            if service.first[link + 1] - service.first[link] == 1:
+                serve(paths, curves, service.first[link], i)
+            else:
+                serve_several(paths, curves, service, link, i)
         for link in range(len(due)):
             advertised[link, i] = advertised[link, i - 1]
             routers.queue_sum[link] += into[link, i] - out[link, i]
@@ -365,7 +393,7 @@ def advance(
                 advertised[link, i] = record[_RESULT]
                 routers.queue_sum[link], routers.ticked[link], due[link] = 0.0, i, due[link] + rules.interval
         drop(paths, curves, i)
-        if disciplined:
+        if len(disciplines.marks) > 0:
             for c in range(len(paths.links)):
                 part = disciplines.early[c, i] - disciplines.early[c, i - 1]
                 drops[c, i] += part
@@ -374,6 +402,15 @@ def advance(
                 status = choose(disciplines, paths, curves, link, i, t, h)
                 if status != 0:
                     return status
+        if at_departure:
+            for c in range(len(paths.links)):
+                curves.head_drops[c, i] = curves.head_drops[c, i - 1]
+                departures.marks[c, i] = departures.marks[c, i - 1]
+            for link in range(len(departures.due)):
+                if departures.addresses[link, 0] != 0:
+                    status = choose_departures(departures, paths, curves, link, i, t, h)
+                    if status != 0:
+                        return status
     return 0
 
 
@@ -446,9 +483,14 @@ def run(problem: Problem) -> Result:
     states = states_of(protocol)
     laws = CompiledLaws(protocol, (*WINDOW_ARGUMENTS, *states))
     moves = compiled_moves(protocol, (*WINDOW_ARGUMENTS, *states))
+    at_links, ticks, queues = problem.disciplines, problem.ticks, None
+    if len(problem.joined) > 0:
+        queues = LinkQueues.of(fluid, at_links, problem.joined)
+        at_links, ticks, fluid = [at_links[link] for link in queues.link], ticks[queues.link], queues.fluid
+    at_departure = [one if one is not None and chooses_departures(one) else None for one in problem.disciplines]
+    at_links = [one if one is None or one.probability_law is not None else None for one in at_links]
     L, G = fluid.n_links, fluid.n_groups
     width = float(problem.samples[0])
-    at_links = problem.disciplines
     ticking = [interval_of(one) for one in at_links if one is not None and _ticks(one)]
     per_sample = ceil(width / min(float(fluid.rtt.min()) / _STEPS, *ticking, width))
     h = width / per_sample
@@ -458,7 +500,7 @@ def run(problem: Problem) -> Result:
     zero = ceil(float(delay.max()) / h) + 2
     grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
     paths = paths_of(fluid, grid)
-    curves = curves_of(paths, fluid, grid, keeps_drops=True)
+    curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(at_departure))
     acked = np.zeros(G)
     if point is None:
         initial = protocol.initial or np.array([initial_window(s) / s for s in fluid.packet_size])
@@ -471,7 +513,7 @@ def run(problem: Problem) -> Result:
     averages = _averages(protocol, laws)
     interval = float(protocol.params().get("interval", h))
     state, advertised = np.zeros(L), np.zeros((L, grid.rows if averages else 0))
-    due = interval * problem.ticks if averages else np.zeros(0)
+    due = interval * ticks if averages else np.zeros(0)
     for link in range(len(due)):
         state[link], advertised[link, :zero] = _announced(protocol, laws, fluid, link, interval, point)
     record = np.zeros(_STATES + len(states))
@@ -486,22 +528,33 @@ def run(problem: Problem) -> Result:
     routers = Routers(advertised, state, due, np.full(L, zero - 1), np.zeros(L))
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
     memory, recovery_end, drops_before, burst, drops_seen, random_seen, early_seen, early, marked = np.zeros((9, G))
+    heads_seen, marked_seen, at_heads = np.zeros((3, G))
     sources = Sources(
         window, np.tile(np.array([its.initial for its in states.values()], dtype=float), (G, 1)),
         np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
-        early_seen, early, marked, np.full(G, -np.inf),
+        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf),
     )  # fmt: skip
-    disciplines, code = disciplines_of(
-        at_links, protocol, grid, problem.ticks, len(paths.links), float(fluid.rtt.min())
-    )
+    disciplines, code = disciplines_of(at_links, protocol, grid, ticks, len(paths.links), float(fluid.rtt.min()))
     begin(disciplines, code, at_links, fluid.capacity)
+    none = np.zeros(0, np.int64)
+    service = Service(none, none, none, np.zeros(0)) if queues is None else queues.service
+    n, chosen = problem.fluid.n_links, any(at_departure)
+    departures, hooks = departures_of(
+        at_departure if chosen else [],
+        np.arange(n + 1) if queues is None else queues.service.first,
+        np.zeros(n, np.int64) if queues is None else queues.index,
+        codepoint(protocol), problem.fluid.capacity, problem.fluid.buffer, grid, problem.ticks,
+        len(paths.links) if chosen else 0, problem.seed, problem.signals == "random",
+    )  # fmt: skip
     recorded = {"env.window": window, "flow.m": sources.memory, "link.R": state}
     recorded |= {f"flow.{name}": sources.states[:, column] for column, name in enumerate(states)}
     recorded |= {f"link.{name}": disciplines.records[:, column] for name, column in code.states.items()}
     grid.run(
-        lambda begin, end: int(advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources, disciplines)),
+        lambda begin, end: int(
+            advance(begin, end, h, zero - 1, paths, curves, rules, routers, sources, disciplines, service, departures)
+        ),
         problem.progress,
         recorded if problem.records else None,
     )
@@ -509,10 +562,22 @@ def run(problem: Problem) -> Result:
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])
     lost = curves.crossing_drops[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
+    if chosen:
+        lost += curves.head_drops[:, last]
     curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
+    marked = disciplines.marked if len(disciplines.marked) > 0 else np.zeros_like(curves.into)
+    if chosen:
+        each = paths.members[paths.owner][:, None]
+        np.add.at(marked, paths.links, each * departures.marks)
+        np.add.at(curves.link_drops, paths.links, each * curves.head_drops)
+    if queues is not None:
+        paths, curves = queues.whole(paths, curves)
+        marked = queues.by_link(marked)
+        for name in [name for name in grid.recorded if name.startswith("link.")]:
+            grid.recorded[name] = grid.recorded[name][:, queues.service.first[:-1]]
     found = result_of(grid, paths, curves)
-    if any(at_links):
-        found.marks = grid.sums(disciplines.marked)
+    if any(problem.disciplines):
+        found.marks = grid.sums(marked)
     found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.repeated.max()))
     if problem.records:
         found.recorded["env.window"] /= 8.0

@@ -19,7 +19,7 @@ from ecc.queues import AVQ, PI, PI2, PIE, RED, REM, DropTail, StepMarking, all_d
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
 from ecc.scenario import Scenario
 
-CHOOSING = [cls for cls in all_disciplines().values() if cls().probability_law is not None]
+CHOOSING = [cls for cls in all_disciplines().values() if "mark" in cls.__dataclass_fields__]
 HOSTS = [cls(ecn=ecn) for cls in (NewReno, BIC, Vegas, FAST) for ecn in (False, True)]
 
 
@@ -228,7 +228,7 @@ class Unanswering(NewReno):
     ("host", "discipline", "options", "message"),
     [
         (NewReno(), WithoutLaw(), {}, "WithoutLaw has no fluid model: it has no probability_law"),
-        (NewReno(), SeveralQueues(), {}, "SeveralQueues has no fluid model: it has several queues at a link"),
+        (NewReno(), SeveralQueues(), {}, "SeveralQueues has no fluid model: it has a probability_law, and sev"),
         (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law takes d, and it"),
         (Unanswering(), PI(), {}, "Unanswering has no fluid model over PI: it has no loss_response_law"),
         (NewReno(), (PI(), RED()), {}, "link 0 must have the routers of NewReno for a fluid run"),

@@ -1,0 +1,217 @@
+"""Queue disciplines that choose packets as they are taken for service, in a fluid of windows: by their own hooks.
+
+Fluid has no packets, but a packet's worth: each time so much of a queue has been served, the hook `on_dequeue` is
+called for what is next, with the time that it has waited and the queue, as in packets. What it drops leaves the queue
+there and then, and the next is looked at; what it marks is marked of what has just been served. `on_interval` is
+called at its times. Flows lose, or have marked, their part of what is chosen, or, with signals "random", one that is
+drawn by its part loses all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
+from ecc.fluid.network.curves import at
+from ecc.fluid.network.grid import Grid
+from ecc.jit import compile_hooks
+from ecc.models.base import Protocol
+from ecc.models.records import records
+
+__all__ = ["HOOKS", "Departures", "choose_departures", "departures_of"]
+
+HOOKS = frozenset({"on_classify", "on_dequeue", "on_interval"})
+"""Of a discipline that this runs; the first is asked once a flow (`queues`)."""
+
+_STATE, _PARAMS, _ENV, _DEQUEUE, _INTERVAL = range(5)
+_ENV_FIELDS = {
+    "now": "f8", "capacity": "f8", "buffer": "i8", "queue": "i8", "backlog": "i8", "queue_index": "i8",
+    "packet_size": "i8", "link": "i8", "sojourn": "f8", "random": "f8", "ecn": "i8", "drop": "i8", "mark": "i8",
+    "next_interval": "f8",
+}  # fmt: skip
+_LAYOUT = np.dtype(list(_ENV_FIELDS.items()))  # what of `LinkEnv` a fluid has
+(
+    _NOW, _CAPACITY, _BUFFER, _QUEUE, _BACKLOG, _INDEX, _SIZE, _LINK, _SOJOURN, _RANDOM, _ECN, _DROP, _MARK, _NEXT,
+) = range(len(_ENV_FIELDS))  # fmt: skip
+_WRITABLE = {"on_dequeue": ("drop", "mark"), "on_interval": ("next_interval",)}
+_MOST = 100_000  # packets that are dropped one after the other before one is served
+_pointers = unpacker("fff")
+
+
+class Departures(NamedTuple):
+    """State of those disciplines; arrays are empty where no link has one."""
+
+    addresses: IntegerRows  # (n_links, 5): state, parameters, env, and hooks (0: none); 0 of links without
+    numbers: FloatRows  # (n_links, n_words): env of each link ...
+    words: IntegerRows  # ... and the same memory as integers
+    first: Integers  # (n_links + 1,): the queues of link l are those from first[l] to first[l + 1]
+    index: Integers  # (n_queues,): of the queue at its link
+    packet: Floats  # (n_queues,) [bit]
+    until_next: Floats  # (n_queues,) [bit]: to be served before the next packet is taken
+    head: IntegerRows  # (2, n_queues): row in which the search for what is at the head ended: before the step, and now
+    before: Floats  # (n_queues,): position at which what was at the head before the step entered the queue
+    due: Floats  # (n_links,) [s], next tick
+    draws: IntegerRows  # (n_links, 1): state of the generator of random numbers
+    share: Floats  # (n_crossings,): of what is chosen, per flow of the group
+    marks: FloatRows  # (n_crossings, n_times) [bit]: marked so far, per flow of the group
+    drawn: int  # whether one flow has all of what is chosen
+
+
+def departures_of(
+    at_links: Sequence[Protocol | None],
+    first: Any,
+    index: Any,
+    ecn: int,
+    capacity: Any,
+    buffer: Any,
+    grid: Grid,
+    ticks: Any,
+    n_crossings: int,
+    seed: int,
+    drawn: bool,
+) -> tuple[Departures, list[Any]]:
+    """Return the disciplines of all links, at the start of a run, and what keeps their code and records.
+
+    Parameters
+    ----------
+    at_links : sequence of Protocol or None
+        Those of each link that choose packets as they leave.
+    first : ndarray, shape (n_links + 1,)
+        Queues of each link.
+    index : ndarray, shape (n_queues,)
+        Of the queues at their links.
+    ecn : int
+        Codepoint of what hosts send.
+    capacity, buffer : ndarray, shape (n_links,), bit/s and bit
+    grid : Grid
+    ticks : ndarray, shape (n_links,)
+        When routers first tick, in intervals.
+    n_crossings : int
+    seed : int
+    drawn : bool
+        Whether one flow has all of what is chosen.
+    """
+    L, n = len(at_links), len(index)
+    numbers = np.zeros((L, len(_ENV_FIELDS)))
+    words = numbers.view(np.int64)
+    addresses = np.zeros((L, 5), np.int64)
+    packet, due = np.ones(n), np.full(L, np.inf)
+    kept: list[Any] = [numbers]
+    draws = np.random.default_rng([seed, 1]).integers(1 << 62, size=(L, 1))
+    for link, one in enumerate(at_links):
+        if one is None:
+            continue
+        values = one.params()
+        params = np.array([tuple(values.values())], dtype=[(name, "f8") for name in values])
+        state = records(one.link_record(), 1)
+        hooks = {name: hook for name, hook in one.link_hooks().items() if name != "on_classify"}
+        code = compile_hooks(hooks, state.dtype, np.dtype([]), params.dtype, _LAYOUT, _WRITABLE)
+        kept += [params, state, code]
+        addresses[link, :3] = state.ctypes.data, params.ctypes.data, numbers[link].ctypes.data
+        addresses[link, 3:] = [code[name] if name in code else 0 for name in ("on_dequeue", "on_interval")]
+        packet[first[link] : first[link + 1]] = 8.0 * values["packet_size"]
+        if "on_interval" in code:
+            due[link] = values["interval"] * ticks[link]
+        numbers[link, _CAPACITY] = capacity[link]
+        words[link, _BUFFER] = buffer[link] / 8.0 if np.isfinite(buffer[link]) else -1
+        words[link, _SIZE], words[link, _LINK], words[link, _ECN] = round(values["packet_size"]), link, ecn
+    return Departures(
+        addresses, numbers, words, first, index, packet, packet.copy(), np.zeros((2, n), np.int64),
+        np.full(n, float(grid.zero - 1)), due, draws, np.zeros(n_crossings), np.zeros((n_crossings, grid.rows)),
+        int(drawn),
+    ), kept  # fmt: skip
+
+
+@inlined
+def _uniform(draws: Any) -> float:
+    """Draw a number in [0, 1): SplitMix64."""
+    draws[0] += np.int64(-7046029254386353131)
+    z = np.uint64(draws[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+@inlined
+def _entered(into: Any, level: float, rows: Any, k: int, i: int) -> float:
+    """Return the position at which the curve `into`, known up to row i, reached a level."""
+    j = rows[k]
+    while j < i and into[j + 1] <= level:
+        j += 1
+    rows[k] = j
+    found = float(i)
+    if j < i:
+        found = j + (level - into[j]) / (into[j + 1] - into[j])
+    return found
+
+
+@inlined
+def _part(departures: Any, paths: Any, curves: Any, k: int, before: float, after: float, draws: Any) -> None:
+    """Set each crossing's share of what entered a queue between two positions; of one of them, if it is drawn."""
+    total = 0.0
+    share = departures.share
+    for c in range(len(paths.links)):
+        share[c] = 0.0
+        if paths.links[c] == k:
+            share[c] = max(0.0, at(curves.arrived[c], after) - at(curves.arrived[c], before))
+            total += paths.members[paths.owner[c]] * share[c]
+    if departures.drawn != 0:
+        chosen = total * _uniform(draws)
+        for c in range(len(paths.links)):
+            if share[c] > 0.0:
+                mine = 1.0 if 0.0 <= chosen < share[c] else 0.0
+                chosen -= share[c]
+                share[c] = mine
+    elif total > 0.0:
+        for c in range(len(paths.links)):
+            share[c] /= total
+
+
+@inlined
+def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: int, t: float, h: float) -> int:
+    """Look at what has come to the heads of a link's queues in a step; 0, or what a hook returned."""
+    addresses = departures.addresses[link]
+    state, params, env = _pointers(addresses)
+    numbers, words, draws = departures.numbers[link], departures.words[link], departures.draws[link]
+    a, b = departures.first[link], departures.first[link + 1]
+    backlog, longest, status = 0.0, 0.0, 0
+    for k in range(a, b):
+        backlog += curves.into[k, i] - curves.out[k, i]
+    numbers[_NOW], numbers[_CAPACITY] = t, paths.capacity[a, i]
+    for k in range(a, b):
+        into, out, size = curves.into[k], curves.out[k], departures.packet[k]
+        departures.until_next[k] -= out[i] - out[i - 1]
+        head = _entered(into, out[i], departures.head[1], k, i)
+        while departures.until_next[k] <= 0.0 and status == 0:
+            departures.until_next[k] += size
+            for _ in range(_MOST):
+                waits = into[i] - out[i]
+                words[_INDEX], words[_DROP], words[_MARK] = departures.index[k], 0, 0
+                words[_QUEUE], words[_BACKLOG] = int(max(waits, size) / 8.0), int(max(backlog, size) / 8.0)
+                numbers[_SOJOURN], numbers[_RANDOM] = (i - head) * h, _uniform(draws)
+                status = abs(call(addresses[_DEQUEUE], (state, env, params, env)))
+                if status != 0 or words[_DROP] == 0 or waits <= 0.0:
+                    break
+                amount, before = min(size, waits), head
+                out[i] += amount
+                backlog -= amount
+                head = _entered(into, out[i], departures.head[1], k, i)
+                _part(departures, paths, curves, k, before, head, draws)
+                for c in range(len(paths.links)):
+                    curves.head_drops[c, i] += amount * departures.share[c]
+            if status == 0 and words[_MARK] != 0 and words[_ECN] != 0:
+                _part(departures, paths, curves, k, departures.before[k], max(head, departures.before[k]), draws)
+                for c in range(len(paths.links)):
+                    departures.marks[c, i] += size * departures.share[c]
+        departures.before[k] = head
+        if into[i] > out[i]:
+            longest = max(longest, (i - head) * h)
+    if status == 0 and addresses[_INTERVAL] != 0 and t >= departures.due[link] - 1e-9 * h:
+        words[_INDEX], words[_QUEUE], words[_BACKLOG] = 0, int(backlog / 8.0), int(backlog / 8.0)
+        numbers[_SOJOURN], numbers[_NEXT] = longest, 0.0
+        status = abs(call(addresses[_INTERVAL], (state, env, params, env)))
+        departures.due[link] += numbers[_NEXT] if numbers[_NEXT] > 0.0 else np.inf
+    return status
