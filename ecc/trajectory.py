@@ -36,6 +36,8 @@ SERIES: Mapping[str, tuple[str, str, str]] = {
     "drops": ("link", "packets", "dropped in each sample"),
     "marks": ("link", "packets", "marked in each sample"),
     "class_queue": ("class", "bytes", "in each queue of links with 2 to 64 queues, link by link"),
+    "class_drops": ("class", "packets", "dropped in each sample by each of these queues"),
+    "class_marks": ("class", "packets", "marked in each sample in each of these queues"),
 }
 """Series of a trajectory: name -> (second dimension, unit, meaning). The first dimension is `time`: end of sample."""
 
@@ -81,6 +83,7 @@ class Trajectory:
         attributes: Mapping[str, Any],
         histogram: tuple[Any, Any] | None = None,
         trace: Any = None,
+        classes: Any = None,
     ) -> Trajectory:
         """Return a trajectory from plain arrays.
 
@@ -98,6 +101,8 @@ class Trajectory:
             What was run (scenario as TOML, seed, version, engine).
         histogram : tuple of two object, optional
             Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
+        classes : object, optional
+            Shape (2, n_classes): the link of each class, and which of its queues it is.
         trace : object, optional
             Structured array with time [ps], kind, entity and value.
 
@@ -115,6 +120,9 @@ class Trajectory:
             variables[name] = (("time", over), np.asarray(values), {"units": unit, "long_name": meaning})
         data = xr.Dataset(variables, coords={"time": ("time", np.asarray(time, dtype=float), {"units": "s"})})
         data = data.assign_coords({d: np.arange(data.sizes[d]) for d in ("flow", "link") if d in data.sizes})
+        if classes is not None:
+            of_link, index = np.asarray(classes)
+            data = data.assign_coords(class_link=("class", of_link), class_index=("class", index))
         rows = dict(flows)
         table = pd.DataFrame(
             rows, index=pd.Index(rows.pop("transfer"), name="transfer") if "transfer" in rows else None
@@ -196,8 +204,21 @@ class Trajectory:
 
     @property
     def class_queue(self) -> xr.DataArray:
-        """Bytes in each queue of links with 2 to 64 queues, link by link, over (time, class). Of packet runs."""
+        """Bytes in each queue of links with 2 to 64 queues, over (time, class). Of packet runs.
+
+        The coordinates `class_link` and `class_index` of a class are its link and which of its queues it is.
+        """
         return self._series("class_queue")
+
+    @property
+    def class_drops(self) -> xr.DataArray:
+        """Packets dropped in each sample, over (time, class) as `class_queue`. Of packet runs."""
+        return self._series("class_drops")
+
+    @property
+    def class_marks(self) -> xr.DataArray:
+        """Packets marked (ECN) in each sample, over (time, class) as `class_queue`. Of packet runs."""
+        return self._series("class_marks")
 
     @property
     def stopped(self) -> str:

@@ -2,6 +2,7 @@
 
 from ecc.native.engine import (
     CHANGE,
+    COUNTERS,
     EVENT,
     FLOW,
     FLOW_ENV,
@@ -28,7 +29,7 @@ from ecc.native.engine import (
 )
 
 __all__ = [
-    "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
-    "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
+    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges",
+    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip

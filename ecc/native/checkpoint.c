@@ -28,13 +28,15 @@
 
 /* ---- links ---- */
 
-/* Which queues will have a turn, and what they may send in it. */
+/* What queues have dropped and marked, which of them will have a turn, and what they may send in it. */
 static void
-move_rounds(ecc_archive_t *archive, ecc_link_state_t *link)
+move_queues(ecc_archive_t *archive, ecc_link_state_t *link)
 {
     for (uint32_t k = 0; k < link->n_queues; k++) {
         ecc_queue_t *queue = &link->queues[k];
         ecc_archive_whole(archive, &queue->deficit, -MAX_SIZE, queue->quantum + MAX_SIZE);
+        ecc_archive_whole(archive, &queue->dropped, 0, ECC_ARCHIVE_MAX);
+        ecc_archive_whole(archive, &queue->marked, 0, ECC_ARCHIVE_MAX);
         queue->is_active = queue->is_active && !ecc_archive_reads(archive);
     }
     for (int round = 0; round < ECC_N_ROUNDS; round++) {
@@ -68,7 +70,7 @@ move_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     for (uint32_t k = 0; k < link->n_queues; k++) {
         ecc_lists_waiting(archive, self, index, k);
     }
-    move_rounds(archive, link);
+    move_queues(archive, link);
     ecc_lists_channel(archive, self, ECC_LISTS_WIRE, index, &link->wire, link->channel);
     ecc_archive_whole(archive, &link->queue_peak, link->queue, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &link->arrived, 0, ECC_ARCHIVE_MAX);

@@ -207,7 +207,8 @@ are_samples(const ecc_samples_t *samples, int64_t n_flows)
 {
     return samples->n_samples > 0 && samples->period > 0 && samples->n_flows >= 0 && samples->n_flows <= n_flows
         && samples->sent != NULL && samples->received != NULL && samples->bottleneck != NULL && samples->queue != NULL
-        && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL;
+        && samples->queue_peak != NULL && samples->arrived != NULL && samples->dropped != NULL
+        && (samples->queues == NULL || (samples->queue_dropped != NULL && samples->queue_marked != NULL));
 }
 
 static int

@@ -308,8 +308,7 @@ sample_links(ecc_engine_t *self)
 {
     const ecc_samples_t *samples = &self->samples;
     int64_t row = self->n_sampled * self->n_links;
-    int64_t *queues
-        = samples->queues == NULL ? NULL : samples->queues + self->n_sampled * ecc_scheduler_n_sampled(self);
+    int64_t k = samples->queues == NULL ? 0 : self->n_sampled * ecc_scheduler_n_sampled(self);
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_state_t *link = &self->links[i];
@@ -322,8 +321,10 @@ sample_links(ecc_engine_t *self)
             samples->marked[row + i] = link->marked;
         }
         if (samples->queues != NULL && ecc_scheduler_is_sampled(link)) {
-            for (uint32_t k = 0; k < link->n_queues; k++) {
-                *queues++ = link->queues[k].bytes;
+            for (const ecc_queue_t *queue = link->queues; queue < link->queues + link->n_queues; queue++, k++) {
+                samples->queues[k] = queue->bytes;
+                samples->queue_dropped[k] = queue->dropped;
+                samples->queue_marked[k] = queue->marked;
             }
         }
         link->queue_peak = link->queue;

@@ -251,17 +251,19 @@ typedef struct {
     ecc_ps_t period;
     int64_t n_samples;
     int64_t n_flows;
-    int64_t *sent;       /* (sample, flow) bytes */
-    int64_t *received;   /* (sample, flow) bytes of data at the receiver */
-    int64_t *bottleneck; /* (sample, flow), -1 before START */
-    int64_t *queue;      /* (sample, link) bytes */
-    int64_t *queue_peak; /* (sample, link) bytes, highest since the last sample */
-    double *queue_mean;  /* (sample, link) bytes, average over the time since the last sample; NULL: not wanted */
-    int64_t *arrived;    /* (sample, link) bytes, dropped ones included */
-    int64_t *dropped;    /* (sample, link) packets */
-    int64_t *marked;     /* (sample, link) packets; NULL: not wanted */
-    int64_t *queues;     /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
-    int64_t n_recorded;  /* entries of `recorded`, which belong to the caller */
+    int64_t *sent;          /* (sample, flow) bytes */
+    int64_t *received;      /* (sample, flow) bytes of data at the receiver */
+    int64_t *bottleneck;    /* (sample, flow), -1 before START */
+    int64_t *queue;         /* (sample, link) bytes */
+    int64_t *queue_peak;    /* (sample, link) bytes, highest since the last sample */
+    double *queue_mean;     /* (sample, link) bytes, average over the time since the last sample; NULL: not wanted */
+    int64_t *arrived;       /* (sample, link) bytes, dropped ones included */
+    int64_t *dropped;       /* (sample, link) packets */
+    int64_t *marked;        /* (sample, link) packets; NULL: not wanted */
+    int64_t *queues;        /* (sample, queue) bytes, of links with 2 to ECC_MAX_SAMPLED_QUEUES; NULL: not wanted */
+    int64_t *queue_dropped; /* (sample, queue) packets; with queues */
+    int64_t *queue_marked;  /* (sample, queue) packets; with queues */
+    int64_t n_recorded;     /* entries of `recorded`, which belong to the caller */
     const ecc_recorded_t *recorded;
     int64_t *words; /* (sample, recorded) */
 } ecc_samples_t;

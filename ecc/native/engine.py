@@ -32,10 +32,13 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = [
-    "CHANGE", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS",
-    "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges", "new_flows",
-    "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
+    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges",
+    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip
+
+COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked")
+"""Samples that count from the start of a run."""
 
 _NUMPY = {"double": "f8", "int64_t": "i8", "uint64_t": "u8"}
 _STOPS = {
@@ -344,7 +347,8 @@ class Engine:
         self._samples: dict[str, NDArray[Any]] = {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}
         self._samples["queue_mean"] = np.zeros(by_link)
         if n_queues := int(sampled_queues(links[: self._links]).sum()):
-            self._samples["queues"] = np.zeros((n_samples, n_queues), np.int64)
+            by_queue = dict.fromkeys(("queues", "queue_dropped", "queue_marked"), (n_samples, n_queues))
+            self._samples |= {name: np.zeros(shape, np.int64) for name, shape in by_queue.items()}
         self._recorded = np.zeros(0, RECORDED) if recorded is None else np.array(recorded, RECORDED)  # read in samples
         if len(self._recorded):
             self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
@@ -542,13 +546,13 @@ class Engine:
         `time` [s] ends each sample. By flow: `sent` and `received` [bytes in the sample], `bottleneck` [index, -1
         none]. By link: `queue` [bytes, at the instant], `queue_peak` [bytes, highest in the sample], `arrived` [bytes
         in the sample, dropped ones included], `dropped` and `marked` [packets in the sample], `queue_mean` [bytes,
-        exact average over the sample]. `words` are what is `recorded`.
+        exact average over the sample]. By queue of the links with 2 to 64, link by link: `queues` [bytes, at the
+        instant], `queue_dropped` and `queue_marked` [packets in the sample]. `words` are what is `recorded`.
         """
         n = self.stats.samples
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, n + 1)}
         for name, array in self._samples.items():
-            counted = name in ("sent", "received", "arrived", "dropped", "marked")
-            out[name] = np.diff(array[:n], axis=0, prepend=0) if counted else array[:n].copy()
+            out[name] = np.diff(array[:n], axis=0, prepend=0) if name in COUNTERS else array[:n].copy()
         return out
 
     @property

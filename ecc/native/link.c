@@ -236,6 +236,9 @@ ecc_link_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
 
     link->dropped++;
     link->dropped_bytes += size;
+    if (link->queues != NULL) {
+        link->queues[link->queue_index].dropped++;
+    }
     ecc_state_trace(self, ECC_EVENT_DROP, index, packet->offset);
     ret = ecc_router_call(self, index, ECC_LINK_ON_DROP, link->spec.on_drop, packet, packet->position, size, kind);
     ecc_flow_discard(self, id);
@@ -245,7 +248,12 @@ ecc_link_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
 ECC_COLD void
 ecc_link_count_mark(ecc_engine_t *self, uint32_t index, const ecc_packet_t *packet)
 {
-    self->links[index].marked++;
+    ecc_link_state_t *link = &self->links[index];
+
+    link->marked++;
+    if (link->queues != NULL) {
+        link->queues[link->queue_index].marked++;
+    }
     ecc_state_trace(self, ECC_EVENT_MARK, index, packet->offset);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Links that schedule (S-112 to S-119): packets wait, with the time at which they arrived, in one or more queues, until
+ * Links that schedule (S-112 to S-120): packets wait, with the time at which they arrived, in one or more queues, until
  * the server is free. Then one is taken, on_dequeue may drop it, which takes the next one in the same event, or mark it, and it is served.
  *
  * The ring of such a link has the packet in service only. Packets that wait are in lists, which need no memory.
@@ -357,6 +357,8 @@ ecc_scheduler_verify(const ecc_engine_t *self, const ecc_link_state_t *link, ecc
 {
     bool by_turns = link->spec.scheduler != ECC_SCHEDULER_PRIORITY;
     bool valid = link->ring.count <= 1 && (link->ring.count == 1 || link->n_waiting == 0);
+    int64_t dropped = link->dropped;
+    int64_t marked = link->marked;
     uint32_t n_waiting = 0;
     uint32_t n_active = 0;
 
@@ -381,7 +383,10 @@ ecc_scheduler_verify(const ecc_engine_t *self, const ecc_link_state_t *link, ecc
         }
         valid = valid && queue->bytes == waiting + in_service && (!by_turns || waiting == 0 || queue->is_active);
         n_active -= queue->is_active;
+        dropped -= queue->dropped;
+        marked -= queue->marked;
         *bytes += waiting;
     }
+    valid = valid && dropped == 0 && marked == 0;
     return valid && n_active == 0 && n_waiting == link->n_waiting ? 0 : ECC_ERR_BROKEN;
 }

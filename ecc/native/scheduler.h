@@ -1,7 +1,7 @@
 #ifndef ECC_SCHEDULER_H
 #define ECC_SCHEDULER_H
 
-/* Links that choose their next packet when the one before has left, and not when it arrives (S-112 to S-119). */
+/* Links that choose their next packet when the one before has left, and not when it arrives (S-112 to S-120). */
 
 #include "state.h"
 

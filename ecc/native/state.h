@@ -76,6 +76,8 @@ typedef struct {
     ecc_bytes_t bytes;   /* those of the packet in service included */
     ecc_bytes_t quantum; /* what it may send in a turn ... */
     ecc_bytes_t deficit; /* ... and may still send in this one */
+    int64_t dropped;     /* packets */
+    int64_t marked;      /* packets */
     uint32_t next;       /* queue that has its turn after this one, or ECC_NO_PACKET */
     bool is_active;      /* it will have a turn */
 } ecc_queue_t;

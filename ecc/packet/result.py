@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ecc import __version__
 from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.native import Engine, bin_edges
+from ecc.native import Engine, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
 from ecc.packet.transfer_rows import flow_rows
@@ -19,6 +19,8 @@ from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
 
 __all__ = ["trajectory_of"]
+
+_BY_CLASS = {"class_queue": "queues", "class_drops": "queue_dropped", "class_marks": "queue_marked"}
 
 
 def trajectory_of(
@@ -73,7 +75,7 @@ def trajectory_of(
             "arrival": seen["arrived"] * per_second,
             "drops": seen["dropped"],
             "marks": seen["marked"],
-            **({"class_queue": seen["queues"]} if "queues" in seen else {}),
+            **{name: seen[given] for name, given in _BY_CLASS.items() if given in seen},
             **recorded(recording, words),
         },
         flows,
@@ -99,9 +101,16 @@ def trajectory_of(
             "seed": scenario.seed,
             "version": __version__,
         },
+        classes=_classes(setup) if "queues" in seen else None,
         histogram=(bin_edges(), engine.histogram * [[[1e-12], [1.0]]]) if has_histogram else None,
         trace=engine.trace if len(engine.trace) else None,
     )
+
+
+def _classes(setup: Setup) -> NDArray[np.int64]:
+    """The link of each queue that samples show, and its number there."""
+    counts = sampled_queues(setup.links[: setup.n_links]).tolist()
+    return np.array([(link, index) for link, n in enumerate(counts) for index in range(n)], dtype=np.int64).T
 
 
 def _notes_on_silence(setup: Setup, rows: NDArray[np.void], now: float) -> tuple[str, ...]:

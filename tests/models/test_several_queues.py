@@ -10,7 +10,7 @@ import pytest
 
 from ecc.models import ConstantRate, NewReno, Protocol
 from ecc.models.base import Queues
-from ecc.network import Network
+from ecc.network import Flow, Link, Network
 from ecc.packet import simulate
 from ecc.queues import DRR, CoDel, DualPI2, FQCoDel, StrictPriority
 from ecc.scenario import Scenario
@@ -28,6 +28,46 @@ def test_strict_priority_gives_the_first_class_all_that_it_wants():
     assert found.goodput[2:].mean("time").values == pytest.approx([3e6, 5e6, 2e6], rel=0.02)
     assert found.class_queue[2:, 0].max() <= 2000
     assert found.class_queue.sum("class").values == pytest.approx(found.queue[:, 0].values)
+
+
+@pytest.mark.parametrize("engine", ["c", "python"])
+@pytest.mark.parametrize(
+    "discipline",
+    [StrictPriority(classes=(0, 1, 2, 0)), DRR(weights=(1, 2)), FQCoDel(n_queues=8, mark=True), DualPI2(mark=True)],
+    ids=lambda discipline: type(discipline).__name__,
+)
+def test_drops_and_marks_of_queues_add_up_to_those_of_their_link(engine, discipline):
+    """What a full buffer, on_arrival, on_dequeue and the longest queue drop, of two links; on the first with marks."""
+    links = [Link("10 Mb/s", "2 ms", buffer=30_000), Link("20 Mb/s", "2 ms"), Link("4 Mb/s", "2 ms", buffer=20_000)]
+    flows = [Flow([0, 1]), Flow([0]), Flow([0, 2]), Flow([1, 2])]
+    dual = isinstance(discipline, DualPI2)
+    second = Scalable() if dual else NewReno(ecn=True)
+    hosts = {0: NewReno(ecn=True), 1: ConstantRate("9 Mb/s"), 2: second, 3: ConstantRate("5 Mb/s")}
+    assignment = {"flows": hosts, "links": {0: discipline, 2: StrictPriority(classes=(1, 1, 0, 0))}}
+    found = simulate(Scenario(Network(links, flows), assignment, 1.0), sample=0.25, engine=engine)
+    of_link = found.class_queue.class_link
+    assert sorted(set(of_link.values.tolist())) == [0, 2]
+    assert found.class_drops.class_index.values[-2:].tolist() == [0, 1]
+    assert found.class_drops.dims == found.class_marks.dims == ("time", "class")
+    for link in (0, 2):
+        here = of_link == link
+        for by_class, whole in (
+            (found.class_drops, found.drops),
+            (found.class_marks, found.marks),
+            (found.class_queue, found.queue),
+        ):
+            assert by_class[:, here].sum("class").values.tolist() == whole[:, link].values.tolist()
+        assert found.drops[:, link].sum() > 0
+    if dual:  # low latency, beyond the step
+        assert found.class_marks[:, 0].sum() > 0
+
+
+def test_strict_priority_drops_what_comes_last():
+    """Two classes of 8 Mb/s over 10 Mb/s: 6 of each 16 packets are lost, all of the second class but for the start."""
+    found = run(StrictPriority(classes=(0, 1)), ["8 Mb/s", "8 Mb/s"], 4.0)
+    dropped = found.class_drops[5:].sum("time").values
+    assert dropped.sum() == pytest.approx(6e6 * 3.5 / 8000.0, rel=0.02)
+    assert found.class_marks.sum() == 0 and not found.class_drops[:, 0].equals(found.class_drops[:, 1])
 
 
 @pytest.mark.parametrize("engine", ["c", "python"])

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecc.native import Stats
+from ecc.native import COUNTERS, Stats
 from ecc.native.guard import Guard, advancing
 from ecc.packet.setup import Setup
 from ecc.packet.twin.events import build_twin
 from ecc.packet.twin.state import to_seconds
 
 __all__ = ["PythonEngine"]
-
-_COUNTERS = ("sent", "received", "arrived", "dropped", "marked")
 
 
 class PythonEngine:
@@ -105,7 +103,7 @@ class PythonEngine:
         rows = len(self._twin.rows)
         out: dict[str, NDArray[Any]] = {"time": self._period * np.arange(1, rows + 1)}
         for name, array in self._twin.samples.items():
-            out[name] = np.diff(array, axis=0, prepend=0) if name in _COUNTERS else array
+            out[name] = np.diff(array, axis=0, prepend=0) if name in COUNTERS else array
         return out
 
     @property

@@ -425,6 +425,7 @@ class Twin:
         """A packet that is not in the queue is dropped there."""
         link.dropped += 1
         link.dropped_bytes += packet.wire_size
+        link.queues[packet.queue_index].dropped += 1
         self.trace(Kind.DROP, link.index, packet.offset)
         self.call_link(link, "on_drop", packet, sojourn)
         self.discard(packet)
@@ -507,6 +508,7 @@ class Twin:
 
     def count_mark(self, link: TwinLink, packet: Packet) -> None:
         link.marked += 1
+        link.queues[packet.queue_index].marked += 1
         self.trace(Kind.MARK, link.index, packet.offset)
 
     def hop(self, packet: Packet) -> None:
@@ -861,14 +863,16 @@ class Twin:
             "dropped": [link.dropped for link in self.links],
             "marked": [link.marked for link in self.links],
             "queue_mean": [float(link.area) / float(self.period) for link in self.links],
-            **({"queues": queues} if (queues := self.sampled_queues) else {}),
+            **self.sampled_queues,
             **({"words": [self.word(one) for one in self.recorded]} if self.recorded else {}),
         }  # fmt: skip
 
     @property
-    def sampled_queues(self) -> list[int]:
-        """Bytes in each queue of links that have 2 to 64."""
-        return [queue.bytes for link in self.links if 1 < len(link.queues) <= 64 for queue in link.queues]
+    def sampled_queues(self) -> dict[str, list[int]]:
+        """What is in each queue of links that have 2 to 64, and what it has dropped and marked; {} without such."""
+        queues = [queue for link in self.links if 1 < len(link.queues) <= 64 for queue in link.queues]
+        fields = {"queues": "bytes", "queue_dropped": "dropped", "queue_marked": "marked"}
+        return {name: [getattr(queue, field) for queue in queues] for name, field in fields.items()} if queues else {}
 
     def word(self, one: Word) -> int:
         """What a sample records: the bits of a field as a whole number."""

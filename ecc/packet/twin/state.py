@@ -198,6 +198,8 @@ class TwinQueue:
     quantum: int = 0  # bytes that it may send in a turn ...
     deficit: int = 0  # ... and may still send in this one
     bytes: int = 0  # the packet in service included
+    dropped: int = 0  # packets
+    marked: int = 0  # packets
     waiting: deque[tuple[int, Packet]] = field(default_factory=deque)  # each since when [ps]
 
 
