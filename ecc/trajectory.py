@@ -101,10 +101,10 @@ class Trajectory:
             What was run (scenario as TOML, seed, version, engine).
         histogram : tuple of two object, optional
             Edges of n bins, shape (n + 1,), bytes, and shape (n_links, 2, n): time [s] and arrivals by bin.
-        classes : object, optional
-            Shape (2, n_classes): the link of each class, and which of its queues it is.
         trace : object, optional
             Structured array with time [ps], kind, entity and value.
+        classes : object, optional
+            Shape (2, n_classes): the link of each class, and which of its queues it is.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Trajectory:
 
     @property
     def class_queue(self) -> xr.DataArray:
-        """Bytes in each queue of links with 2 to 64 queues, over (time, class). Of packet runs.
+        """Bytes in each queue of links with 2 to 64 queues, over (time, class).
 
         The coordinates `class_link` and `class_index` of a class are its link and which of its queues it is.
         """
@@ -212,12 +212,12 @@ class Trajectory:
 
     @property
     def class_drops(self) -> xr.DataArray:
-        """Packets dropped in each sample, over (time, class) as `class_queue`. Of packet runs."""
+        """Packets dropped in each sample, over (time, class) as `class_queue`."""
         return self._series("class_drops")
 
     @property
     def class_marks(self) -> xr.DataArray:
-        """Packets marked (ECN) in each sample, over (time, class) as `class_queue`. Of packet runs."""
+        """Packets marked (ECN) in each sample, over (time, class) as `class_queue`."""
         return self._series("class_marks")
 
     @property

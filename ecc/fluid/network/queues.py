@@ -29,6 +29,7 @@ __all__ = ["LinkQueues", "Service", "codepoint", "joined_queue", "serve_several"
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+_MOST_SHOWN = 64  # queues of a link whose bytes are in a result, as in packet runs
 _DATA = 0  # kind of a packet
 
 
@@ -108,6 +109,24 @@ class LinkQueues:
         """
         found: NDArray[Any] = np.add.reduceat(values, self.service.first[:-1])
         return found
+
+    def classes(self, at_links: Sequence[Protocol | None]) -> tuple[IntArray, IntArray]:
+        """Return the queues that results show, those of links with 2 to 64, and the row of each, -1 for an idle one.
+
+        Parameters
+        ----------
+        at_links : sequence of Protocol or None
+            The discipline of each link.
+
+        Returns
+        -------
+        tuple of ndarray
+            Shapes (2, n_classes), link and index there, and (n_classes,).
+        """
+        sizes = [1 if one is None or one.queues is None else len(one.queues.quanta) for one in at_links]
+        row = {queue: k for k, queue in enumerate(zip(self.link.tolist(), self.index.tolist(), strict=True))}
+        shown = [(link, k) for link, n in enumerate(sizes) if 1 < n <= _MOST_SHOWN for k in range(n)]
+        return np.array(shown, np.int64).reshape(-1, 2).T, np.array([row.get(queue, -1) for queue in shown], np.int64)
 
     def whole(self, paths: Paths, curves: Curves) -> tuple[Paths, Curves]:
         """Return paths and curves of the links.

@@ -55,5 +55,7 @@ class Result:
     stopped_at: FloatArray  # s, NaN where a flow did not stop
     stats: dict[str, Any] = field(default_factory=dict)
     marks: FloatArray | None = None  # over (sample, link), where links have queue disciplines
+    classes: NDArray[np.int64] | None = None  # (2, n_classes): link and index of each queue of links with several
+    by_class: dict[str, FloatArray] = field(default_factory=dict)  # over (sample, class)
     recorded: dict[str, FloatArray] = field(default_factory=dict)  # "link.", "flow." or "env." and name -> series
     stopped: str = "completed"

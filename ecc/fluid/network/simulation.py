@@ -348,6 +348,12 @@ def _trajectory(
     flows_through = np.maximum(1.0, fluid.members @ crosses)
     packet = (fluid.members * fluid.packet_size) @ crosses / flows_through  # mean size of the packets of a link
     packet[packet == 0.0] = 1.0
+    by_class = {}
+    if result.classes is not None:
+        in_packets = 8.0 * packet[result.classes[0]]
+        by_class = {
+            name: values / (8.0 if name == "class_queue" else in_packets) for name, values in result.by_class.items()
+        }
     finish = fluid.spread(result.stopped_at + fluid.rtt)
     begin = fluid.spread(fluid.start)
     size = fluid.spread(fluid.size / 8.0)
@@ -362,6 +368,7 @@ def _trajectory(
         "queue_max": result.queue_max / 8.0,
         "arrival": result.arrival,
         "drops": result.drops / 8.0 / packet,
+        **by_class,
         **({} if result.marks is None else {"marks": result.marks / 8.0 / packet}),
         **{
             name: result.recorded[name] if name.startswith("link.") else fluid.spread(result.recorded[name])
@@ -388,4 +395,4 @@ def _trajectory(
         "seed": scenario.seed,
         "version": __version__,
     }
-    return Trajectory.build(result.time, series, flows, stats, attributes)
+    return Trajectory.build(result.time, series, flows, stats, attributes, classes=result.classes)

@@ -570,12 +570,19 @@ def run(problem: Problem) -> Result:
         each = paths.members[paths.owner][:, None]
         np.add.at(marked, paths.links, each * departures.marks)
         np.add.at(curves.link_drops, paths.links, each * curves.head_drops)
+    classes, by_class = None, {}
     if queues is not None:
+        classes, rows = queues.classes(problem.disciplines)
+        cumulative = {"class_drops": curves.link_drops, "class_marks": marked}
+        by_class = {name: grid.sums(curve)[:, rows] * (rows >= 0) for name, curve in cumulative.items()}
+        by_class["class_queue"] = grid.at_ends(curves.into - curves.out)[:, rows] * (rows >= 0)
         paths, curves = queues.whole(paths, curves)
         marked = queues.by_link(marked)
         for name in [name for name in grid.recorded if name.startswith("link.")]:
             grid.recorded[name] = grid.recorded[name][:, queues.service.first[:-1]]
     found = result_of(grid, paths, curves)
+    if classes is not None and classes.size > 0:
+        found.classes, found.by_class = classes, by_class
     if any(problem.disciplines):
         found.marks = grid.sums(marked)
     found.stats["notes"] = _recoveries(protocol, float(sources.burst.max()), int(sources.repeated.max()))

@@ -116,6 +116,12 @@ def test_classes_have_the_share_of_their_weights_as_in_packets(weights):
         assert goodput(run) == pytest.approx(1e7 * np.array(weights) / sum(weights), rel=0.002)
     assert mean_queue(runs[0]) == pytest.approx(mean_queue(runs[1]), rel=0.05)
     assert runs[0].queue_max.max() <= 100_000
+    by_class = [run.class_queue.values[300:].mean(axis=0) for run in runs]
+    assert by_class[0] == pytest.approx(by_class[1], rel=0.1)
+    for name in ("queue", "drops", "marks"):
+        assert runs[0][f"class_{name}"].sum("class").values == pytest.approx(runs[0][name].values[:, 0], abs=1e-6)
+    for name in ("class_link", "class_index"):
+        assert runs[0].data[name].equals(runs[1].data[name])
 
 
 def test_the_first_class_takes_what_it_can_use():
