@@ -175,8 +175,9 @@ class MarkingEquilibrium:
 class _Loop:
     """All the equations, on numbers or on signals; its states are w and h of each kind of flows, q and z of queues."""
 
-    def __init__(self, deployed: Deployment, network: Network) -> None:
+    def __init__(self, deployed: Deployment, network: Network, once: bool = False) -> None:
         self.network = network
+        self.once = once
         self.queues = _queues(deployed, network)
         self.kinds = _kinds(deployed, network)
         self.names: list[tuple[str, int, str]] = []
@@ -243,6 +244,7 @@ class _Loop:
                     grows = out[self.at["queue", k, "q"]] / self.queues[k].capacity
                     acked = acked * (1.0 - _later(grows - _value(grows), D - late[link]))
             acked = _value(rates[g]) if clocking == "ack" else acked
+            acked = self.kinds[g].s / rtts[g] if self.once else acked
             received = [[_value(P) for P in some] for some in chosen] if deaf else chosen
             self._host(g, z, out, rtts[g], acked, received, delays[g])
         return out, chosen
@@ -525,9 +527,11 @@ def _check(law: Any, given: Sequence[str], what: str) -> None:
         raise ValueError(f"{what} takes {', '.join(unknown)}, and what there is is {', '.join(given)}")
 
 
-def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.float64], list[int]]:
+def _settled(
+    deployed: Deployment, network: Network, once: bool = False
+) -> tuple[_Loop, NDArray[np.float64], list[int]]:
     """The loop, its equilibrium, and the queues that choose packets there."""
-    loop = _Loop(deployed, network)
+    loop = _Loop(deployed, network, once)
     if not loop.queues:
         raise ValueError("there is no linear model of windows over links without a queue discipline: they overflow")
     z = loop.settle()
@@ -563,7 +567,7 @@ def _settled(deployed: Deployment, network: Network) -> tuple[_Loop, NDArray[np.
     return loop, z, active
 
 
-def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquilibrium:
+def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = False) -> MarkingEquilibrium:
     """Return the equilibrium of hosts over queue disciplines, from their laws.
 
     Parameters
@@ -571,6 +575,8 @@ def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquil
     deployed : Deployment
         Who runs what (`ProtocolAssignment.deploy`).
     network : Network
+    once : bool, optional
+        Hosts answer once an RTT, in which all packets are chosen or none (step marking), instead of each packet.
 
     Raises
     ------
@@ -579,7 +585,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquil
     ValueError
         Laws that ask for what there is not.
     """
-    loop, z, _ = _settled(deployed, network)
+    loop, z, _ = _settled(deployed, network, once)
     _, chosen = loop.moves(z.tolist())
     windows, rates, rtts = (np.zeros(network.n_flows) for _ in range(3))
     queues, probabilities = np.zeros(network.n_links), np.zeros(network.n_links)
@@ -594,7 +600,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network) -> MarkingEquil
     return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states))
 
 
-def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> DelaySystem:
+def linearize_marks(deployed: Deployment, network: Network, clocking: str, once: bool = False) -> DelaySystem:
     """Return the linear model; its states are w [bit] and those of hosts, then q [packets] and those of queues.
 
     Parameters
@@ -604,6 +610,8 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     network : Network
     clocking : str
         "ack" or "rate".
+    once : bool, optional
+        As in equilibrium_of_marks.
 
     Raises
     ------
@@ -612,7 +620,7 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str) -> De
     ValueError
         Laws that ask for what there is not.
     """
-    loop, z, active = _settled(deployed, network)
+    loop, z, active = _settled(deployed, network, once)
     fixed = {place for place, (part, k, _) in enumerate(loop.names) if part == "queue" and k not in active}
     fixed |= {loop.at["queue", k, "q"] for k in active if z[loop.at["queue", k, "q"]] <= 0.0}  # it stays empty
     signals: list[Any] = [

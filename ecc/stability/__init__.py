@@ -4,8 +4,9 @@ By question:
 
     All at once: `analyze`, what `ecc stability` prints: verdicts, stable intervals and margins of all linear models.
     Boundaries: `stable_interval`, around the present value of a parameter; `critical_gain`; `stability_map` (over two
-        parameters); `relay_cycle` (of a source that is a relay); `hopf` (what waits at the boundary: a small stable
-        cycle, or a large one).
+        parameters); `hopf` (what waits at the boundary: a small stable cycle, or a large one).
+    Limit cycles: `relay_cycle` (of a source that is a relay); `marking_cycle` (of hosts over step marking, and over RED
+        beyond its boundary).
     RTT distributions: `worst_rtt_distribution`, which loses stability first among all of one mean, and
         `is_stable_for_all_rtts`; `local_margin`: whether equal RTTs are the worst of those beside them;
         `critical_rtt_ratio`, `is_stable_up_to_ratio`: XCP, whose shuffling bounds the largest RTT over the mean.
@@ -32,6 +33,7 @@ from ecc.stability.gain_design import Design, LeastDecay, decay_rate, design, le
 from ecc.stability.gains import critical_gain
 from ecc.stability.hopf_bifurcation import Hopf, hopf
 from ecc.stability.maps import stability_map
+from ecc.stability.marking_cycles import MarkingCycle, marking_cycle
 from ecc.stability.network_ranges import NetworkRange, cover_range
 from ecc.stability.networks import IsolatedLink, isolated_links, mean_rtts
 from ecc.stability.relay_cycles import RelayCycle, relay_cycle
@@ -68,6 +70,7 @@ __all__ = [
     "Hopf",
     "LeastDecay",
     "IsolatedLink",
+    "MarkingCycle",
     "MeasuredBoundary",
     "NetworkRange",
     "ModelAnalysis",
@@ -103,6 +106,7 @@ __all__ = [
     "least_decay",
     "isolated_links",
     "local_margin",
+    "marking_cycle",
     "mean_rtts",
     "measured_boundary",
     "perturbed_run",

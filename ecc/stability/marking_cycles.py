@@ -1,0 +1,293 @@
+"""Limit cycles of hosts over a discipline whose probability is a bent function of the queue, or of its average.
+
+x, that queue or average, moves as -G(s) does of the probability P, G from the linear model without feedback, whose open
+loop is the slope of P(x) times G. P(x) is not linear: on x = B + A sin(wt) its mean is m(B, A), its first harmonic
+n(B, A) times the sine (the describing function with a bias, Gelb, Vander Velde 1968, ch. 6), and there is balance at
+
+    Im G(jw) = 0,   n(B, A) = 1/|G(jw)|,   B = x_0 - G(0) (m(B, A) - p_0)
+
+with x_0, p_0 at equilibrium. A step, P = 1 above K, is balanced in all harmonics: of a P that is 1 for a share d of the
+period c_k = sin(pi k d)/(pi k) are the harmonics, and x passes K where P changes if (Tsypkin; "Relay Control Systems")
+
+    sum Im G(jkw) c_k sin(pi k d) = 0,   -G(0) (d - p_0) = 2 sum Re G(jkw) c_k cos(pi k d)
+
+What remains is that G is that of small deviations: windows by much less than themselves, and a queue that is never
+empty. Over a step hosts answer once an RTT, in which all packets are marked or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ecc.arguments import Positive, check_arguments
+from ecc.closed_loop import linearize
+from ecc.display import Displayed
+from ecc.errors import ConvergenceError
+from ecc.laws.arguments import law_arguments
+from ecc.laws.jets import gradient
+from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks, linearize_marks
+from ecc.models.base import Protocol
+from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
+from ecc.network import Network
+from ecc.queues.pi import PI
+from ecc.queues.step_marking import StepMarking
+
+__all__ = ["MarkingCycle", "marking_cycle"]
+
+_SLOPE = 1e-6  # 1/packet: of the line in whose place a step is linearized; it divides out
+_FREQUENCIES, _SHARES, _ANGLES = 600, 60, 240
+_EMPTIES = "the queue would empty on this cycle, which the estimate leaves out"
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class MarkingCycle(Displayed):
+    """A limit cycle of the queue of a link.
+
+    Attributes
+    ----------
+    mean, amplitude : float
+        Of the queue, half of peak to peak [bytes].
+    period : float
+        [s]
+    probability : float
+        Mean share of packets that are marked, or dropped.
+    harmonics : int
+        In balance; 1: by describing function.
+    notes : tuple of str
+    """
+
+    mean: float
+    amplitude: float
+    period: float
+    probability: float
+    harmonics: int
+    notes: tuple[str, ...] = ()
+    _units = {"mean": "bytes", "amplitude": "bytes", "period": "s"}
+
+    def _title(self) -> str:
+        return "Limit cycle of a queue, by harmonic balance"
+
+
+@dataclass(frozen=True)
+class _Line(StepMarking):
+    """P = slope (q - start): the stand-in for a step."""
+
+    slope: float = _SLOPE
+    start: float = 0.0
+
+    @staticmethod
+    def probability_law(q: Any, p: Any) -> Any:
+        return p.slope * (q - p.start)
+
+    def params(self) -> dict[str, float]:
+        return {**super().params(), "slope": self.slope, "start": self.start}
+
+
+@check_arguments
+def marking_cycle(
+    protocol: ProtocolAssignment | Mapping[str, Any], network: Network, harmonics: Positive = 1, clocking: str = "ack"
+) -> MarkingCycle:
+    """Return the limit cycle of hosts over one queue discipline, by describing function or with more harmonics.
+
+    Parameters
+    ----------
+    protocol : ProtocolAssignment or mapping
+        Hosts with windows over `StepMarking`, or a discipline of one state, or none, on which alone its probability
+        depends (RED).
+    network : Network
+        Network of one link.
+    harmonics : int, >= 1, optional
+        In balance. More than one over `StepMarking` only; 64 are as good as all.
+    clocking : str, optional
+        As in linearize.
+
+    Returns
+    -------
+    MarkingCycle
+
+    Raises
+    ------
+    ValueError
+        Several links, a discipline of another form, harmonics that it has not.
+    ConvergenceError
+        No balance: no cycle of this form; of other laws than a step, a stable loop.
+
+    Examples
+    --------
+    >>> from ecc.models import DCTCP
+    >>> from ecc.queues import StepMarking
+    >>> net = ecc.Network.dumbbell("10 Gb/s", rtts=[1e-3] * 40)
+    >>> cycle = marking_cycle({"flows": DCTCP(), "links": StepMarking(threshold=200.0)}, net, harmonics=64)
+    >>> cycle.amplitude > 70e3
+    True
+    """
+    halves = read_protocol(protocol)
+    if network.n_links != 1:
+        raise ValueError(f"network must have one link, got {network.n_links}")
+    assert isinstance(halves, ProtocolAssignment)
+    found = [one for one in halves.deploy(network).links[0] if not one.has_hosts()]
+    if len(found) != 1 or found[0].probability_law is None:
+        names = " and ".join(type(one).__name__ for one in found)
+        raise ValueError(f"link 0 must have one discipline with a probability_law, got {names or 'none'}")
+    (discipline,) = found
+    packet = float(discipline.params()["packet_size"])
+    if isinstance(discipline, StepMarking):
+        return _of_step(halves, network, discipline, packet, harmonics, clocking)
+    if harmonics > 1:
+        raise ValueError(f"harmonics must be 1 but over StepMarking, got {harmonics} over {type(discipline).__name__}")
+    return _of_law(halves, network, discipline, packet, clocking)
+
+
+def _over(halves: ProtocolAssignment, discipline: Protocol) -> ProtocolAssignment:
+    return ProtocolAssignment(halves.flows, {"default": discipline})
+
+
+def _frequencies(network: Network, rest: MarkingEquilibrium) -> Real:
+    """Of cycles [rad/s]: from a thousand RTTs to two thirds of the longest."""
+    longest = float(rest.rtts.max())
+    return np.geomspace(0.002 * pi / longest, 3.0 * pi / longest, _FREQUENCIES)
+
+
+def _result(mean: float, amplitude: float, w: float, probability: float, harmonics: int, packet: float) -> MarkingCycle:
+    notes = (_EMPTIES,) if amplitude > mean else ()
+    return MarkingCycle(mean * packet, amplitude * packet, 2.0 * pi / w, probability, harmonics, notes)
+
+
+# ---- a step --------------------------------------------------------------------------------------------------
+
+
+def _of_step(
+    halves: ProtocolAssignment, network: Network, step: StepMarking, packet: float, harmonics: int, clocking: str
+) -> MarkingCycle:
+    K = step.threshold
+    integral = PI(mark=step.mark, packet_size=step.packet_size, reference=K)
+    rest = equilibrium_of_marks(_over(halves, integral).deploy(network), network, once=True)
+    p0 = float(rest.probabilities[0])
+    line = _Line(mark=step.mark, packet_size=step.packet_size, start=K - p0 / _SLOPE)
+    system = linearize_marks(_over(halves, line).deploy(network), network, clocking, once=True)
+    order = np.arange(1, harmonics + 1)
+    still = float(system.open_loop(np.array([1e-6j / rest.rtts.max()]))[0].real) / _SLOPE
+
+    def response(w: Real) -> NDArray[np.complex128]:
+        flat = system.open_loop(1j * np.multiply.outer(w, order).ravel()) / _SLOPE
+        return np.asarray(flat.reshape(*np.shape(w), len(order)))
+
+    def shape(share: Any) -> tuple[Real, Real, Real]:
+        turn = pi * np.multiply.outer(share, order)
+        return np.sin(turn) / (pi * order), np.cos(turn), np.sin(turn)
+
+    def balance(w: Real, share: float) -> tuple[Real, Real]:
+        G, (c, cosine, sine) = response(w), shape(share)
+        return (G.imag * c * sine).sum(axis=-1), still * (share - p0) + 2.0 * (G.real * c * cosine).sum(axis=-1)
+
+    grid = _frequencies(network, rest)
+    G = response(grid)
+
+    def frequency(share: float) -> float | None:
+        c, _, sine = shape(share)
+        phase = (G.imag * c * sine).sum(axis=-1)
+        crossed = np.flatnonzero((phase[:-1] < 0.0) & (phase[1:] >= 0.0))
+        if not len(crossed):
+            return None
+        k = int(crossed[0])
+        return float(brentq(lambda w: float(balance(np.array(w), share)[0]), grid[k], grid[k + 1]))
+
+    def off(share: float) -> float:
+        w = frequency(share)
+        return np.nan if w is None else float(balance(np.array(w), share)[1])
+
+    shares = (np.arange(_SHARES) + 0.5) / _SHARES
+    values = np.array([off(float(share)) for share in shares])
+    at = np.flatnonzero((values[:-1] < 0.0) & (values[1:] >= 0.0))
+    if not len(at):
+        raise ConvergenceError("no balance of harmonics: no cycle of one interval of marks was found", values)
+    share = float(brentq(off, shares[at[0]], shares[at[0] + 1]))
+    w = frequency(share)
+    assert w is not None
+    turn = np.multiply.outer(np.linspace(0.0, 2.0 * pi, _ANGLES), order)
+    moving = -2.0 * (response(np.array(w)) * shape(share)[0] * np.exp(1j * turn)).real.sum(axis=-1)
+    mean = K - still * (share - p0)
+    return _result(mean, 0.5 * float(np.ptp(moving)), w, share, harmonics, packet)
+
+
+# ---- any other law -------------------------------------------------------------------------------------------
+
+
+def _of_law(
+    halves: ProtocolAssignment, network: Network, discipline: Protocol, packet: float, clocking: str
+) -> MarkingCycle:
+    name, law, states = type(discipline).__name__, discipline.probability_law, discipline.states
+    assert law is not None
+    moving = [arg for arg in law_arguments(law) if arg != "p"]
+    if len(moving) != 1 or (moving[0] != "q" and list(states) != moving) or (moving[0] == "q" and states):
+        raise ValueError(f"{name} must choose by the queue or by its one state alone, got {', '.join(moving)}")
+    (arg,) = moving
+    others = {"p": discipline.namespace()} if "p" in law_arguments(law) else {}
+    rest = equilibrium_of_marks(halves.deploy(network), network)
+    q0, p0 = float(rest.queues[0]) / (8.0 * packet), float(rest.probabilities[0])
+    x0 = q0 if arg == "q" else rest.states[0][arg]
+    slope = gradient(law, {arg: x0, **others}, [arg])[arg]
+    system = linearize(halves, network, clocking=clocking)
+
+    def response(w: float) -> complex:
+        return complex(system.open_loop(np.array([1j * w]))[0]) / slope
+
+    grid = _frequencies(network, rest)
+    G = system.open_loop(1j * grid) / slope
+    crossed = np.flatnonzero((np.diff(np.sign(G.imag)) != 0.0) & (G.real[:-1] < 0.0))
+    if not len(crossed):
+        raise ConvergenceError("the loop does not cross the negative real axis", G)
+    k = int(crossed[0])
+    w = float(brentq(lambda w: response(w).imag, grid[k], grid[k + 1]))
+    gain, still = abs(response(w)), response(1e-6 / float(rest.rtts.max())).real
+    sines = np.sin(2.0 * pi * (np.arange(_ANGLES) + 0.5) / _ANGLES)
+
+    def chosen(B: float, A: float) -> Real:
+        return np.array([law(**{arg: x}, **others) for x in B + A * sines])
+
+    def bias(A: float) -> float:
+        def off(B: float) -> float:
+            return B - x0 + still * (float(chosen(B, A).mean()) - p0)
+
+        return float(brentq(off, x0 - still, x0 + still, xtol=1e-9 * x0))
+
+    def first(A: float) -> float:
+        return 2.0 * float((chosen(bias(A), A) * sines).mean()) / A * gain
+
+    amplitudes = x0 * np.geomspace(1e-3, 1e2, 120)
+    values = np.array([first(float(A)) for A in amplitudes])
+    if slope * gain <= 1.0:
+        raise ConvergenceError(f"no cycle begins: the loop over {name} is stable", values)
+    at = np.flatnonzero((values[:-1] > 1.0) & (values[1:] <= 1.0))
+    if not len(at):
+        raise ConvergenceError(f"no cycle: nothing in the law of {name} stops an oscillation", values)
+    A = float(brentq(lambda A: first(A) - 1.0, amplitudes[at[0]], amplitudes[at[0] + 1]))
+    B = bias(A)
+    of_queue = 1.0 if arg == "q" else 1.0 / abs(_filter(discipline, arg, x0, q0, network, packet, w))
+    return _result(B, A * of_queue, w, float(chosen(B, A).mean()), 1, packet)
+
+
+def _filter(discipline: Protocol, arg: str, x0: float, q0: float, network: Network, packet: float, w: float) -> complex:
+    """How far the state of a discipline moves with the queue."""
+    state = discipline.states[arg]
+    law: Callable[..., float] | None = state.law
+    capacity = float(network.capacities[0]) / (8.0 * packet)
+    interval = float(discipline.params().get("interval", 0.0))
+    known = {arg: x0, "q": q0, "y": capacity, "C": capacity, "T": interval, "p": discipline.namespace()}
+    if law is None or not set(law_arguments(law)) <= set(known):
+        raise ValueError(f"{arg} of {type(discipline).__name__} must be an average of the queue")
+    at = {name: known[name] for name in law_arguments(law)}
+    slopes = gradient(law, at, [name for name in (arg, "q", "y") if name in at])
+    rate = capacity if state.clock == "arrival" else 1.0 / interval if interval else 1.0
+    moved = slopes.get("q", 0.0) + 1j * w * slopes.get("y", 0.0)
+    own = slopes.get(arg, 0.0) - (state.clock != "continuous")
+    return rate * moved / (1j * w - rate * own)
