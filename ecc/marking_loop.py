@@ -399,11 +399,13 @@ class _Loop:
                 new = _step(z, G, slopes(z, G), 1e12, low, high)
                 moved, z = change(new, z), new
                 if max(moved, last) < _ROUNDING:
-                    return z
+                    off = np.where(z <= low, moving(z), np.where(z >= high, -moving(z), 0.0))  # back from a limit
+                    return z if np.all(off * shortest < 1e-6 * size) else None
                 last = moved
             return None
 
-        dt = 0.02 * min(kind.rtt for kind in self.kinds)
+        shortest = min(kind.rtt for kind in self.kinds)
+        dt = 0.02 * shortest
         z = self._start(z, low, high)
         stuck = None  # with a state at its upper limit, where laws that keep to it stand still
         for k in range(_STEPS):

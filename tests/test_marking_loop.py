@@ -423,3 +423,28 @@ def test_differences_of_windows_decay_though_the_jump_does_not_grow_with_the_win
         system = linearize(over(PI2(mark=True), HalfAPacket(ecn=True)), NET, clocking=clocking)
         assert system.size == 3 - (clocking == "ack") and system.is_stable
         assert not any("differences" in note for note in system.notes)
+
+
+@pytest.mark.parametrize("clocking", ["ack", "rate"])
+def test_rem_has_a_linear_model(clocking):
+    """Its law is an exponential in the price, which laws write with exp and log."""
+    system = linearize(over(REM(mark=True)), NET, clocking=clocking)
+    assert system.is_stable and system.certify().stable
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.15])
+def test_what_leaves_a_limit_is_no_equilibrium(alpha):
+    """Of AVQ: at y = gamma C, for any gain; a window or a virtual capacity at 0 that grows from there is not at rest."""
+    network = Network.dumbbell(1250.0 * S, rtts=[0.1] * 41, packet_size=1000)
+    found = at_rest(AVQ(mark=True, alpha=alpha), network, Halving(ecn=True))
+    assert found.rates.sum() == pytest.approx(0.98 * 1250.0 * S) and found.states[0]["V"] == pytest.approx(
+        950.551, rel=1e-5
+    )
+
+
+class Halving(NewReno):
+    """A mark halves the window, however small it is."""
+
+    @staticmethod
+    def mark_response_law(w):
+        return 0.5 * w

@@ -162,6 +162,11 @@ PAPERS: Mapping[str, str] = {
     "2017",
     "PI2": "K. De Schepper, O. Bondarenko, I.-J. Tsang, B. Briscoe, PI2: a linearized AQM for both classic and "
     "scalable TCP, CoNEXT 2016",
+    "HOLLOT": "C. V. Hollot, V. Misra, D. Towsley, W. Gong, Analysis and design of controllers for AQM routers "
+    "supporting TCP flows, IEEE Transactions on Automatic Control 47, 2002, and INFOCOM 2001",
+    "REM": "S. Athuraliya, S. H. Low, V. H. Li, Q. Yin, REM: active queue management, IEEE Network 15, 2001",
+    "AVQ": "S. Kunniyur, R. Srikant, Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue "
+    "management, SIGCOMM 2001",
     "LINUX": "net/sched/sch_dualpi2.c of Linux, and tc-dualpi2(8) of iproute2, 2024",
 }
 """Short names in `Claim.source` -> the papers."""

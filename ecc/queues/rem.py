@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ecc.laws.elementary import exp, log
 from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
@@ -30,7 +31,7 @@ def next_price(price: Any, q: Any, x: Any, c: Any, p: Any) -> Any:
 
 def probability(price: Any, p: Any) -> Any:
     """That a packet is chosen."""
-    return 1.0 - p.phi ** (-price)
+    return 1.0 - exp(-price * log(p.phi))
 
 
 def arrivals_law(arrivals: Any, y: Any, T: Any, p: Any) -> Any:

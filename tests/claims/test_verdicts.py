@@ -31,6 +31,10 @@ QUICK = {
 LONG = {
     "pie-gains": Verdict.CONDITIONAL,
     "pi2-gains": Verdict.CONDITIONAL,
+    "hollot-red": Verdict.CONFIRMED,
+    "hollot-pi": Verdict.CONFIRMED,
+    "rem-target": Verdict.CONFIRMED,
+    "avq-rule": Verdict.CONDITIONAL,
     "dualpi2-margin": Verdict.CONDITIONAL,
     "dualpi2-stable": Verdict.CONDITIONAL,
     "dualpi2-cubic": Verdict.CONDITIONAL,
@@ -101,7 +105,7 @@ def test_select_by_protocol_and_by_claim():
     assert [c.id for c in select(["qi-7", "rcp"])] == ["qi-7", "xcp-2", "th-f4", "th-f9", "th-f11"]
     assert select() == of_crosscheck()
     assert {c.section for c in of_crosscheck()} == {"theorems", "disciplines", "simulations"}
-    with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*, RCP, XCP and claims such as"):
+    with pytest.raises(ValueError, match="crosscheck covers the protocols .*EMKC, .*RCP, .*XCP and claims such as"):
         select(["tcp"])
 
 

@@ -21,8 +21,8 @@ from ecc.queues import PI2, PIE
 from ecc.queues.discipline import QueueDiscipline
 
 __all__ = [
-    "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "NEWRENO", "PACKET",
-    "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest", "scaled",
+    "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "HALVING", "NEWRENO",
+    "PACKET", "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest", "scaled",
 ]  # fmt: skip
 
 PACKET = 8000.0
@@ -45,6 +45,14 @@ class Friendly(NewReno):
         return 0.7 * w
 
 
+class Halving(NewReno):
+    """NewReno as in fluid models: a mark halves the window, however small it is."""
+
+    @staticmethod
+    def mark_response_law(w: float) -> float:
+        return 0.5 * w
+
+
 class HalfAPacket(NewReno):
     """A scalable host without memory: half a packet less for each mark."""
 
@@ -64,6 +72,7 @@ class Scalable(DCTCP):
 NEWRENO, DELAYED_ACKS, FRIENDLY = NewReno(ecn=True), NewReno(ecn=True, L=0), Friendly(ecn=True)
 """The second counts ACKs, which its receivers send for every other packet: windows grow by half a packet an RTT."""
 HALF_A_PACKET, DCTCP_HOST, CUBIC_HOST = HalfAPacket(ecn=True), Scalable(), CUBIC(ecn=True)
+HALVING = Halving(ecn=True)
 DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, beta=819.0 / 256.0)
 """What drives both queues of DualPI2, with the defaults of Linux."""
 
@@ -73,7 +82,7 @@ def pair(host: Any, discipline: QueueDiscipline) -> dict[str, Any]:
     return {"flows": host, "links": discipline}
 
 
-def equal_flows(flows: float, capacity: float, base: float) -> Network:
+def equal_flows(flows: float, capacity: float, base: float, buffer: str | None = None) -> Network:
     """Return a link with equal flows.
 
     Parameters
@@ -82,8 +91,9 @@ def equal_flows(flows: float, capacity: float, base: float) -> Network:
     capacity : float, packets/s
     base : float, s
         RTT without the queue.
+    buffer : str, optional
     """
-    return Network.dumbbell(capacity * PACKET, rtts=[base] * int(flows), packet_size=1000)
+    return Network.dumbbell(capacity * PACKET, rtts=[base] * int(flows), packet_size=1000, buffer=buffer)
 
 
 def loaded(host: Any, discipline: Any, rtt: float, window: float) -> Network:
