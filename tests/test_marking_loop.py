@@ -434,7 +434,7 @@ def test_rem_has_a_linear_model(clocking):
 
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.15])
 def test_what_leaves_a_limit_is_no_equilibrium(alpha):
-    """Of AVQ: at y = gamma C, for any gain; a window or a virtual capacity at 0 that grows from there is not at rest."""
+    """AVQ rests at y = gamma C, for any gain, not where a window or a virtual capacity at 0 grows from there."""
     network = Network.dumbbell(1250.0 * S, rtts=[0.1] * 41, packet_size=1000)
     found = at_rest(AVQ(mark=True, alpha=alpha), network, Halving(ecn=True))
     assert found.rates.sum() == pytest.approx(0.98 * 1250.0 * S) and found.states[0]["V"] == pytest.approx(

@@ -13,6 +13,7 @@ __all__ = ["checks", "of_crosscheck", "select"]
 MODULES = (
     "disciplines.designs",
     "disciplines.margins",
+    "disciplines.packets",
     "errata",
     "open.empty_queue",
     "open.gain_design",

@@ -160,6 +160,10 @@ PAPERS: Mapping[str, str] = {
     "EDN": "R. Kumar, J. Kaur, Towards a queue sensitive transport protocol",
     "RFC8033": "R. Pan, P. Natarajan, F. Baker, G. White, Proportional integral controller enhanced (PIE), RFC 8033, "
     "2017",
+    "RFC8289": "K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, Controlled delay active queue management, RFC 8289, "
+    "2018",
+    "RFC8290": "T. Hoeiland-Joergensen, P. McKenney, D. Taht, J. Gettys, E. Dumazet, The Flow Queue CoDel packet "
+    "scheduler and active queue management algorithm, RFC 8290, 2018",
     "PI2": "K. De Schepper, O. Bondarenko, I.-J. Tsang, B. Briscoe, PI2: a linearized AQM for both classic and "
     "scalable TCP, CoNEXT 2016",
     "HOLLOT": "C. V. Hollot, V. Misra, D. Towsley, W. Gong, Analysis and design of controllers for AQM routers "

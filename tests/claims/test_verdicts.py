@@ -27,6 +27,9 @@ QUICK = {
     "jm-loss": Verdict.CONFIRMED,
     "mm-1": Verdict.CONFIRMED,
     "hdr": Verdict.CONFIRMED,
+    "codel-law": Verdict.CONFIRMED,
+    "codel-target": Verdict.CONDITIONAL,
+    "fq-fair": Verdict.CONFIRMED,
 }
 LONG = {
     "pie-gains": Verdict.CONDITIONAL,

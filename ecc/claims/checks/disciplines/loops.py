@@ -14,7 +14,7 @@ from ecc.errors import LinearizationError
 from ecc.linear import DelaySystem
 from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models import CUBIC, DCTCP, NewReno
-from ecc.models.base import Params
+from ecc.models.base import Params, Protocol
 from ecc.models.protocol_assignment import ProtocolAssignment, read_protocol
 from ecc.network import Network
 from ecc.queues import PI2, PIE
@@ -77,7 +77,7 @@ DUALPI2_BASE = PI2(mark=True, target=0.015, interval=0.016, alpha=41.0 / 256.0, 
 """What drives both queues of DualPI2, with the defaults of Linux."""
 
 
-def pair(host: Any, discipline: QueueDiscipline) -> dict[str, Any]:
+def pair(host: Any, discipline: Protocol) -> dict[str, Any]:
     """Return the assignment of a host and a discipline."""
     return {"flows": host, "links": discipline}
 
