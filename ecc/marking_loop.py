@@ -161,7 +161,8 @@ class _Queue:
 class MarkingEquilibrium:
     """The equilibrium of hosts over queue disciplines: see `equilibrium_of_marks`.
 
-    `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities` by link; `states` of links, by name.
+    `windows` [bit] and `rates` [bit/s] by flow; `queues` [bit] and `probabilities` by link; `states` of links and
+    `host_states` of flows, by name.
     """
 
     windows: NDArray[np.float64]
@@ -170,6 +171,7 @@ class MarkingEquilibrium:
     queues: NDArray[np.float64]
     probabilities: NDArray[np.float64]
     states: tuple[Mapping[str, float], ...]
+    host_states: tuple[Mapping[str, float], ...]
 
 
 class _Loop:
@@ -187,6 +189,9 @@ class _Loop:
             self.names += [("queue", k, name) for name in ("q", *queue.states)]
         self.at = {name: place for place, name in enumerate(self.names)}
         self.number = {queue.link: k for k, queue in enumerate(self.queues)}
+        dropping = [[self._signal(self.queues[self.number[link]], kind) == "loss" for link in kind.route
+                     if link in self.number] for kind in self.kinds]  # fmt: skip
+        self.most_upstream = max((sum(some[:-1]) for some in dropping), default=0)
 
     # ---- the equations -----------------------------------------------------------------------------------
 
@@ -220,6 +225,9 @@ class _Loop:
         if clocking == "ack":
             arrivals = [[queue.capacity + _derivative(q[k])] for k, queue in enumerate(self.queues)]
         chosen = [self._chosen(k, z, sum(arrivals[k])) for k in range(len(self.queues))]
+        for _ in range(self.most_upstream):  # what one queue drops does not come to the next
+            arrivals = [self._arrivals(k, rates, waits, delays, chosen) for k in range(len(self.queues))]
+            chosen = [self._chosen(k, z, sum(arrivals[k])) for k in range(len(self.queues))]
         out: list[Any] = [0.0] * len(self.names)
         for k, queue in enumerate(self.queues):
             kept = [
@@ -249,17 +257,22 @@ class _Loop:
             self._host(g, z, out, rtts[g], acked, received, delays[g])
         return out, chosen
 
-    def _arrivals(self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any) -> list[Any]:
-        """What each kind of flows brings to a queue, through those before it, whose waits stretch it."""
+    def _arrivals(
+        self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any, chosen: Any = ()
+    ) -> list[Any]:
+        """What each kind of flows brings to a queue, through those before it, whose waits stretch it; or drop some."""
         queue, found = self.queues[k], []
-        for kind, x, (_, late) in zip(self.kinds, rates, delays, strict=True):
+        for g, (kind, x, (_, late)) in enumerate(zip(self.kinds, rates, delays, strict=True)):
             if queue.link not in late:
                 found.append(0.0)
                 continue
             y = _later(x, late[queue.link]) * (len(kind.flows) / queue.packet)
             for link in kind.route[: kind.route.index(queue.link)]:
                 if link in waits:
-                    y = y * (1.0 - _derivative(_later(waits[link], late[queue.link] - late[link])))
+                    ago, upstream = late[queue.link] - late[link], self.number[link]
+                    y = y * (1.0 - _derivative(_later(waits[link], ago)))
+                    if chosen and self._signal(self.queues[upstream], kind) == "loss":
+                        y = y * (1.0 - _later(chosen[upstream][g], ago))
             found.append(y)
         return found
 
@@ -358,6 +371,18 @@ class _Loop:
                         break
         return z
 
+    def at_limits(self, z: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> list[int]:
+        """Return the states at a limit that are at none in an equilibrium: windows, and those of queues that choose."""
+        chosen = self.moves(z.tolist())[1]
+        choosing = [
+            self.at["queue", k, name]
+            for k, queue in enumerate(self.queues)
+            for name in queue.states
+            if max(map(float, chosen[k])) > 0.0
+        ]
+        places = [*(self.at["host", g, "w"] for g in range(len(self.kinds))), *choosing]
+        return [place for place in places if not low[place] < z[place] < high[place]]
+
     def _balance(self, z: NDArray[np.float64], place: int, row: int, low: float, high: float) -> bool:
         """Set a state to where another keeps still, by bisection; return whether there is such a value."""
 
@@ -407,10 +432,10 @@ class _Loop:
         shortest = min(kind.rtt for kind in self.kinds)
         dt = 0.02 * shortest
         z = self._start(z, low, high)
-        stuck = None  # with a state at its upper limit, where laws that keep to it stand still
+        stuck = None  # with a state at a limit, where laws that keep to it stand still
         for k in range(_STEPS):
             if k % 10 == 0 and (found := ahead(z)) is not None:
-                if np.all(found < high):
+                if np.all(found < high) and not self.at_limits(found, low, high):
                     return found
                 stuck = found
             G = moving(z)
@@ -541,7 +566,13 @@ def _settled(
     _, chosen = loop.moves(z.tolist())
     rates = [z[loop.at["host", g, "w"]] / D for g, (D, _) in enumerate(loop._delays(z.tolist()))]
     loads = np.zeros(network.n_links)
-    for kind, x in zip(loop.kinds, rates, strict=True):
+    for g, (kind, x) in enumerate(zip(loop.kinds, rates, strict=True)):
+        w, most = z[loop.at["host", g, "w"]] / 8.0, kind.protocol.receiver_window
+        if most and w > most:
+            raise LinearizationError(
+                f"no equilibrium: windows of {type(kind.protocol).__name__} would be {w:.6g} bytes, more than its "
+                f"receiver_window of {most:g} bytes"
+            )
         loads[list(kind.route)] += x * len(kind.flows)
     for link, load in enumerate(loads):
         if link not in loop.number and load > network.capacities[link] * (1.0 + 1e-9):
@@ -557,13 +588,13 @@ def _settled(
             raise LinearizationError(
                 f"no equilibrium: the queue of link {queue.link} would be {held:.6g} bytes, more than its buffer"
             )
-        for name in queue.states if P > 0.0 else ():
-            place = loop.at["queue", k, name]
-            if not low[place] < z[place] < high[place]:
-                raise LinearizationError(
-                    f"no equilibrium: {name} of {type(queue.protocol).__name__} at link {queue.link} stays at its "
-                    f"limit {z[place]:g}"
-                )
+    for place in loop.at_limits(z, low, high):
+        part, number, name = loop.names[place]
+        where = f" at link {loop.queues[number].link}" if part == "queue" else ""
+        owner = (loop.kinds if part == "host" else loop.queues)[number].protocol
+        raise LinearizationError(
+            f"no equilibrium: {name} of {type(owner).__name__}{where} stays at its limit {z[place]:g}"
+        )
     if not active:
         raise LinearizationError("no equilibrium: no link would mark or drop, and windows grow without end")
     return loop, z, active
@@ -592,14 +623,17 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
     windows, rates, rtts = (np.zeros(network.n_flows) for _ in range(3))
     queues, probabilities = np.zeros(network.n_links), np.zeros(network.n_links)
     states: list[dict[str, float]] = [{} for _ in range(network.n_links)]
+    host_states: list[dict[str, float]] = [{} for _ in range(network.n_flows)]
     for g, (kind, (D, _)) in enumerate(zip(loop.kinds, loop._delays(z.tolist()), strict=True)):
         w = float(z[loop.at["host", g, "w"]])
         windows[list(kind.flows)], rates[list(kind.flows)], rtts[list(kind.flows)] = w, w / D, D
+        for flow in kind.flows:
+            host_states[flow] = {name: float(z[loop.at["host", g, name]]) for name in kind.states}
     for k, queue in enumerate(loop.queues):
         queues[queue.link] = z[loop.at["queue", k, "q"]] * queue.packet
         probabilities[queue.link] = max(map(float, chosen[k]))
         states[queue.link] = {name: float(z[loop.at["queue", k, name]]) for name in queue.states}
-    return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states))
+    return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states), tuple(host_states))
 
 
 def linearize_marks(deployed: Deployment, network: Network, clocking: str, once: bool = False) -> DelaySystem:

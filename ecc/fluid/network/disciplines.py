@@ -25,6 +25,7 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import made
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.laws.arguments import law_arguments
+from ecc.marking_loop import MarkingEquilibrium
 from ecc.models.base import Protocol, State, states_of
 
 __all__ = [
@@ -167,14 +168,19 @@ def disciplines_of(
     ), Compiled(columns, kept)  # fmt: skip
 
 
-def begin(disciplines: Disciplines, compiled: Compiled, at_links: Sequence[Protocol | None], capacity: Any) -> None:
-    """Set the states of all disciplines to their initial values.
+def begin(
+    disciplines: Disciplines, compiled: Compiled, at_links: Sequence[Protocol | None], capacity: Any,
+    point: MarkingEquilibrium | None = None,
+) -> None:  # fmt: skip
+    """Set the states of all disciplines to their initial values, or to those of an equilibrium.
 
     Parameters
     ----------
     disciplines, compiled : Disciplines, Compiled
     at_links : sequence of Protocol or None
     capacity : ndarray, shape (n_links,), bit/s
+    point : MarkingEquilibrium, optional
+        One that has held for all t < 0; None: an empty network.
     """
     for link, one in enumerate(at_links):
         if one is None:
@@ -186,7 +192,10 @@ def begin(disciplines: Disciplines, compiled: Compiled, at_links: Sequence[Proto
             if callable(value):
                 supply: dict[str, Any] = {"C": C, "T": disciplines.records[link, _T], "p": one.namespace()}
                 value = value(**{argument: supply[argument] for argument in law_arguments(value)})
-            disciplines.records[link, compiled.states[name]] = value
+            disciplines.records[link, compiled.states[name]] = value if point is None else point.states[link][name]
+        if point is not None:
+            disciplines.records[link, _Q_PREV] = point.queues[link] / disciplines.packet[link]
+            disciplines.probability[link, : disciplines.ticked[link] + 1] = point.probabilities[link]
 
 
 def _compiled(discipline: Protocol, layout: np.dtype[Any], params: np.dtype[Any]) -> CompiledHooks:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.network.groups import FluidNetwork, StepDelays
+from ecc.marking_loop import MarkingEquilibrium
 from ecc.models.base import Equilibrium, Protocol
 
 __all__ = ["Problem"]
@@ -33,6 +34,8 @@ class Problem:
         When routers first tick, in control intervals.
     point : Equilibrium or None
         Equilibrium that has held for all t < 0, or None: an empty network.
+    marking : MarkingEquilibrium or None
+        The same, of windows over queue disciplines, with states and probabilities.
     factor : float, > 0
         By which rates, windows and what routers announce differ from those of the point.
     records : bool
@@ -59,6 +62,7 @@ class Problem:
     progress: Callable[[float], None]
     ticks: FloatArray
     point: Equilibrium | None = None
+    marking: MarkingEquilibrium | None = None
     factor: float = 1.0
     records: bool = False
     rtol: float = 1e-6

@@ -16,6 +16,7 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
+from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
 from ecc.quantity import Quantity, as_number
@@ -65,7 +66,8 @@ def simulate(
         Averages are taken over it, and it labels its end.
     start : str or array_like, optional
         "empty": queues empty, routers at `initial` times their capacity, flows join at their start; "equilibrium":
-        everything at the stationary point of the laws for all t < 0, with all flows active for any start of theirs; or
+        everything at the stationary point of the laws for all t < 0, with all flows active for any start of theirs
+        (over queue disciplines that of `ecc.marking_loop`, with their states and those of hosts); or
         shape (n_flows,), bit/s, > 0: rates that all flows have sent for all t < 0, bottlenecked at the first link of
         their route or the assigned one, before the first tick of the routers (not of windows).
     perturbation : float, > -1, optional
@@ -169,8 +171,10 @@ def simulate(
         raise ValueError("acks_of must be None for windows as fluid: the next ACK reports what a lost one would have")
     if time == "discrete" and len(losses) < len(scenario.impairments):
         raise ValueError("schedules of capacities belong to time='continuous', got 'discrete'")
-    if any(disciplines) and start != "empty":
-        raise ValueError(f"start must be 'empty' for a fluid run over queue disciplines, got {shown(start)}")
+    if any(disciplines) and losses and start != "empty":
+        raise ValueError(
+            f"start must be 'empty' for a fluid run over queue disciplines with random losses, got {shown(start)}"
+        )
     if signals != "rate" and not any(disciplines):
         raise ValueError(f"signals must be 'rate' where no link has a queue discipline, got {shown(signals)}")
     notes = taken.check(protocol)
@@ -192,17 +196,22 @@ def simulate(
     model = import_module(f"ecc.fluid.network.{declared.module_of(taken)}")
     begun = process_time()
     point: Equilibrium | None = None
+    marking: MarkingEquilibrium | None = None
     if rates is not None:
         most = np.array([protocol.rate_range(float(C))[1] for C in scenario.network.capacities])
         first = [flow.route[0] for flow in scenario.network.flows]
         point = Equilibrium(rates, most, np.array(first if scenario.assignment is None else scenario.assignment))
+    elif start == "equilibrium" and any(disciplines):
+        marking = equilibrium_of_marks(scenario.deployment, scenario.network)
+        feedback = np.full(scenario.network.n_flows, -1)
+        point = Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues)
     elif start == "equilibrium":
         point = protocol.equilibrium(scenario.network, scenario.assigned)
     samples: NDArray[np.float64] = width * np.arange(1.0, rows + 1.0)
     watch = _Watch(progress, cancel)
     ticks = scenario.first_ticks(np.arange(fluid.n_links), np.random.default_rng(scenario.seed))
     problem = Problem(
-        protocol, fluid, samples, watch, ticks, point, 1.0 + perturbation,
+        protocol, fluid, samples, watch, ticks, point, marking, 1.0 + perturbation,
         records=len(record) > 0, rtol=tolerance, ack_clocked=clocking == "ack", seed=scenario.seed, delays=table,
         disciplines=disciplines, signals=signals,
         joined=() if joined is None else [joined[i] for i in np.unique(fluid.group_of, return_index=True)[1]],

@@ -163,6 +163,7 @@ class Sources(NamedTuple):
     marked_seen: Floats  # ... and marked then, as far as acknowledged
     at_heads: Floats  # bits of both that no answer was given to
     answered: Floats  # s: when the last one was; what was sent before needs no other
+    pace: Floats  # [bit/s]: w/D at the end of the last step
 
 
 @inlined
@@ -206,8 +207,11 @@ def advance(
                     at_heads += at(curves.head_drops[c], curves.left_at[c])
                     marked_at_heads += at(departures.marks[c], curves.left_at[c])
                 if len(disciplines.marks) > 0:
-                    chosen = disciplines.probability[link, max(0, ceil(e) - 1)]  # at the end of the step before it came
-                    certain = certain or chosen >= 1.0
+                    latest, before = max(0, ceil(e) - 1), max(0, int(e) - 1)
+                    chosen = disciplines.probability[link, latest]  # set at the end of the step before it came; and ...
+                    earlier = disciplines.probability[link, before]  # ... of what came in that step, as this is h long
+                    certain = certain or max(chosen, earlier) >= 1.0
+                    chosen = earlier + (e - int(e)) * (chosen - earlier)
                     early += at(disciplines.early[c], e)
                     if disciplines.marks[link] != 0:
                         unmarked *= 1.0 - chosen
@@ -346,7 +350,8 @@ def advance(
             if rules.ack_clocked != 0:
                 allowed += acknowledged + dropped + random_lost
             else:
-                allowed = sent[g, i - 1] + h * allowed / D
+                paced, sources.pace[g] = sources.pace[g], allowed / D
+                allowed = sent[g, i - 1] + 0.5 * h * ((paced if paced > 0.0 else allowed / D) + allowed / D)
             sent[g, i] = min(max(sent[g, i - 1], allowed), paths.size[g])
 
         # what arrives at the queues, and leaves them
@@ -494,6 +499,7 @@ def run(problem: Problem) -> Result:
     ticking = [interval_of(one) for one in at_links if one is not None and _ticks(one)]
     per_sample = ceil(width / min(float(fluid.rtt.min()) / _STEPS, *ticking, width))
     h = width / per_sample
+    probability = np.zeros(L) if problem.marking is None else problem.marking.probabilities
     queue = np.zeros(L) if point is None or point.queue is None else point.queue
     waits = queue / fluid.capacity
     delay = fluid.rtt + np.array([waits[list(route)].sum() for route in fluid.routes])
@@ -501,15 +507,22 @@ def run(problem: Problem) -> Result:
     grid = Grid(h, zero, zero + per_sample * len(problem.samples) + 1, problem.samples)
     paths = paths_of(fluid, grid)
     curves = curves_of(paths, fluid, grid, keeps_drops=True, head_drops=any(at_departure))
-    acked = np.zeros(G)
+    disciplines, code = disciplines_of(at_links, protocol, grid, ticks, len(paths.links), float(fluid.rtt.min()))
+    begin(disciplines, code, at_links, fluid.capacity, problem.marking)
+    acked, early_seen = np.zeros((2, G))
+    states_now = np.tile(np.array([its.initial for its in states.values()], dtype=float), (G, 1))
     if point is None:
         initial = protocol.initial or np.array([initial_window(s) / s for s in fluid.packet_size])
         window = initial * paths.packet * np.ones(G)
     else:
         x = point.rates[problem.first_flow]
         window = problem.factor * x * delay
-        acked -= paths.kept[paths.first[1:] - 1] * x * delay
-        _sent_before(paths, curves, fluid, grid, x, waits)
+        passed = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, probability)
+        acked -= paths.kept[paths.first[1:] - 1] * passed * delay
+        early_seen -= (x - passed) * delay
+    if problem.marking is not None:
+        for g, flow in enumerate(problem.first_flow):
+            states_now[g] = [problem.marking.host_states[flow][name] for name in states]
     averages = _averages(protocol, laws)
     interval = float(protocol.params().get("interval", h))
     state, advertised = np.zeros(L), np.zeros((L, grid.rows if averages else 0))
@@ -527,17 +540,14 @@ def run(problem: Problem) -> Result:
     )  # fmt: skip
     routers = Routers(advertised, state, due, np.full(L, zero - 1), np.zeros(L))
     most_losses = int(grid.rows * h / float(fluid.rtt.min())) + 2  # one an RTT
-    memory, recovery_end, drops_before, burst, drops_seen, random_seen, early_seen, early, marked = np.zeros((9, G))
+    memory, recovery_end, drops_before, burst, drops_seen, random_seen, early, marked = np.zeros((8, G))
     heads_seen, marked_seen, at_heads = np.zeros((3, G))
     sources = Sources(
-        window, np.tile(np.array([its.initial for its in states.values()], dtype=float), (G, 1)),
-        np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
+        window, states_now, np.full(G, int(point is None and laws.slow_start != 0)), np.full(G, -np.inf), acked,
         memory, recovery_end, drops_before, burst, np.zeros(G, np.int64), drops_seen, random_seen,
         np.random.default_rng(problem.seed).exponential(size=(G, most_losses)), np.zeros(G, np.int64),
-        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf),
+        early_seen, early, marked, heads_seen, marked_seen, at_heads, np.full(G, -np.inf), np.zeros(G),
     )  # fmt: skip
-    disciplines, code = disciplines_of(at_links, protocol, grid, ticks, len(paths.links), float(fluid.rtt.min()))
-    begin(disciplines, code, at_links, fluid.capacity)
     none = np.zeros(0, np.int64)
     service = Service(none, none, none, np.zeros(0)) if queues is None else queues.service
     n, chosen = problem.fluid.n_links, any(at_departure)
@@ -561,7 +571,8 @@ def run(problem: Problem) -> Result:
     done = np.argmax(curves.sent >= fluid.size[:, None], axis=1)
     paths.stop[:] = np.where(done > 0, (done - zero + 1) * h, fluid.stop)
     last = int(grid.ends()[-1])
-    lost = curves.crossing_drops[:, last] + (1.0 - paths.kept) * curves.arrived[:, last]
+    lost = curves.crossing_drops[:, last] - curves.crossing_drops[:, zero - 1]
+    lost += (1.0 - paths.kept) * curves.arrived[:, last]
     if chosen:
         lost += curves.head_drops[:, last]
     curves.lost[:] = [lost[a:b].sum() for a, b in zip(paths.first[:-1], paths.first[1:], strict=True)]
@@ -592,18 +603,32 @@ def run(problem: Problem) -> Result:
 
 
 def _sent_before(
-    paths: Paths, curves: Curves, fluid: FluidNetwork, grid: Grid, x: FloatArray, waits: FloatArray
-) -> None:
-    """Set what all flows have sent for all t < 0, counted from 0 s."""
+    paths: Paths,
+    curves: Curves,
+    disciplines: Disciplines,
+    fluid: FluidNetwork,
+    grid: Grid,
+    x: FloatArray,
+    waits: FloatArray,
+    chosen: FloatArray,
+) -> FloatArray:
+    """Set what all flows have sent for all t < 0, counted from 0 s; return the rates that disciplines have let pass."""
     zero = grid.zero
     paths.start[:] = -np.inf
     past = grid.h * (np.arange(zero) - zero + 1.0)
+    passed = x.copy()
     for g, route in enumerate(fluid.routes):
         waited = np.cumsum([0.0, *waits[list(route)]])
         curves.sent[g, :zero] = x[g] * past
         for k, link in enumerate(route):
-            late = past - fluid.forward[g][k] - waited[k]
-            curves.arrived[paths.first[g] + k, :zero] = x[g] * late
-            curves.into[link, :zero] += fluid.members[g] * x[g] * late
-            curves.out[link, :zero] += fluid.members[g] * x[g] * (late - waits[link])
-        curves.received[g, :zero] = x[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
+            c, late = paths.first[g] + k, past - fluid.forward[g][k] - waited[k]
+            if chosen[link] > 0.0 and disciplines.marks[link] == 0:
+                dropped = chosen[link] * passed[g]
+                passed[g] -= dropped
+                disciplines.early[c, :zero] = curves.crossing_drops[c, :zero] = dropped * late
+                curves.link_drops[link, :zero] += fluid.members[g] * dropped * late
+            curves.arrived[c, :zero] = passed[g] * late
+            curves.into[link, :zero] += fluid.members[g] * passed[g] * late
+            curves.out[link, :zero] += fluid.members[g] * passed[g] * (late - waits[link])
+        curves.received[g, :zero] = passed[g] * (past - fluid.forward[g][-1] - waited[-1] - fluid.wire[g])
+    return passed

@@ -232,7 +232,7 @@ class Unanswering(NewReno):
         (NewReno(), AsksForMore(), {}, "AsksForMore has no fluid model: its probability law takes d, and it"),
         (Unanswering(), PI(), {}, "Unanswering has no fluid model over PI: it has no loss_response_law"),
         (NewReno(), (PI(), RED()), {}, "link 0 must have the routers of NewReno for a fluid run"),
-        (NewReno(), PI(), {"start": "equilibrium"}, "start must be 'empty' for a fluid run over queue disciplines"),
+        (NewReno(), PI(), {"start": "middle"}, "start must be one of 'empty', 'equilibrium', got 'middle'"),
         (NewReno(), PI(), {"signals": "always"}, "signals must be one of 'rate', 'random', got 'always'"),
         (NewReno(), DropTail(), {"signals": "random"}, "signals must be 'rate' where no link has a queue discipline"),
         (XCP(), (XCP(), PI()), {}, "link 0 must have the routers of XCP for a fluid run"),
