@@ -639,6 +639,15 @@ def list_claims(names: Names = None, json: AsJson = False) -> int:
     return 0
 
 
+@app.command(name="dissector")
+def print_dissector() -> int:
+    """Print a Wireshark dissector (Lua) for the congestion headers in captures."""
+    from ecc.dissector import dissector
+
+    typer.echo(dissector(), nl=False)
+    return 0
+
+
 # ---- input -----------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ Python sees seconds, bit/s and bytes.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from ecc.arguments import check_arguments, shown
@@ -35,6 +35,7 @@ class WireHeader:
     option: bytes = b""
     service: int = 0
     fragment: int = DONT_FRAGMENT
+    layout: type[CongestionHeader] | None = None  # what these bytes are, if it is one of the papers' headers
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class _Wire:
     high: float = float("inf")
     direction: str = FORWARD
     constant: int | None = None
+    unit: str = ""
 
     @property
     def span(self) -> tuple[float, float]:
@@ -85,14 +87,21 @@ def constant_field(value: int, direction: str = COMMON, width: int = 8) -> Any:
     )
 
 
-def number_field(factor: float = 1.0, low: float = 0.0, high: float = float("inf"), direction: str = FORWARD) -> Any:
+def number_field(
+    factor: float = 1.0, low: float = 0.0, high: float = float("inf"), direction: str = FORWARD, unit: str = ""
+) -> Any:
     """Return a field that is an IEEE single, `factor` times our value."""
-    return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, direction)})
+    return field(default=0.0, metadata={"wire": _Wire(32, True, factor, low, high, direction, unit=unit)})
+
+
+def rate_field(low: float = 0.0, direction: str = FORWARD) -> Any:
+    """Return a field that is an IEEE single, in bytes/ms."""
+    return number_field(BYTES_PER_MS, low, direction=direction, unit="bit/s")
 
 
 def time_field(size: int, factor: float, direction: str = FORWARD) -> Any:
     """Return a field that is an unsigned integer of `size` bytes, `factor` times our value."""
-    return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, direction=direction)})
+    return field(default=0.0, metadata={"wire": _Wire(8 * size, factor=factor, direction=direction, unit="s")})
 
 
 @check_arguments
@@ -100,6 +109,8 @@ class CongestionHeader:
     """Base of the headers: encoding and decoding of the fields that a subclass declares."""
 
     title: ClassVar[str]
+    place: ClassVar[str] = "above"
+    """The field of `WireHeader` that it is; "": of no packet of a capture."""
 
     def __post_init__(self) -> None:
         for name, wire in self.layout().items():
@@ -152,6 +163,22 @@ class CongestionHeader:
         for name, wire in self.layout().items():
             number = number << wire.width | wire.pack(getattr(self, name))
         return number.to_bytes(self.size(), "big")
+
+    def placed(self) -> bytes:
+        """Return the bytes as they are in a packet: the length of a TCP option is that of all of it."""
+        data = self.encode()
+        return bytes([data[0], len(data), *data[2:]]) if self.place == "option" else data
+
+    def on_wire(self) -> WireHeader:
+        """Return what a packet with this header has."""
+        is_number = self.place in ("service", "fragment")
+        value: Any = int.from_bytes(self.placed(), "big") if is_number else self.placed()
+        return replace(WireHeader(layout=type(self)), **{self.place: value})
+
+    @classmethod
+    def short_name(cls) -> str:
+        """Return the name of its protocol, in small letters."""
+        return cls.__name__.removesuffix("Header").removesuffix("Option").removesuffix("Field").lower()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -137,8 +137,7 @@ class EDN(windows.WindowProtocol):
 
     @staticmethod
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        field = EDNField.nearest(forward=header["forward"], reverse=header["reverse"])
-        return WireHeader(fragment=int.from_bytes(field.encode(), "big"))
+        return EDNField.nearest(forward=header["forward"], reverse=header["reverse"]).on_wire()
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -271,6 +270,7 @@ class EDNField(CongestionHeader):
     """
 
     title = "an EDN field"
+    place = "fragment"
     reserved: int = constant_field(0, width=1)
     unfragmented: int = constant_field(1, width=1)
     reverse: int = bits_field(7, direction=REVERSE)

@@ -50,7 +50,6 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments
 from ecc.headers import (
-    BYTES_PER_MS,
     COMMON,
     FORWARD,
     MS,
@@ -60,6 +59,7 @@ from ecc.headers import (
     constant_field,
     count_field,
     number_field,
+    rate_field,
 )
 from ecc.models.base import (
     TRANSPORTS,
@@ -270,7 +270,7 @@ class JetMax(Protocol):
             f"{to}loss": header["loss"], f"{to}rate": header["rate"], "proposed_size": header["size"],
             "spacing": header["gap"],
         }  # fmt: skip
-        return WireHeader(JetMaxHeader.nearest(**values).encode())
+        return JetMaxHeader.nearest(**values).on_wire()
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         """The state of a router in the middle of a steady run."""
@@ -479,11 +479,11 @@ class JetMaxHeader(CongestionHeader):
     suggested: int = count_field(1)
     reverse_suggested: int = count_field(1, direction=REVERSE)
     loss: float = number_field(high=1.0)
-    rate: float = number_field(BYTES_PER_MS)
-    proposed_size: float = number_field()
-    spacing: float = number_field(MS)
+    rate: float = rate_field()
+    proposed_size: float = number_field(unit="bytes")
+    spacing: float = number_field(MS, unit="s")
     reverse_loss: float = number_field(high=1.0, direction=REVERSE)
-    reverse_rate: float = number_field(BYTES_PER_MS, direction=REVERSE)
+    reverse_rate: float = rate_field(direction=REVERSE)
 
 
 @check_arguments
@@ -496,6 +496,7 @@ class JetMaxTransportHeader(CongestionHeader):
     """
 
     title = "a JetMax transport header"
+    place = ""
     source_port: int = count_field(2, direction=COMMON)
     destination_port: int = count_field(2, direction=COMMON)
     flags: int = count_field(1, direction=COMMON)
@@ -504,6 +505,6 @@ class JetMaxTransportHeader(CongestionHeader):
     suggested: int = count_field(1)
     sequence: int = count_field(4, direction=COMMON)
     loss: float = number_field(high=1.0)
-    rate: float = number_field(BYTES_PER_MS)
-    proposed_size: float = number_field()
-    spacing: float = number_field(MS)
+    rate: float = rate_field()
+    proposed_size: float = number_field(unit="bytes")
+    spacing: float = number_field(MS, unit="s")

@@ -227,8 +227,7 @@ class MaxNet(Protocol):
 
     @staticmethod
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        kind, _, *rest = MaxNetOption.nearest(**{"echo" if is_ack else "price": header["price"]}).encode()
-        return WireHeader(option=bytes([kind, 2 + len(rest), *rest]))  # TCP counts the first two bytes, fig. 3 not
+        return MaxNetOption.nearest(**{"echo" if is_ack else "price": header["price"]}).on_wire()
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=R)
@@ -345,12 +344,13 @@ LARGEST = 500.0  # of the integral: its exponential is still a number
 @check_arguments
 @dataclass(frozen=True)
 class MaxNetOption(CongestionHeader):
-    """MaxNet's TCP option, 8 bytes: option 42, then the length of the rest.
+    """MaxNet's TCP option, 8 bytes: option 42, then the length of the rest; in packets that of all, as TCP counts.
 
     `echo`: the price that an ACK brings back [s]; `price`: largest on the path so far [s].
     """
 
     title = "a MaxNet option"
+    place = "option"
     option: int = constant_field(42)
     length: int = constant_field(6)
     echo: float = time_field(3, US, REVERSE)

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments, shown
 from ecc.headers import (
-    BYTES_PER_MS,
     COMMON,
     MS,
     REVERSE,
@@ -34,7 +33,7 @@ from ecc.headers import (
     WireHeader,
     constant_field,
     count_field,
-    number_field,
+    rate_field,
     time_field,
 )
 from ecc.models.base import (
@@ -191,7 +190,7 @@ class PIQIRCP(Protocol):
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
         rate, number = ("reverse", "reverse_interval_number") if is_ack else ("rate", "interval_number")
         values = {rate: header["rate"], number: header["stamp"], "rtt": header["rtt"], "router": header["link"] + 1}
-        return WireHeader(PIQIRCPHeader.nearest(**values).encode())
+        return PIQIRCPHeader.nearest(**values).on_wire()
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 
@@ -276,8 +275,8 @@ class PIQIRCPHeader(CongestionHeader):
     length: int = constant_field(24)
     version: int = count_field(1, 1, COMMON)
     router: int = count_field(1)
-    rate: float = number_field(BYTES_PER_MS)
+    rate: float = rate_field()
     rtt: float = time_field(4, MS)
-    reverse: float = number_field(BYTES_PER_MS, direction=REVERSE)
+    reverse: float = rate_field(direction=REVERSE)
     interval_number: int = count_field(4)
     reverse_interval_number: int = count_field(4, direction=REVERSE)

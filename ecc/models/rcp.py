@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments
 from ecc.headers import (
-    BYTES_PER_MS,
     COMMON,
     MS,
     REVERSE,
@@ -32,7 +31,7 @@ from ecc.headers import (
     WireHeader,
     constant_field,
     count_field,
-    number_field,
+    rate_field,
     time_field,
 )
 from ecc.models.base import TRANSPORTS, Equilibrium, Hook, LinkEnv, Params, Protocol, check_choice, check_number
@@ -145,9 +144,7 @@ class RCP(Protocol):
 
     @staticmethod
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return WireHeader(
-            RCPHeader.nearest(**{"rtt": header["rtt"], "reverse" if is_ack else "rate": header["rate"]}).encode()
-        )
+        return RCPHeader.nearest(**{"rtt": header["rtt"], "reverse" if is_ack else "rate": header["rate"]}).on_wire()
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 
@@ -189,6 +186,6 @@ class RCPHeader(CongestionHeader):
     length: int = constant_field(16)
     version: int = count_field(1, 1, COMMON)
     unused: int = constant_field(0)
-    rate: float = number_field(BYTES_PER_MS)
+    rate: float = rate_field()
     rtt: float = time_field(4, MS)
-    reverse: float = number_field(BYTES_PER_MS, direction=REVERSE)
+    reverse: float = rate_field(direction=REVERSE)

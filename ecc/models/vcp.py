@@ -177,7 +177,7 @@ class VCP(windows.WindowProtocol):
 
     @staticmethod
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return WireHeader(service=VCPField.nearest(load=header["load"]).encode()[0])
+        return VCPField.nearest(load=header["load"]).on_wire()
 
 
 def region(rho: float) -> float:
@@ -273,5 +273,6 @@ class VCPField(CongestionHeader):
     """
 
     title = "a VCP field"
+    place = "service"
     service: int = bits_field(6, direction=COMMON)
     load: int = bits_field(2)

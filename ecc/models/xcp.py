@@ -54,7 +54,6 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments
 from ecc.errors import LinearizationError
 from ecc.headers import (
-    BYTES_PER_MS,
     COMMON,
     MS,
     REVERSE,
@@ -63,6 +62,7 @@ from ecc.headers import (
     constant_field,
     count_field,
     number_field,
+    rate_field,
     time_field,
 )
 from ecc.models.base import (
@@ -284,7 +284,7 @@ class XCP(Protocol):
     def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
         change = "reverse" if is_ack else "delta"
         values = {"rtt": header["rtt"], "spacing": header["spacing"], change: header["feedback"]}
-        return WireHeader(XCPHeader.nearest(**values).encode())
+        return XCPHeader.nearest(**values).on_wire()
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(d=max_rtt if self.rtt == "max" else mean_rtt)
@@ -469,6 +469,6 @@ class XCPHeader(CongestionHeader):
     version: int = count_field(1, 1, COMMON)
     unused: int = constant_field(0)
     rtt: float = time_field(4, MS)
-    spacing: float = number_field(MS)
-    delta: float = number_field(BYTES_PER_MS, low=float("-inf"))
-    reverse: float = number_field(BYTES_PER_MS, low=float("-inf"), direction=REVERSE)
+    spacing: float = number_field(MS, unit="s")
+    delta: float = rate_field(low=float("-inf"))
+    reverse: float = rate_field(low=float("-inf"), direction=REVERSE)

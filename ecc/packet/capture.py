@@ -9,6 +9,7 @@ transfer has the number of its slot. Above IPv4 there is what the protocol's `wi
 of the IP header itself, where the codepoint of ECN is. A header that the papers do not lay out is the fields of its
 record, 8 bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet
 on this link, or the headers', if these need more. What does not fit into a field is the nearest value that does.
+A file has an interface for each protocol, whose description names it and, if it is one of `ecc.dissector`, its header.
 """
 
 from __future__ import annotations
@@ -194,6 +195,9 @@ class _Region:
         self.name, self.protocol = type(part.protocol).__name__, part.protocol
         self.is_tcp = getattr(part.protocol, "transport", None) is not None
         self.dtype, self.offset = part.header, part.header_offset
+        empty = dict.fromkeys(self.dtype.names or (), 0.0)
+        layout = part.protocol.wire_header(empty, False).layout
+        self.description = f"{self.name} (ecc{'' if layout is None else '.' + layout.short_name()})"
 
     def records(self, words: NDArray[np.int64]) -> list[dict[str, Any]]:
         names = self.dtype.names or ()
@@ -247,15 +251,17 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class _Pcapng:
-    """A file with one section and one interface, times in ns."""
+    """A file with one section and an interface for each protocol, times in ns."""
 
     def __init__(self, path: Path, link: int, capacity: float, regions: Sequence[_Region]) -> None:
         self._path = path
         self._sent: dict[tuple[int, int], int] = {}
+        self._interfaces = {region: number for number, region in enumerate(regions)}
         name, speed = _option(2, f"link {link}".encode()), _option(8, struct.pack("<Q", int(capacity)))
-        options = name + speed + _option(9, bytes([9])) + _option(0, b"")
         self._head = _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
-        self._head += _block(1, struct.pack("<HHI", RAW_IP, 0, 0) + options)
+        for region in regions:
+            about = name + _option(3, region.description.encode()) + speed + _option(9, bytes([9])) + _option(0, b"")
+            self._head += _block(1, struct.pack("<HHI", RAW_IP, 0, 0) + about)
 
     def open(self) -> None:
         self._file = self._path.open("wb")
@@ -270,7 +276,9 @@ class _Pcapng:
             frame, length = _frame(region, wire, flow, kind, size, ecn, sent)
             self._sent[flow, kind] = sent + (0 if kind == ACK else length - len(frame))
             high, low = divmod(round(time * 1e9), 2**32)
-            self._file.write(_block(6, struct.pack("<IIIII", 0, high, low, len(frame), length) + frame))
+            self._file.write(
+                _block(6, struct.pack("<IIIII", self._interfaces[region], high, low, len(frame), length) + frame)
+            )
         self._file.flush()
 
     def close(self) -> None:

@@ -43,11 +43,12 @@ def blocks(path):
 
 def packets(path):
     """Time [s], original length and bytes of each packet of a pcapng file."""
-    (first, _), (second, interface), *rest = blocks(path)
-    assert (first, second) == (0x0A0D0D0A, 1) and interface[:2] == b"\x65\x00"
-    for kind, body in rest:
+    (first, _), *rest = blocks(path)
+    interfaces = [body for kind, body in rest if kind == 1]
+    assert first == 0x0A0D0D0A and interfaces and all(body[:2] == b"\x65\x00" for body in interfaces)
+    for kind, body in rest[len(interfaces) :]:
         number, high, low, captured, length = struct.unpack_from("<IIIII", body)
-        assert (kind, number) == (6, 0)
+        assert kind == 6 and number < len(interfaces)
         yield (high * 2**32 + low) * 1e-9, length, body[20 : 20 + captured]
 
 
