@@ -233,11 +233,11 @@ def dualpi2_stable(claim: Claim) -> Finding:
     return Finding(claim, verdict, reason, measured, pictures, [MODEL, ONE_QUEUE])
 
 
-@check("dualpi2-cubic", cost=9, main=False)
+@check("dualpi2-cubic", cost=7, main=False)
 def dualpi2_cubic(claim: Claim) -> Finding:
     """The same under CUBIC's own laws."""
     measured, curves = [], {}
-    for rtt in (0.05, RTT, RTT + float(DUALPI2_BASE.target)):
+    for rtt in (RTT, RTT + float(DUALPI2_BASE.target)):
         margins = np.array([margin(CUBIC_HOST, DUALPI2_BASE, rtt, window) for window in WINDOWS])
         levels = np.where(np.isnan(margins), np.nan, decibels(np.nan_to_num(margins)))
         curves[f"RTT {1e3 * rtt:g} ms"] = levels
