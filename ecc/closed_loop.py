@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from math import ceil, floor, lcm, log
 from typing import Any
@@ -55,6 +54,7 @@ from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
 from ecc.linear import DelaySystem, SampledSystem, Switched, SwitchedLoop
+from ecc.linear.sample_and_hold import common_unit
 from ecc.linear.systems import components, reachable
 from ecc.marking_loop import linearize_marks
 from ecc.models.base import Equilibrium, Protocol, interval_of
@@ -486,7 +486,8 @@ def linearize(
     network : Network
     time : str, optional
         "continuous" (DelaySystem, s), "discrete" (SampledSystem; one step an interval, delays rounded up) or "hybrid"
-        (SampledSystem; sampled routers on the continuous path, as packets see them).
+        (SampledSystem; sampled routers on the continuous path, as packets see them). Of hosts over queue disciplines:
+        "continuous", or "hybrid" where disciplines step at ticks (`ecc.linear.sample_and_hold`).
     assignment : sequence of int or ndarray of int, shape (n_flows,), optional
         The link at which each flow is bottlenecked; default: that of the equilibrium.
     approximation : str, optional
@@ -533,8 +534,8 @@ def linearize(
     if not isinstance(protocol, Protocol) and len(protocol.protocols) == 1:
         protocol = protocol.protocols[0]
     if not isinstance(protocol, Protocol):
-        others = (approximation, assignment, mean_rtt, phases, intervals)
-        return _linearize_halves(protocol, network, time, clocking, others)
+        others = (approximation, assignment, mean_rtt, intervals)
+        return _linearize_halves(protocol, network, time, clocking, phases, others)
     if protocol.linear_refusal is not None:
         raise ValueError(f"{protocol.linear_refusal}; ecc.stability.analyze says what there is instead")
     if time not in protocol.times:
@@ -550,9 +551,7 @@ def linearize(
         raise ValueError(f"clocking must be 'ack' where ACKs clock no windows, got {shown(clocking)}")
     if windows and mean_rtt is not None:
         raise ValueError("mean_rtt must be None for windows: no router scales by it")
-    for name, given in (("phases", phases), ("intervals", intervals)):
-        if given is not None and time != "hybrid":
-            raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
+    _check_hybrid(time, phases, intervals)
     if windows:
         return linearize_windows(protocol, network, clocking, assignment)
     notes = _TAKEN.check(protocol)
@@ -560,9 +559,7 @@ def linearize(
     own = np.full(network.n_links, T) if intervals is None else np.asarray(intervals, dtype=float)
     if own.shape != (network.n_links,) or not np.all((own > 0.0) & np.isfinite(own)):
         raise ValueError(f"intervals must be {network.n_links} times > 0 s, got {shown(intervals)}")
-    offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
-    if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
-        raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {shown(phases)}")
+    offsets = _read_phases(phases, network)
     laws = linearize_laws(protocol, network, own, assignment, mean_rtt, discrete=time == "discrete")
     name = type(protocol).__name__
     system: DelaySystem | SampledSystem
@@ -595,22 +592,37 @@ def linearize(
 
 
 def _linearize_halves(
-    halves: ProtocolAssignment, network: Network, time: str, clocking: str, others: Sequence[Any]
+    halves: ProtocolAssignment, network: Network, time: str, clocking: str, phases: Any, others: Sequence[Any]
 ) -> DelaySystem | SampledSystem:
     """The model of hosts over queue disciplines."""
     if all(one.has_hosts() for one in halves.protocols):
         raise TypeError(
             f"protocol must be one Protocol for a linear model, or hosts over queue disciplines, got {halves}"
         )
-    if time != "continuous":
-        raise ValueError(f"hosts over queue disciplines have no {time} model: time must be 'continuous'")
+    if time == "discrete":
+        raise ValueError("hosts over queue disciplines have no discrete model: time must be 'continuous' or 'hybrid'")
     if any(option is not None for option in others):
         raise ValueError(
-            "approximation, assignment, mean_rtt, phases and intervals must be None for hosts over queue disciplines"
+            "approximation, assignment, mean_rtt and intervals must be None for hosts over queue disciplines"
         )
     if clocking not in ("ack", "rate"):
         raise ValueError(f"clocking must be 'ack' or 'rate', got {shown(clocking)}")
-    return linearize_marks(halves.deploy(network), network, clocking)
+    _check_hybrid(time, phases, None)
+    ticks = _read_phases(phases, network) if time == "hybrid" else None
+    return linearize_marks(halves.deploy(network), network, clocking, phases=ticks)
+
+
+def _check_hybrid(time: str, phases: Any, intervals: Any) -> None:
+    for name, given in (("phases", phases), ("intervals", intervals)):
+        if given is not None and time != "hybrid":
+            raise ValueError(f"{name} belong to time='hybrid', got time={time!r}")
+
+
+def _read_phases(phases: Any, network: Network) -> NDArray[np.float64]:
+    offsets = np.zeros(network.n_links) if phases is None else np.asarray(phases, dtype=float)
+    if offsets.shape != (network.n_links,) or not np.all((offsets >= 0.0) & (offsets < 1.0)):
+        raise ValueError(f"phases must be {network.n_links} numbers in [0, 1), got {shown(phases)}")
+    return offsets
 
 
 def _beside(system: Any, equations: Sequence[_Equation]) -> Any:
@@ -907,7 +919,7 @@ def _hybrid(laws: Linearization, intervals: NDArray[np.float64], phases: NDArray
     into the interval that ends there.
     """
     _refuse_passing_on(laws, "with routers that act at their ticks")
-    unit, lengths = _common_unit(intervals)
+    unit, lengths = common_unit(intervals)
     total = lcm(*lengths)
     ticks = [total // length for length in lengths]  # of each router in H
     source = {name: float(slopes[0]) for name, slopes in laws.source.items()}
@@ -975,19 +987,6 @@ def _overlaps(start: float, end: float) -> list[tuple[int, float]]:
     """(g, share): how much of [g, g + 1) lies in [start, end], for every g where that is more than rounding."""
     first, last = floor(start + 1e-9), ceil(end - 1e-9)
     return [(g, max(0.0, min(g + 1.0, end) - max(float(g), start))) for g in range(first, last)]
-
-
-def _common_unit(intervals: NDArray[np.float64]) -> tuple[float, list[int]]:
-    """The largest time of which all intervals are whole multiples, and those multiples."""
-    ratios = [Fraction(float(T / intervals[0])).limit_denominator(1000) for T in intervals]
-    if any(abs(float(ratio) * intervals[0] / T - 1.0) > 1e-9 for ratio, T in zip(ratios, intervals, strict=True)):
-        raise ValueError(f"intervals must have ratios of whole numbers up to 1000, got {intervals.tolist()} s")
-    shared = lcm(*(ratio.denominator for ratio in ratios))
-    lengths = [int(ratio * shared) for ratio in ratios]
-    ticks = sum(lcm(*lengths) // length for length in lengths)
-    if ticks > 1000:
-        raise ValueError(f"intervals must repeat within 1000 ticks, got {ticks} for {intervals.tolist()} s")
-    return float(intervals[0]) / shared, lengths
 
 
 def _sampled_flows(laws: Linearization, network: Network, T: float) -> SampledSystem:

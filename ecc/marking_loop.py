@@ -17,6 +17,9 @@ every state at every delay: one text gives the equilibrium and the linear model,
 
 That is clocking="rate": queues integrate what w/D would send. With "ack" (as in `ecc.window_loop`) a window is what is
 on its way, q_l = sum of w(t - F_l) - C_l D_0 where one kind of flow fills one queue, and ACKs come at the rate C_l.
+
+With phases, disciplines whose clock is "interval" step at ticks, z <- law(z) with what they see there: q, q at the tick
+before, and the mean of y in between. They hold z until the next tick (`ecc.linear.sample_and_hold`).
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from numpy.typing import NDArray
 from ecc.errors import LinearizationError
 from ecc.laws.arguments import law_arguments
 from ecc.laws.jets import gradient
-from ecc.linear import DelaySystem
+from ecc.linear import DelaySystem, SampledSystem
+from ecc.linear.sample_and_hold import Clock, SampleAndHold, Term
 from ecc.models.base import Params, Protocol, State, interval_of, states_of
 from ecc.models.protocol_assignment import Deployment
 from ecc.network import Network
@@ -46,6 +50,7 @@ _OF_QUEUES = ("q", "q_prev", "y", "C", "T", "p")
 _ROUNDING = 1e-10  # relative: of an equilibrium
 _STEPS, _NEWTON = 500, 20  # towards it
 _SWEEPS, _HALVINGS, _FARTHEST = 3, 60, 1e9  # for where to start
+_PIECES = 4  # of the shortest RTT, at least, on which windows and queues are one polynomial between samples
 
 
 class _Signal:
@@ -101,6 +106,20 @@ def _derivative(number: Any) -> Any:
     if not isinstance(number, _Signal):
         return 0.0
     return _Signal(0.0, {(state, tau, n + 1): a for (state, tau, n), a in number.slopes.items()})
+
+
+def _mean(number: Any, span: float) -> Any:
+    """Its mean over the time that ends now; what has no antiderivative among the states has the order -1."""
+    if not isinstance(number, _Signal) or span <= 0.0:
+        return number
+    slopes: _Slopes = defaultdict(float)
+    for (state, tau, n), a in number.slopes.items():
+        if n == 0:
+            slopes[state, tau, -1] += a
+        else:
+            slopes[state, tau, n - 1] += a / span
+            slopes[state, tau + span, n - 1] -= a / span
+    return _Signal(number.value, dict(slopes))
 
 
 def _call(law: Callable[..., float], known: Mapping[str, Any]) -> Any:
@@ -174,6 +193,11 @@ class MarkingEquilibrium:
     host_states: tuple[Mapping[str, float], ...]
 
 
+def _next(held: Any, queue: _Queue) -> Any:
+    """What is held from this tick on."""
+    return _later(held, -0.5 * queue.interval)
+
+
 class _Loop:
     """All the equations, on numbers or on signals; its states are w and h of each kind of flows, q and z of queues."""
 
@@ -208,8 +232,18 @@ class _Loop:
             found.append((kind.rtt + waited, late))
         return found
 
-    def moves(self, z: Sequence[Any], clocking: str = "rate", deaf: bool = False) -> tuple[list[Any], list[list[Any]]]:
-        """Derivatives of all states, and probabilities of queues, by kind; `deaf`: hosts receive constant ones."""
+    def moves(
+        self,
+        z: Sequence[Any],
+        clocking: str = "rate",
+        deaf: bool = False,
+        seen: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
+        """Derivatives of all states, probabilities of queues, by kind, and what disciplines see at ticks, q and y.
+
+        `deaf`: hosts receive constant probabilities. `seen`: what disciplines saw at their last ticks, q and y; states
+        with the clock "interval" then have what they step to at a tick instead of a derivative.
+        """
         delays = self._delays(z)
         q = [z[self.at["queue", k, "q"]] for k in range(len(self.queues))]
         waits = {queue.link: q[k] / queue.capacity for k, queue in enumerate(self.queues)}
@@ -224,10 +258,10 @@ class _Loop:
         arrivals = [self._arrivals(k, rates, waits, delays) for k in range(len(self.queues))]
         if clocking == "ack":
             arrivals = [[queue.capacity + _derivative(q[k])] for k, queue in enumerate(self.queues)]
-        chosen = [self._chosen(k, z, sum(arrivals[k])) for k in range(len(self.queues))]
+        chosen = [self._chosen(k, z, sum(arrivals[k]), seen) for k in range(len(self.queues))]
         for _ in range(self.most_upstream):  # what one queue drops does not come to the next
             arrivals = [self._arrivals(k, rates, waits, delays, chosen) for k in range(len(self.queues))]
-            chosen = [self._chosen(k, z, sum(arrivals[k])) for k in range(len(self.queues))]
+            chosen = [self._chosen(k, z, sum(arrivals[k]), seen) for k in range(len(self.queues))]
         out: list[Any] = [0.0] * len(self.names)
         for k, queue in enumerate(self.queues):
             kept = [
@@ -235,9 +269,14 @@ class _Loop:
                 for y, P, kind in zip(arrivals[k], chosen[k], self.kinds, strict=True)
             ]
             out[self.at["queue", k, "q"]] = sum(kept) - queue.capacity
-            known = self._known(k, z, sum(arrivals[k]))
+            known = self._known(k, z, sum(arrivals[k]), seen)
+            ticking = known | {name: _next(one, queue) for name, one in (seen or {}).get(k, {}).items()}
             for name, state in queue.states.items():
                 if state.law is None:
+                    continue
+                if seen is not None and state.clock == "interval":  # those before it have stepped already
+                    place = self.at["queue", k, name]
+                    out[place], ticking[name] = _call(state.law, ticking), _next(z[place], queue)
                     continue
                 here, after = known[name], _call(state.law, known)
                 rate = known["y"] if state.clock == "arrival" else 1.0 / queue.interval if queue.interval else 1.0
@@ -255,7 +294,8 @@ class _Loop:
             acked = self.kinds[g].s / rtts[g] if self.once else acked
             received = [[_value(P) for P in some] for some in chosen] if deaf else chosen
             self._host(g, z, out, rtts[g], acked, received, delays[g])
-        return out, chosen
+        saw = [{"q": q[k], "y": _mean(sum(arrivals[k]), queue.interval)} for k, queue in enumerate(self.queues)]
+        return out, chosen, saw
 
     def _arrivals(
         self, k: int, rates: Sequence[Any], waits: Mapping[int, Any], delays: Any, chosen: Any = ()
@@ -276,17 +316,18 @@ class _Loop:
             found.append(y)
         return found
 
-    def _known(self, k: int, z: Sequence[Any], y: Any) -> dict[str, Any]:
+    def _known(self, k: int, z: Sequence[Any], y: Any, seen: Mapping[int, Mapping[str, Any]] | None) -> dict[str, Any]:
         queue = self.queues[k]
         q = z[self.at["queue", k, "q"]]
+        before = _later(q, queue.interval) if seen is None else seen.get(k, {}).get("q", q)
         return {
             **{name: z[self.at["queue", k, name]] for name in queue.states},
-            "q": q, "q_prev": _later(q, queue.interval), "y": y, "C": queue.capacity, "T": queue.interval, "p": queue.p,
+            "q": q, "q_prev": before, "y": y, "C": queue.capacity, "T": queue.interval, "p": queue.p,
         }  # fmt: skip
 
-    def _chosen(self, k: int, z: Sequence[Any], y: Any) -> list[Any]:
+    def _chosen(self, k: int, z: Sequence[Any], y: Any, seen: Mapping[int, Mapping[str, Any]] | None) -> list[Any]:
         """The probability at a queue, for each kind of flows; 0 for those that do not come there."""
-        queue, known = self.queues[k], self._known(k, z, y)
+        queue, known = self.queues[k], self._known(k, z, y, seen)
         found: dict[float, Any] = {}
         for kind in self.kinds:
             if kind.scalable not in found:
@@ -563,7 +604,7 @@ def _settled(
         raise ValueError("there is no linear model of windows over links without a queue discipline: they overflow")
     z = loop.settle()
     low, high, _, _ = loop._limits()
-    _, chosen = loop.moves(z.tolist())
+    _, chosen, _ = loop.moves(z.tolist())
     rates = [z[loop.at["host", g, "w"]] / D for g, (D, _) in enumerate(loop._delays(z.tolist()))]
     loads = np.zeros(network.n_links)
     for g, (kind, x) in enumerate(zip(loop.kinds, rates, strict=True)):
@@ -619,7 +660,7 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
         Laws that ask for what there is not.
     """
     loop, z, _ = _settled(deployed, network, once)
-    _, chosen = loop.moves(z.tolist())
+    _, chosen, _ = loop.moves(z.tolist())
     windows, rates, rtts = (np.zeros(network.n_flows) for _ in range(3))
     queues, probabilities = np.zeros(network.n_links), np.zeros(network.n_links)
     states: list[dict[str, float]] = [{} for _ in range(network.n_links)]
@@ -636,7 +677,13 @@ def equilibrium_of_marks(deployed: Deployment, network: Network, once: bool = Fa
     return MarkingEquilibrium(windows, rates, rtts, queues, probabilities, tuple(states), tuple(host_states))
 
 
-def linearize_marks(deployed: Deployment, network: Network, clocking: str, once: bool = False) -> DelaySystem:
+def linearize_marks(
+    deployed: Deployment,
+    network: Network,
+    clocking: str,
+    once: bool = False,
+    phases: NDArray[np.float64] | None = None,
+) -> DelaySystem | SampledSystem:
     """Return the linear model; its states are w [bit] and those of hosts, then q [packets] and those of queues.
 
     Parameters
@@ -648,13 +695,16 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str, once:
         "ack" or "rate".
     once : bool, optional
         As in equilibrium_of_marks.
+    phases : ndarray of float, optional
+        Shape (n_links,): disciplines step at ticks (`ecc.linear.sample_and_hold`), these parts of their intervals after
+        the start; None: all the time.
 
     Raises
     ------
     LinearizationError
         No equilibrium, a law that switches there, or, clocked by ACKs, heterogeneous flows or several queues.
     ValueError
-        Laws that ask for what there is not.
+        Laws that ask for what there is not; no discipline with a clock, though there are phases.
     """
     loop, z, active = _settled(deployed, network, once)
     fixed = {place for place, (part, k, _) in enumerate(loop.names) if part == "queue" and k not in active}
@@ -670,20 +720,87 @@ def linearize_marks(deployed: Deployment, network: Network, clocking: str, once:
         here = len(kind.flows) / loop.queues[k].packet
         signals[place] = _Signal(float(z[place]), {(loop.at["host", 0, "w"], late, 0): here})
         fixed.add(place)
-    moved, chosen = loop.moves(signals, clocking)
-    deaf, _ = loop.moves(signals, clocking, deaf=True)
     rows = [place for place in range(len(z)) if place not in fixed]
+    held = None if phases is None else _Held.of(loop, z, active, phases)
+    seen = None if held is None else held.seen
+    moved, chosen, saw = loop.moves(signals, clocking, seen=seen)
+    deaf, *_ = loop.moves(signals, clocking, deaf=True, seen=seen)
     apart = [one for g in range(len(loop.kinds)) for one in _differences(loop, g, z)]
-    notes = _notes(loop, z, active, chosen)
+    notes = _notes(loop, z, active, chosen, spread=held is None)
     if apart:
         notes = (*notes, "differences between flows of one link grow, even where their sum does not")
-    opened = _system([(deaf, rows), *apart])
-    still = _system([(moved, rows)]).matrices.sum(axis=0)
+    at_once = moved if held is None else loop.moves(signals, clocking)[0]
+    still = _system([(at_once, rows)]).matrices.sum(axis=0)
     for axis in (1, 0):
         still = still / np.maximum(np.abs(still).max(axis=axis, keepdims=True), 1e-300)
     if np.linalg.svd(still, compute_uv=False)[-1] < _ROUNDING:
         raise LinearizationError("no single equilibrium: these laws have a line of equilibria, or more")
+    if held is not None:
+        return held.system(saw, moved, deaf, rows, apart, notes)
+    opened = _system([(deaf, rows), *apart])
     return _system([(moved, rows), *apart], opened, notes)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What disciplines see at their ticks, states of the model after all others; the clocks of all that they hold."""
+
+    seen: Mapping[int, Mapping[str, Any]]
+    clocks: Mapping[int, Clock]
+    longest: float
+
+    @classmethod
+    def of(cls, loop: _Loop, z: NDArray[np.float64], active: Sequence[int], phases: NDArray[np.float64]) -> _Held:
+        """Return those of a loop."""
+        clocks: dict[int, Clock] = {}
+        holding: dict[int, Clock] = {}
+        seen: dict[int, dict[str, Any]] = {}
+        saw = loop.moves(z.tolist())[2]
+        for k in active:
+            queue = loop.queues[k]
+            ticking = [name for name, state in queue.states.items() if state.clock == "interval"]
+            if not ticking:
+                continue
+            clock = Clock(queue.interval, float(phases[queue.link]))
+            seen[k] = {}
+            for name, value in saw[k].items():
+                place = len(z) + len(clocks)
+                seen[k][name] = _Signal(float(value), {(place, 0.0, 0): 1.0})
+                clocks[place] = clock
+            holding |= {loop.at["queue", k, name]: clock for name in ticking}
+        if not clocks:
+            names = " and ".join(dict.fromkeys(type(loop.queues[k].protocol).__name__ for k in active))
+            raise ValueError(f"{names} has no clock of its own: time must be 'continuous'")
+        longest = min(D for D, _ in loop._delays(z.tolist())) / _PIECES
+        return cls(seen, clocks | holding, longest)  # what is seen comes first
+
+    def system(
+        self,
+        saw: Sequence[Mapping[str, Any]],
+        moved: Sequence[Any],
+        deaf: Sequence[Any],
+        rows: Sequence[int],
+        apart: Sequence[tuple[list[Any], list[int]]],
+        notes: Sequence[str],
+    ) -> SampledSystem:
+        """Return the recurrence over frames; `saw`: what disciplines see, by the states of the loop."""
+        used = {state for place in rows for state, _, _ in moved[place].slopes}
+        sampled = {
+            place: saw[k][name]
+            for k, some in self.seen.items()
+            for name, one in some.items()
+            for place, _, _ in one.slopes
+            if place in used and isinstance(saw[k][name], _Signal)
+        }
+        both = []
+        for part in (moved, deaf):
+            whole = {place: part[place] for place in rows} | sampled
+            both.append(_terms([(whole, [*rows, *sampled]), *apart]))
+        column = {place: number for number, place in enumerate([*rows, *sampled])}
+        clocks = {column[place]: clock for place, clock in self.clocks.items() if place in column}
+        size = len(column) + sum(len(rows) for _, rows in apart)
+        grid = SampleAndHold(size, clocks, both[0], self.longest)
+        return grid.recurrence(both[0], opened=grid.recurrence(both[1]), notes=notes)
 
 
 def _differences(loop: _Loop, g: int, z: NDArray[np.float64]) -> list[tuple[list[Any], list[int]]]:
@@ -698,7 +815,7 @@ def _differences(loop: _Loop, g: int, z: NDArray[np.float64]) -> list[tuple[list
         _Signal(float(value), {(place, 0.0, 0): 1.0}) if place in rows else float(value)
         for place, value in enumerate(z)
     ]
-    moved, _ = loop.moves(alone, deaf=True)
+    moved, *_ = loop.moves(alone, deaf=True)
     return [] if _system([(moved, rows)]).verdict == "stable" else [(moved, rows)]
 
 
@@ -713,22 +830,27 @@ def _clock(loop: _Loop, z: NDArray[np.float64], active: Sequence[int]) -> int:
     return loop.at["queue", active[0], "q"]
 
 
+def _terms(parts: Sequence[tuple[Any, Sequence[int]]]) -> list[Term]:
+    """The coefficients of some rows of equations, of each part in its own states."""
+    found, first = [], 0
+    for moved, rows in parts:
+        column = {place: first + number for number, place in enumerate(rows)}
+        for place in rows:
+            for (state, delay, order), slope in moved[place].slopes.items():
+                if state in column:
+                    found.append(Term(column[place], column[state], delay, order, slope))
+        first += len(rows)
+    return found
+
+
 def _system(
-    parts: Sequence[tuple[Sequence[Any], Sequence[int]]],
-    opened: DelaySystem | None = None,
-    notes: Sequence[str] = (),
+    parts: Sequence[tuple[Any, Sequence[int]]], opened: DelaySystem | None = None, notes: Sequence[str] = ()
 ) -> DelaySystem:
     """The linear system of some rows of equations, of each part in its own states."""
     size = sum(len(rows) for _, rows in parts)
     by_order: list[dict[float, NDArray[np.float64]]] = [defaultdict(lambda: np.zeros((size, size))) for _ in range(2)]
-    first = 0
-    for moved, rows in parts:
-        column = {place: first + number for number, place in enumerate(rows)}
-        for number, place in enumerate(rows):
-            for (state, delay, order), slope in moved[place].slopes.items():
-                if state in column:
-                    by_order[order][delay][first + number, column[state]] += slope
-        first += len(rows)
+    for row, column, delay, order, gain in _terms(parts):
+        by_order[order][delay][row, column] += gain
     plain, neutral = by_order
     plain = plain or {0.0: np.zeros((size, size))}
     neutral = {delay: -matrix for delay, matrix in neutral.items() if np.any(matrix)}
@@ -743,12 +865,12 @@ def _system(
 
 
 def _notes(
-    loop: _Loop, z: NDArray[np.float64], active: Sequence[int], chosen: Sequence[Sequence[Any]]
+    loop: _Loop, z: NDArray[np.float64], active: Sequence[int], chosen: Sequence[Sequence[Any]], spread: bool
 ) -> tuple[str, ...]:
     """What must be known of the model."""
     found = []
     stepping = {queue.interval for queue in (loop.queues[k] for k in active) if queue.interval}
-    if stepping:
+    if stepping and spread:
         every = ", ".join(f"{1e3 * T:.4g} ms" for T in sorted(stepping))
         found.append(f"steps of disciplines, every {every}, are spread evenly over their intervals in this model")
     most = 0.0

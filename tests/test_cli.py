@@ -177,6 +177,8 @@ def test_stability_of_hosts_over_a_queue_discipline(tmp_path, capsys):
     assert said.startswith("NewReno, PI2 on a link of 10 Mb/s, 20 flows") and "gain margin" in said
     assert main([*asked, "--clocking", "rate", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["protocol"] == "NewReno, PI2"
+    assert main([*asked, "--time", "hybrid", "--json"]) == 0
+    assert [model["model"] for model in json.loads(capsys.readouterr().out)["models"]] == ["hybrid"]
     for wrong, message in (
         ("beta=1", "--set has no key 'beta'; allowed are flows.initial"),
         ("links.beta", "NAME=VALUE"),

@@ -361,7 +361,6 @@ class Asking(Slope):
         (over(DropTail()), NET, {}, "no linear model of windows over links without a queue discipline"),
         (over(PI(mark=True), BIC(ecn=True)), NET, {}, "BIC has no linear model over queue disciplines: its memory"),
         (over(PI(mark=True), FAST(ecn=True)), NET, {}, "FAST has no linear model .* its source_law takes R"),
-        (over(PI(mark=True)), NET, {"time": "hybrid"}, "hosts over queue disciplines have no hybrid model"),
         (over(PI(mark=True)), NET, {"mean_rtt": "flows"}, "must be None for hosts over queue disciplines"),
         (over(PI(mark=True)), NET, {"clocking": "self"}, "clocking must be 'ack' or 'rate', got 'self'"),
         (over(PI(mark=True)), Network.dumbbell("30 Mb/s", [0.1, 0.2]), {}, "2 kinds and 1 queues: clocking='rate' has"),

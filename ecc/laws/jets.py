@@ -92,6 +92,18 @@ class Jet:
     def __rtruediv__(self, other: float) -> Jet:
         return Jet.lift(other) / self
 
+    def __pow__(self, power: Jet | float) -> Jet:
+        if isinstance(power, Jet):
+            return _exp(power * _log(self))
+        n = float(power)
+        factors = (1.0, n, n * (n - 1.0) / 2.0, n * (n - 1.0) * (n - 2.0) / 6.0)
+
+        def taylor(v: float) -> tuple[float, float, float, float]:
+            a0, a1, a2, a3 = (factor and factor * v ** (n - k) for k, factor in enumerate(factors))
+            return a0, a1, a2, a3
+
+        return _compose(self, taylor)
+
     __radd__ = __add__
     __rmul__ = __mul__
 

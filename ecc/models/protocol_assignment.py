@@ -86,9 +86,15 @@ class ProtocolAssignment:
     flows: Any
     links: Any = field(default_factory=dict)
 
-    times = ("continuous",)
     main_parameter = ""
     run_findings = ""
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The kinds of linear models: hybrid ones where queue disciplines step at ticks of their own."""
+        disciplines = (one for half, one in self.halves if half == "links" and not one.has_hosts())
+        ticking = any(state.clock == "interval" for one in disciplines for state in one.states.values())
+        return ("continuous", "hybrid") if ticking else ("continuous",)
 
     def published_bounds(self, network: Network) -> list[Bound]:
         """Return the stability bounds that papers prove; none of hosts over queue disciplines.
