@@ -48,8 +48,8 @@ ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
 Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
 IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PerturbedRun
-RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit StableInterval Stats Switched
-SwitchedLoop Theorem UndecidedError WorstRttDistribution""".split()
+MarkingCycle RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit StableInterval
+Stats Switched SwitchedLoop Theorem UndecidedError WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -108,6 +108,8 @@ def good() -> dict[str, Any]:
     alike = ecc.Network.dumbbell("10 Mb/s", rtts=["100 ms"])
     opened = ecc.linearize(protocol, network, "discrete")
     cycle = ecc.fluid.solve_dde(_wright, (0.0, 100.0), [0.5], [1.0], dense_output=True).sol
+    pair = {"flows": ecc.models.NewReno(ecn=True), "links": ecc.queues.PI2(mark=True)}
+    stepped = {"flows": ecc.models.DCTCP(), "links": ecc.queues.StepMarking()}
     links, flows = ecc.native.new_links(1), ecc.native.new_flows(1)
     links["capacity"], flows["n_forward"], flows["rate"] = 1e6, 1, 1e5
     folder = Path(tempfile.mkdtemp())
@@ -159,6 +161,9 @@ def good() -> dict[str, Any]:
         "response.run": None, "run": None, "trajectory_figure.time": x, "comparison_figure.time": x, "Synthetic.rate":
         10.0, "saved": {}, "thread": 1, "loss": 0.01, "packet_size": 1000, "timeout": 1.0, "size ": 1,
         "Engine.load.saved": an_engine().save(),
+        "of_controller.gain": 1e-5, "zero": 0.5, "NetworkRange.flows": (10, 12), "at.capacity": 1e7, "at.flows": 2.0,
+        "cover_range.networks": ecc.stability.NetworkRange("10 Mb/s", (10, 11), 0.1), "cover_range.protocol": pair,
+        "marking_cycle.protocol": stepped, "marking_cycle.network": alike,
         "Arrivals.mean_size": "10 kB", "RandomLoss.link": 0, "DelaySpikes.link": 0, "Jitter.link": 0,
         "characteristic_loci.system": opened, "return_ratio.system": opened, "to_control.system": opened,
         "Trajectory.load.path": folder / "run.nc", "resume.path": folder / "run.ckpt", "periodic_orbit.f": _wright,

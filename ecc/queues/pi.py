@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from ecc.arguments import check_arguments
 from ecc.models.base import Hook, State, check_number
 from ecc.quantity import Quantity, as_delay
 from ecc.queues.discipline import QueueDiscipline, congested_at_random
@@ -55,6 +56,7 @@ class PI(QueueDiscipline):
             raise ValueError(f"a must be > b ({self.b:g}), or the probability forgets the queue, got {self.a:g}")
 
     @classmethod
+    @check_arguments
     def of_controller(cls, gain: float, zero: float, interval: Quantity = 1.0 / 160.0, **others: Any) -> PI:
         """Return the discipline whose steps are those of the controller gain (1 + s/zero)/s, by the trapezoidal rule.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ecc.arguments import check_arguments, shown
+from ecc.arguments import Positive, check_arguments, shown
 from ecc.closed_loop import linearize
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
@@ -18,7 +18,10 @@ from ecc.quantity import as_count, as_delay, as_rate
 
 __all__ = ["NetworkRange", "cover_range"]
 
+_MOST_FLOWS = 10**6
 
+
+@check_arguments
 @dataclass(frozen=True)
 class NetworkRange:
     """All dumbbells within limits; each of the first three is one value, or a pair (lowest, highest).
@@ -26,7 +29,7 @@ class NetworkRange:
     Parameters
     ----------
     capacity : float or pair, bit/s, > 0
-    flows : int or pair, >= 1
+    flows : int or pair, from 1 to 1e6
         Every whole number between.
     rtt : float or pair, s, > 0
         Without queues, of all flows.
@@ -57,6 +60,8 @@ class NetworkRange:
             if len(limits) != 2 or not 0 < limits[0] <= limits[1]:
                 raise ValueError(f"{name} must be > 0, or a pair (lowest, highest) of such, got {shown(given)}")
             object.__setattr__(self, name, limits)
+        if self.flows[1] > _MOST_FLOWS:
+            raise ValueError(f"flows must be <= {_MOST_FLOWS}, got {shown(self.flows[1])}")
 
     def axes(self) -> tuple[Axis, ...]:
         """The limits as axes of a box."""
@@ -74,16 +79,25 @@ class NetworkRange:
         capacity, flows, rtt : float
             bit/s, a whole number, s.
         """
+        if not (1.0 <= flows <= _MOST_FLOWS and flows == int(flows)):
+            raise ValueError(f"flows must be a whole number from 1 to {_MOST_FLOWS}, got {shown(flows)}")
         return Network.dumbbell(capacity, [rtt] * int(flows), packet_size=self.packet_size)
 
-    def grid(self, count: int = 2) -> list[tuple[float, float, float]]:
+    def grid(self, count: Positive = 2) -> list[tuple[float, float, float]]:
         """Return the points of an even grid over the logarithms, no more than `count` of each parameter.
 
         Parameters
         ----------
         count : int, >= 2, optional
             2: the corners.
+
+        Raises
+        ------
+        ValueError
+            A count of 1.
         """
+        if count < 2:
+            raise ValueError(f"count must be >= 2, got {count}")
         along = []
         for axis in self.axes():
             values = [axis.low * (axis.high / axis.low) ** (k / (count - 1)) for k in range(count)]

@@ -48,6 +48,15 @@ def test_limits_that_are_none(arguments, message):
         NetworkRange(*arguments)
 
 
+def test_a_grid_has_two_values_at_least():
+    with pytest.raises(ValueError, match="flows must be a whole number from 1 to 1000000, got 2.5"):
+        EXAMPLE.at(1e7, 2.5, 0.1)
+    with pytest.raises(ValueError, match="flows must be <= 1000000, got 2000000"):
+        NetworkRange(1e7, 2_000_000, 0.1)
+    with pytest.raises(ValueError, match="count must be >= 2, got 1"):
+        EXAMPLE.grid(1)
+
+
 def test_gains_of_a_controller_are_those_that_hollot_et_al_print():
     pi = published()["links"]
     assert (pi.a, pi.b) == pytest.approx((1.822e-5, 1.816e-5), rel=1e-4) and pi.interval == 1.0 / 160.0
