@@ -43,6 +43,7 @@ __all__ = ["MarkingCycle", "marking_cycle"]
 
 _SLOPE = 1e-6  # 1/packet: of the line in whose place a step is linearized; it divides out
 _FREQUENCIES, _SHARES, _ANGLES = 600, 60, 240
+_MOST = 1000  # harmonics
 _EMPTIES = "the queue would empty on this cycle, which the estimate leaves out"
 
 Real = NDArray[np.float64]
@@ -105,7 +106,7 @@ def marking_cycle(
         depends (RED).
     network : Network
         Network of one link.
-    harmonics : int, >= 1, optional
+    harmonics : int, from 1 to 1000, optional
         In balance. More than one over `StepMarking` only; 64 are as good as all.
     clocking : str, optional
         As in linearize.
@@ -131,6 +132,8 @@ def marking_cycle(
     True
     """
     halves = read_protocol(protocol)
+    if harmonics > _MOST:
+        raise ValueError(f"harmonics must be <= {_MOST}, got {harmonics}")
     if network.n_links != 1:
         raise ValueError(f"network must have one link, got {network.n_links}")
     assert isinstance(halves, ProtocolAssignment)

@@ -18,7 +18,7 @@ from ecc.quantity import as_count, as_delay, as_rate
 
 __all__ = ["NetworkRange", "cover_range"]
 
-_MOST_FLOWS = 10**6
+_MOST_FLOWS, _MOST_VALUES = 10**6, 100
 
 
 @check_arguments
@@ -88,16 +88,16 @@ class NetworkRange:
 
         Parameters
         ----------
-        count : int, >= 2, optional
+        count : int, from 2 to 100, optional
             2: the corners.
 
         Raises
         ------
         ValueError
-            A count of 1.
+            A count beyond that.
         """
-        if count < 2:
-            raise ValueError(f"count must be >= 2, got {count}")
+        if not 2 <= count <= _MOST_VALUES:
+            raise ValueError(f"count must be from 2 to {_MOST_VALUES}, got {count}")
         along = []
         for axis in self.axes():
             values = [axis.low * (axis.high / axis.low) ** (k / (count - 1)) for k in range(count)]

@@ -53,7 +53,7 @@ def test_a_grid_has_two_values_at_least():
         EXAMPLE.at(1e7, 2.5, 0.1)
     with pytest.raises(ValueError, match="flows must be <= 1000000, got 2000000"):
         NetworkRange(1e7, 2_000_000, 0.1)
-    with pytest.raises(ValueError, match="count must be >= 2, got 1"):
+    with pytest.raises(ValueError, match="count must be from 2 to 100, got 1"):
         EXAMPLE.grid(1)
 
 
