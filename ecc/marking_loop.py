@@ -16,7 +16,8 @@ they come apart, and no faster than C in all. All of it is evaluated on `_Signal
 every state at every delay: one text gives the equilibrium and the linear model, and laws are differentiated by jets.
 
 That is clocking="rate": queues integrate what w/D would send. With "ack" (as in `ecc.window_loop`) a window is what is
-on its way, q_l = sum of w(t - F_l) - C_l D_0 where one kind of flow fills one queue, and ACKs come at the rate C_l.
+on its way, q_l = sum of w(t - F_l) - C_l D_0 where one kind of flow fills one queue. ACKs come at the rate C_l, x of it
+for a flow, and move its window by [source_law(w) - w] x/w.
 
 With phases, disciplines whose clock is "interval" step at ticks, z <- law(z) with what they see there: q, q at the tick
 before, and the mean of y in between. They hold z until the next tick (`ecc.linear.sample_and_hold`).
@@ -293,7 +294,9 @@ class _Loop:
             acked = _value(rates[g]) if clocking == "ack" else acked
             acked = self.kinds[g].s / rtts[g] if self.once else acked
             received = [[_value(P) for P in some] for some in chosen] if deaf else chosen
-            self._host(g, z, out, rtts[g], acked, received, delays[g])
+            w = z[self.at["host", g, "w"]]
+            turns = _value(rates[g]) / w if clocking == "ack" else 1.0 / rtts[g]  # windows acknowledged in a second
+            self._host(g, z, out, rtts[g], turns, acked, received, delays[g])
         saw = [{"q": q[k], "y": _mean(sum(arrivals[k]), queue.interval)} for k, queue in enumerate(self.queues)]
         return out, chosen, saw
 
@@ -338,7 +341,15 @@ class _Loop:
         return "mark" if queue.marks and kind.protocol.ecn_echo is not None else "loss"
 
     def _host(
-        self, g: int, z: Sequence[Any], out: list[Any], rtt: Any, acked: Any, chosen: Sequence[Any], delays: Any
+        self,
+        g: int,
+        z: Sequence[Any],
+        out: list[Any],
+        rtt: Any,
+        turns: Any,
+        acked: Any,
+        chosen: Sequence[Any],
+        delays: Any,
     ) -> None:
         """The window and the states of a kind of flows."""
         kind, (D, late) = self.kinds[g], delays
@@ -353,7 +364,7 @@ class _Loop:
             state = kind.states.get(name)
             law = kind.protocol.source_law if state is None else state.law
             after = here if law is None else _call(law, known)
-            moved = after if state is not None and state.clock == "continuous" else (after - here) / rtt
+            moved = after if state is not None and state.clock == "continuous" else (after - here) * turns
             for signal, none in spared.items():
                 jump = kind.jumps(signal) if state is None else state.jumps.get(signal)
                 if jump is not None and not (isinstance(none, float) and none == 1.0):

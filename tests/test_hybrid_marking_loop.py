@@ -120,12 +120,12 @@ def test_growth_on_both_sides_of_the_boundary_is_that_of_equations_with_held_pro
 def exact_characteristic(s, discipline, T):
     """Of NewReno clocked by ACKs over PI2: the sampled transfer function, by its series over aliases.
 
-    D w' = 1 - w P(t - D) C D/(2 N), with q(t) = N w(t) - C D_0 and D(t) = D_0 + q(t - D)/C, in packets
+    w' = [1/w - w P(t - D)/2] C/N, with q(t) = N w(t) - C D_0, in packets
     """
     w = C * D / N
     p = 2.0 * (N / (C * D)) ** 2
     aliases = s + 2j * np.pi / T * np.arange(-(10**5), 10**5 + 1)
-    to_w = -0.5 * w * C / N * np.exp(-aliases * D) / (aliases + (1.0 + np.exp(-aliases * D)) / (D * w))
+    to_w = -0.5 * w * C / N * np.exp(-aliases * D) / (aliases + 2.0 / (D * w))
     z = np.exp(s * T)
     held = (1.0 - 1.0 / z) / aliases
     q = N * np.sum(to_w * held) / T * 2.0 * np.sqrt(p)

@@ -40,7 +40,7 @@ LONG = {
     "avq-rule": Verdict.CONDITIONAL,
     "dualpi2-margin": Verdict.CONDITIONAL,
     "dualpi2-stable": Verdict.CONDITIONAL,
-    "dualpi2-cubic": Verdict.CONDITIONAL,
+    "dualpi2-cubic": Verdict.CONFIRMED,
     "dis-con": Verdict.CONFIRMED,
     "xcp-3": Verdict.CONFIRMED,
     "emkc-2": Verdict.CONFIRMED,
