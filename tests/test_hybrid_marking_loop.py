@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import newton
 
+import ecc
 from ecc.closed_loop import linearize
 from ecc.marking_loop import equilibrium_of_marks
 from ecc.models import NewReno
@@ -115,6 +116,19 @@ def test_growth_on_both_sides_of_the_boundary_is_that_of_equations_with_held_pro
         rate = exponent(hybrid(DISCIPLINES[name](k))).real
         assert rate * (k - boundary) > 0.0
         assert growth(name, k, 10.0 / abs(rate), push) == pytest.approx(rate, rel=0.01)
+
+
+@pytest.mark.parametrize("k", [1.1, 1.6])
+def test_the_fluid_steps_disciplines_at_their_ticks(k):
+    pair = over(DISCIPLINES["REM"](k))
+    run = ecc.fluid.simulate(
+        ecc.Scenario(NET, pair, 18.0), sample=0.01, start="equilibrium", perturbation=1e-5, clocking="rate"
+    )
+    late = run.queue.sel(time=slice(4.0, None))
+    found = decay(late.time.values, late.values[:, 0] / (1000.0 * Q) - 1.0)
+    spread = linearize(pair, NET, clocking="rate").roots(1)[0]
+    held = root_near(linearize(pair, NET, "hybrid", clocking="rate"), spread)
+    assert found.rate == pytest.approx(held.real, rel=0.01) and found.rate != pytest.approx(spread.real, rel=0.05)
 
 
 def exact_characteristic(s, discipline, T):
