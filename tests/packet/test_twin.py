@@ -24,6 +24,7 @@ from ecc.models import Protocol, all_protocols
 from ecc.models.records import record_dtype
 from ecc.native import (
     CHANGE,
+    COUNTERS,
     FLOW_ENV,
     FLOW_HOOKS,
     IMPAIRMENT,
@@ -495,7 +496,7 @@ def assert_equal(engine: Engine, twin: Twin, *states: list[np.void] | np.ndarray
     assert stats.samples == len(twin.rows)
     for name, totals in twin.samples.items():
         if len(totals):
-            counted = name in ("sent", "received", "arrived", "dropped", "marked")
+            counted = name in COUNTERS
             values = np.diff(totals, axis=0, prepend=0) if counted else totals
             np.testing.assert_array_equal(engine.samples[name], values, err_msg=name)
 
