@@ -157,9 +157,10 @@ def test_roots_are_those_of_the_exact_characteristic(interval, scale):
     assert abs(found - exact) < 1e-5 * abs(exact)
 
 
-def test_short_intervals_are_the_continuous_model_to_second_order():
+@pytest.mark.parametrize("mark", [True, False])
+def test_short_intervals_are_the_continuous_model_to_second_order(mark):
     def apart(T):
-        discipline = PI2(mark=True, alpha=0.4 * T, beta=0.5, target=Q / C, interval=T)
+        discipline = PI2(mark=mark, alpha=0.4 * T, beta=0.5, target=Q / C, interval=T)
         continuous = linearize(over(discipline), NET, clocking="rate").roots(1)[0]
         return abs(root_near(hybrid(discipline), continuous) - continuous)
 

@@ -190,8 +190,14 @@ class SampleAndHold:
         past = {back: np.zeros_like(matrix) for back, matrix in at.items() if back > 0}
         near = _SAME * self.frame
         piece_of = np.searchsorted(self.edges[1:-1], [when - near for when, _, _ in blocks])
-        ordered = sorted(
-            (int(piece), number > 0, round(when / near) if number else 0, number, nodes)
+        ordered = sorted(  # a tick with which the frame begins comes before all pieces
+            (
+                int(piece) if number == 0 or when > near else -1,
+                number > 0,
+                round(when / near) if number else 0,
+                number,
+                nodes,
+            )
             for piece, (when, number, nodes) in zip(piece_of, blocks, strict=True)
         )
         for *_, block in ordered:
