@@ -47,9 +47,9 @@ import ecc.fluid.compiled  # here: an import must not be interrupted
 ROOT = str(Path(ecc.__file__).parent)
 RESULTS = """Allocation Analysis Bound Case Certificate Comparison ConvergenceError Crossing DdeResult DdeSolution
 Decay Design EccError EmptyQueueCycle Equilibrium FrequencyResponse Growth Hopf LeastDecay LimitCycle
-IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation PeriodicOrbit PerturbedRun
-MarkingCycle RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit StableInterval
-Stats Switched SwitchedLoop Theorem UndecidedError WorstRttDistribution""".split()
+IsolatedLink LinearizationError Loci Margins MeasuredBoundary NativeError Oscillation Partition PeriodicOrbit
+PerturbedRun MarkingCycle RelayCycle RttMargin RttRatio ModelAnalysis StabilityClassification Search StabilityLimit
+StableInterval Stats Switched SwitchedLoop Team Theorem UndecidedError WorstRttDistribution""".split()
 """Classes that hold what the library has found."""
 CALLED = (
     "streams",
@@ -116,7 +116,8 @@ def good() -> dict[str, Any]:
     a_run().save(folder / "run.nc")
     ecc.packet.Run(scenario).save(folder / "run.ckpt")
     values = {
-        "network": network, "networks": network, "protocol": protocol, "scenario": scenario, "vectors": vectors,
+        "network": network, "networks": network, "protocol": protocol, "scenario": scenario,
+        "crossings": b"", "part": 0, "vectors": vectors,
         "system": ecc.DelaySystem([-1.0], [0.5]), "flow": network.flows[0], "flows": network.flows,
         "links": network.links, "route": [0], "reverse": [1], "capacity": "10 Mb/s", "rtts": ["100 ms"], "name": "a",
         "capacities": ["10 Mb/s", "20 Mb/s"], "mean_interarrival": "10 ms", "mean_size": "10 kB", "mean_on": 1.0,

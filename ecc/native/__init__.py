@@ -17,6 +17,7 @@ from ecc.native.engine import (
     TRANSFER,
     TRANSFER_RESULT,
     Engine,
+    Partition,
     Stats,
     addresses,
     bin_edges,
@@ -27,9 +28,10 @@ from ecc.native.engine import (
     picoseconds,
     sampled_queues,
 )
+from ecc.native.team import Team
 
 __all__ = [
     "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
-    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges",
-    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition", "Stats", "Team",
+    "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip

@@ -151,7 +151,7 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
         ECC_ARCHIVE_MOVE(archive, transport->recent[k]);
     }
-    ecc_archive_require(archive, archive->ret == 0 && ecc_transport_verify(transport, flow) == 0);
+    ecc_archive_require(archive, archive->ret == 0 && ecc_transport_verify(transport, flow, true, true) == 0);
 }
 
 static void
@@ -555,6 +555,9 @@ ecc_checkpoint_save(ecc_engine_t *self, unsigned char *buffer)
 {
     ecc_archive_t archive = { .to = buffer, .size = SIZE_MAX };
 
+    if (self->cut != NULL) {
+        return ecc_state_fail(self, ECC_ERR_CHECKPOINT, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, 0.0);
+    }
     if (pass(self, &archive) != 0) {
         return ecc_state_fail(self, ECC_ERR_BROKEN, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) archive.at);
     }
@@ -568,7 +571,7 @@ ecc_checkpoint_load(ecc_engine_t *self, const unsigned char *buffer, int64_t siz
     void *block;
     int ret = ECC_ERR_CHECKPOINT;
 
-    if (self->stop == ECC_STOP_NOT_YET && self->transfers.n_added == 0) {
+    if (self->stop == ECC_STOP_NOT_YET && self->transfers.n_added == 0 && self->cut == NULL) {
         ret = pass(self, &archive);
     }
     block = archive.arrived;

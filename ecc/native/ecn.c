@@ -7,6 +7,8 @@
 
 #include "ecn.h"
 
+#include "archive.h"
+#include "cut.h"
 #include "receiver.h"
 
 static ecc_ecn_t *
@@ -102,7 +104,10 @@ int
 ecc_ecn_verify(const ecc_engine_t *self, uint32_t index, const ecc_ecn_t *ecn, bool is_ack)
 {
     bool can_be_marked = self->flows[index].can_be_marked;
-    int64_t most = !is_ack || is_classic(self, index) ? 1 : can_be_marked ? self->receivers[index].marked : 0;
+    int64_t most = !is_ack || is_classic(self, index) ? 1
+        : !ecc_cut_has_receiver(self, index)          ? ECC_ARCHIVE_MAX
+        : can_be_marked                               ? self->receivers[index].marked
+                                                      : 0;
 
     return ecn->codepoint >= ECC_NOT_ECT && ecn->codepoint <= (is_ack || !can_be_marked ? ECC_NOT_ECT : ECC_CE)
             && ecn->word >= 0 && ecn->word <= (can_be_marked ? most : 0)

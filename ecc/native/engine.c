@@ -14,11 +14,13 @@
 #include "channel.h"
 #include "checkpoint.h"
 #include "config.h"
+#include "cut.h"
 #include "flow.h"
 #include "flow_hooks.h"
 #include "link.h"
 #include "receiver.h"
 #include "router.h"
+#include "run.h"
 #include "scheduler.h"
 #include "sender.h"
 #include "state.h"
@@ -151,6 +153,17 @@ build_flows(ecc_engine_t *self)
     for (uint32_t i = 0; i < self->n_flows; i++) {
         const ecc_flow_t *spec = &self->flow_specs[i];
         ecc_flow_init(self, i, spec, self->flows[i].position, i);
+    }
+}
+
+static void
+await_starts(ecc_engine_t *self)
+{
+    for (uint32_t i = 0; i < self->n_flows; i++) {
+        const ecc_flow_t *spec = &self->flow_specs[i];
+        if (!ecc_cut_has_sender(self, i)) {
+            continue;
+        }
         ecc_calendar_insert(&self->slow, self->base[ECC_EVENT_START] + i, spec->start);
         if (spec->stop >= 0) {
             ecc_calendar_insert(
@@ -215,6 +228,10 @@ build(ecc_engine_t *self, const ecc_config_t *config)
     }
     if (ret == 0) {
         build_flows(self);
+        ret = ecc_cut_init(self, &config->partition);
+    }
+    if (ret == 0) {
+        await_starts(self);
     }
     return ret;
 }
@@ -270,6 +287,7 @@ ecc_engine_free(ecc_engine_t *self)
         ecc_channel_free(&self->channels[i], &self->memory);
     }
     ecc_packets_free(&self->packets, &self->memory);
+    ecc_cut_free(self);
     ecc_transfers_free(self);
     ecc_tables_free(self);
     release(self, self->n_links * sizeof(*self->channels), self->channels);
@@ -293,9 +311,14 @@ sample_flows(ecc_engine_t *self)
 
     for (int64_t i = 0; i < samples->n_flows; i++) {
         const ecc_flow_state_t *flow = &self->flows[i];
-        ecc_flow_catch_up(self, (uint32_t) i);
+        if (ecc_cut_has_receiver(self, (uint32_t) i)) {
+            ecc_flow_catch_up(self, (uint32_t) i);
+            samples->received[row + i] = flow->received;
+        }
+        if (!ecc_cut_has_sender(self, (uint32_t) i)) {
+            continue;
+        }
         samples->sent[row + i] = flow->sent;
-        samples->received[row + i] = flow->received;
         samples->bottleneck[row + i] = -1;
         if (flow->spec->bottleneck >= 0 && flow->started) {
             memcpy(&samples->bottleneck[row + i], (const char *) flow->state + flow->spec->bottleneck, sizeof(int64_t));
@@ -312,6 +335,10 @@ sample_links(ecc_engine_t *self)
 
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_state_t *link = &self->links[i];
+        if (!ecc_cut_has_link(self, i)) {
+            k += ecc_scheduler_is_sampled(link) ? link->n_queues : 0;
+            continue;
+        }
         ecc_link_catch_up(self, link);
         samples->queue[row + i] = link->queue;
         samples->queue_peak[row + i] = link->queue_peak;
@@ -365,7 +392,7 @@ catch_up(ecc_engine_t *self)
     }
     for (uint32_t i = 0; i < self->n_links; i++) {
         ecc_link_catch_up(self, &self->links[i]);
-        if (self->links[i].measures_queue) {
+        if (self->links[i].measures_queue && ecc_cut_has_link(self, i)) {
             ecc_link_measure(&self->links[i], self->now);
         }
     }
@@ -376,9 +403,9 @@ static void
 hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
 {
     uint64_t word = (uint64_t) self->now * 16 + kind + entity * UINT64_C(0xD1B54A32D192ED03);
-    uint64_t digest = (self->digest ^ word) * UINT64_C(0x9E3779B97F4A7C15);
 
-    self->digest = digest ^ digest >> 29;
+    word *= UINT64_C(0x9E3779B97F4A7C15);
+    self->digest += word ^ word >> 29;
     self->n_events++;
 }
 
@@ -496,17 +523,13 @@ start_routers(ecc_engine_t *self)
     int ret = 0;
 
     for (uint32_t i = 0; i < self->n_routers && ret == 0; i++) {
-        ret = ecc_router_start(self, i);
+        ret = ecc_cut_has_link(self, (uint32_t) self->links[i].spec.at) ? ecc_router_start(self, i) : 0;
     }
     return ret;
 }
 
-/*
- * Runs events and takes samples up to and at `until`: 0, ECC_NEEDS_TRANSFERS or a code. Time never goes back, and a
- * sample comes after all events of its instant. Sets `stop`, except for transfers and failures.
- */
-static int
-run(ecc_engine_t *self, ecc_ps_t until)
+int
+ecc_run_until(ecc_engine_t *self, ecc_ps_t until)
 {
     ecc_ps_t limit = self->next_sample < until ? self->next_sample : until;
     int ret = 0;
@@ -542,7 +565,7 @@ run(ecc_engine_t *self, ecc_ps_t until)
 }
 
 int
-ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
+ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
     bool limited = max_events >= 0 && max_events < INT64_MAX - self->n_events;
     int ret = 0;
@@ -556,14 +579,14 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     atomic_store_explicit(&self->last_event, limited ? self->n_events + max_events : INT64_MAX, memory_order_relaxed);
     if (self->stop == ECC_STOP_NOT_YET) {
         ret = start_routers(self);
+        self->stop = ret == 0 ? ECC_STOP_UNTIL : ECC_STOP_ERROR;
     }
-    self->stop = ECC_STOP_UNTIL;
-    if (ret == 0 && ecc_transfers_needs_input(&self->transfers)) {
-        ret = ECC_NEEDS_TRANSFERS;
-    }
-    if (ret == 0) {
-        ret = run(self, until > self->now ? until : self->now);
-    }
+    return ret;
+}
+
+int
+ecc_run_end(ecc_engine_t *self, int ret)
+{
     catch_up(self);
     if (ret == ECC_NEEDS_TRANSFERS) {
         self->stop = ECC_STOP_TRANSFERS;
@@ -574,6 +597,20 @@ ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
     }
     assert(ret != 0 || ecc_engine_verify(self) == 0);
     return ret;
+}
+
+int
+ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
+{
+    int ret = ecc_run_begin(self, until, max_events);
+
+    if (ret != 0) {
+        return ret;
+    }
+    self->stop = ECC_STOP_UNTIL;
+    ret = ecc_transfers_needs_input(&self->transfers) ? ECC_NEEDS_TRANSFERS
+                                                      : ecc_run_until(self, until > self->now ? until : self->now);
+    return ecc_run_end(self, ret);
 }
 
 void
@@ -643,7 +680,7 @@ ecc_engine_alive(const ecc_engine_t *self, ecc_transfer_result_t *results)
     ecc_transfers_alive(self, results);
 }
 
-/* ---- transfers, checkpoints, invariants ---- */
+/* ---- transfers, checkpoints, parts, invariants ---- */
 
 int
 ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more)
@@ -667,6 +704,24 @@ int
 ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size)
 {
     return ecc_checkpoint_load(self, buffer, size);
+}
+
+int64_t
+ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer)
+{
+    return ecc_cut_take_leaving(self, part, buffer);
+}
+
+int
+ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size)
+{
+    return ecc_cut_enter(self, crossings, size > 0 ? (size_t) size : 0);
+}
+
+ecc_ps_t
+ecc_engine_lookahead(const ecc_engine_t *self)
+{
+    return self->cut == NULL ? ECC_NEVER : self->cut->lookahead;
 }
 
 int

@@ -275,6 +275,28 @@ typedef struct {
     int64_t value;
 } ecc_event_t;
 
+#define ECC_MAX_PARTS 1024
+
+/* Which part of the network an engine runs (S-121); all zero: the whole. */
+typedef struct {
+    int64_t n_parts;
+    int64_t part;             /* that of this engine, from 0 */
+    const int64_t *links;     /* the part of each link ... */
+    const int64_t *senders;   /* ... of the sender of each flow ... */
+    const int64_t *receivers; /* ... and of its receiver */
+} ecc_partition_t;
+
+/* A packet on its way to another part; its header and what it carries for its receiver or its sender follow. */
+typedef struct {
+    ecc_ps_t time; /* when it reaches the end of what it is on */
+    ecc_ps_t sent; /* when it left its sender */
+    int64_t offset;
+    int64_t size; /* bytes of data, also once it is an ACK */
+    int64_t flow;
+    int64_t hop; /* what it is on: -1 the access line; the wire of a link of the route, from 0; behind these the pure
+                    delay of ACKs */
+} ecc_crossing_t;
+
 /* resize(context, block, size): as realloc; size 0 releases. NULL on failure, and the block is as it was. */
 typedef struct {
     void *(*resize)(void *context, void *block, size_t size);
@@ -305,6 +327,7 @@ typedef struct {
     ecc_event_t *trace;               /* or NULL */
     ecc_samples_t samples;            /* n_samples = 0: none */
     int64_t *histogram;               /* (link, 2, ECC_N_BINS): time, then arrivals, by queue; or NULL */
+    ecc_partition_t partition;        /* copied; engines may share samples and histogram: each writes what is its own */
     const ecc_allocator_t *allocator; /* or NULL */
 } ecc_config_t;
 
@@ -438,6 +461,33 @@ int64_t ecc_engine_save(ecc_engine_t *self, unsigned char *buffer);
  * failure the engine is of no use.
  */
 ECC_MUST_CHECK int ecc_engine_load(ecc_engine_t *self, const unsigned char *buffer, int64_t size);
+
+/*
+ * Parts of one network, each run by an engine: what leaves one enters another (S-123). ecc_engine_take_leaving moves the
+ * crossings that have left for a part since the last call, in their order, into a buffer that is large enough; NULL:
+ * moves nothing. Returns their size in bytes. ecc_engine_enter lets them in, before time has come to the first of them;
+ * they may come from anywhere: a wrong one is refused with a code, the report has its number, and those before it are in.
+ */
+int64_t ecc_engine_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
+ECC_MUST_CHECK int ecc_engine_enter(ecc_engine_t *self, const unsigned char *crossings, int64_t size);
+
+/* The least time from an event in this part to what it causes in another; ECC_NEVER: none (S-124). */
+ecc_ps_t ecc_engine_lookahead(const ecc_engine_t *self);
+
+/* A team runs the parts of one network in as many threads. */
+typedef struct ecc_team ecc_team_t;
+
+/* Of the engines of all parts, in their order, which nobody else uses until the team is freed; NULL on failure. */
+ECC_MUST_CHECK int ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_team_t **team);
+void ecc_team_free(ecc_team_t *self);
+
+/*
+ * Runs all events up to and at `until`, or ends where at least max_events (< 0: no limit) have happened: called for every
+ * part at once, in as many threads, with the same times and counts. All engines are then at the same time, and together
+ * in the state of the engine of the whole network at the end of that instant. Returns, in each thread, why it ended,
+ * ECC_STOP_ERROR if a part has failed: the reports of the engines say which.
+ */
+ECC_MUST_CHECK int ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_events);
 
 /* Checks every invariant: 0 or the code of a broken one. */
 ECC_MUST_CHECK int ecc_engine_verify(const ecc_engine_t *self);

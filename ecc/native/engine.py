@@ -33,8 +33,8 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
-    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Stats", "addresses", "bin_edges",
-    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition", "Stats",
+    "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip
 
 COUNTERS = ("sent", "received", "arrived", "dropped", "marked", "queue_dropped", "queue_marked")
@@ -239,6 +239,21 @@ class Stats:
     cpu_seconds: float  # spent in the engine and the hooks
 
 
+@dataclass(frozen=True)
+class Partition:
+    """Which part of a network an engine runs: its number, and the part of each link, sender and receiver."""
+
+    part: int
+    links: NDArray[np.int64]
+    senders: NDArray[np.int64]
+    receivers: NDArray[np.int64]
+
+    @property
+    def n_parts(self) -> int:
+        """How many there are."""
+        return int(max(of.max(initial=0) for of in (self.links, self.senders, self.receivers))) + 1
+
+
 @check_arguments
 class Engine:
     """One run of the packet engine. One thread at a time is let in: see `ecc.native.guard`.
@@ -288,6 +303,10 @@ class Engine:
         Objects to keep alive as long as the engine: records, parameters, compiled hooks.
     reasons : mapping, optional
         Code that a hook may return -> what went wrong, for the message.
+    partition : Partition, optional
+        Which part of the network this engine runs, or None: the whole. See `Team`.
+    beside : Engine, optional
+        That of another part, whose samples (but what is `recorded`) and histogram this one shares, or None.
 
     Raises
     ------
@@ -321,6 +340,8 @@ class Engine:
         memory_limit: int = 0,
         keep: Sequence[object] = (),
         reasons: Mapping[int, str] | None = None,
+        partition: Partition | None = None,
+        beside: Engine | None = None,
     ) -> None:
         templates = new_flows(0) if templates is None else templates
         _check("links", links, LINK)
@@ -353,6 +374,9 @@ class Engine:
         if len(self._recorded):
             self._samples["words"] = np.zeros((n_samples, len(self._recorded)), np.int64)
         self._histogram = np.zeros((self._links, 2, lib.ECC_N_BINS), np.int64) if histogram else None
+        if beside is not None:
+            self._samples |= {name: array for name, array in beside._samples.items() if name != "words"}
+            self._histogram = beside._histogram
         self._trace = np.zeros(trace, EVENT)
 
         hops = np.asarray(routes)
@@ -387,6 +411,13 @@ class Engine:
                 )
         if self._histogram is not None:
             config.histogram = _pointer("int64_t *", self._histogram)
+        if partition is not None:
+            of = [np.array(parts, np.int64) for parts in (partition.links, partition.senders, partition.receivers)]
+            if [len(parts) for parts in of] != [self._links, self._flows, self._flows]:
+                raise ValueError("a partition must have an entry for each link, sender and receiver")
+            config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
+            for name, parts in zip(("links", "senders", "receivers"), of, strict=True):
+                setattr(config.partition, name, _pointer("const int64_t *", parts))
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
             raise self._error(report)
@@ -522,6 +553,43 @@ class Engine:
         self._cpu_seconds = float(_saved(saved, "cpu_seconds", np.dtype(float), ()))
         if self._histogram is not None:
             self._histogram[:] = _saved(saved, "histogram", self._histogram.dtype, self._histogram.shape)
+
+    @guarded
+    def take_leaving(self, part: Count) -> bytes:
+        """Return the packets that have left for another part since the last call, as `enter` of its engine takes them.
+
+        Parameters
+        ----------
+        part : int, >= 0
+            Number of the part.
+        """
+        crossings = np.zeros(lib.ecc_engine_take_leaving(self._engine, part, ffi.NULL), np.uint8)
+        lib.ecc_engine_take_leaving(self._engine, part, _pointer("unsigned char *", crossings))
+        return crossings.tobytes()
+
+    @guarded
+    def enter(self, crossings: bytes) -> None:
+        """Let packets in that left another part; they may come from anywhere, and are checked.
+
+        Parameters
+        ----------
+        crossings : bytes
+            What `take_leaving` returned. None may be due at or before now.
+
+        Raises
+        ------
+        NativeError
+            One that this part does not await, with its number; those before it are in.
+        """
+        if lib.ecc_engine_enter(self._engine, ffi.from_buffer(crossings), len(crossings)) != 0:
+            raise self._reported()
+
+    @property
+    @guarded
+    def lookahead(self) -> float:
+        """The least time from an event in this part to what it causes in another [s]; inf: none."""
+        lookahead = lib.ecc_engine_lookahead(self._engine)
+        return float("inf") if lookahead >= lib.ECC_NEVER else lookahead * 1e-12
 
     def _reported(self) -> NativeError:
         report = ffi.new("ecc_report_t *")

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "cut.h"
 #include "ecn.h"
 #include "flow_hooks.h"
 #include "link.h"
@@ -256,6 +257,20 @@ ecc_flow_return_ack(ecc_engine_t *self, uint32_t id, ecc_ps_t time)
     }
 }
 
+int
+ecc_flow_send_ack(ecc_engine_t *self, uint32_t id)
+{
+    uint32_t index = ecc_packets_at(&self->packets, id)->flow;
+    int ret = 0;
+
+    if (self->cut != NULL
+        && ecc_cut_leaves_as_ack(self, id, ecc_state_add(self->now, self->flows[index].ack_delay), &ret)) {
+        return ret;
+    }
+    ecc_flow_return_ack(self, id, self->now);
+    return 0;
+}
+
 void
 ecc_flow_catch_up(ecc_engine_t *self, uint32_t index)
 {
@@ -316,6 +331,5 @@ ecc_flow_receive(ecc_engine_t *self, uint32_t id)
     if (flow->reliable) {
         ecc_transport_write_ack(self, packet);
     }
-    ecc_flow_return_ack(self, id, self->now);
-    return 0;
+    return ecc_flow_send_ack(self, id);
 }

@@ -42,6 +42,9 @@ ECC_MUST_CHECK int ecc_flow_receive(ecc_engine_t *self, uint32_t packet);
 /* A packet will reach its sender, as an ACK, ack_delay after `time`. */
 void ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 
+/* A packet is an ACK from now on, and reaches its sender ack_delay later. */
+ECC_MUST_CHECK int ecc_flow_send_ack(ecc_engine_t *self, uint32_t packet);
+
 /* A packet leaves the network: its memory is released, and its flow may finish (S-59). */
 void ecc_flow_discard(ecc_engine_t *self, uint32_t packet);
 

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "cut.h"
 #include "flow.h"
 #include "receiver.h"
 #include "router.h"
@@ -186,20 +187,23 @@ ecc_link_catch_up(ecc_engine_t *self, ecc_link_state_t *link)
  * A packet reaches the end of the wire at `time`: it joins the list of the event that will find it there (S-31 to
  * S-34).
  */
-static void
+static int
 put_on_wire(ecc_engine_t *self, uint32_t index, uint32_t id, ecc_ps_t time)
 {
     ecc_link_state_t *link = &self->links[index];
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     uint32_t end = self->hops[packet->position] & ECC_HOP_END;
+    int ret = 0;
 
+    if (self->cut != NULL && ecc_cut_leaves_by_wire(self, id, time, &ret)) {
+        return ret;
+    }
     if (end == ECC_END_IMMEDIATE_ACK || end == ECC_END_SENDER) {
         ecc_flow_return_ack(self, id, time);
-        return;
-    }
-    if (ecc_packets_append(&self->packets, &link->wire, id, time)) {
+    } else if (ecc_packets_append(&self->packets, &link->wire, id, time)) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_HOP, index), time);
     }
+    return 0;
 }
 
 /* A packet enters a wire with an impairment (S-93). */
@@ -219,8 +223,10 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_p
     }
     time = ecc_channel_arrival(link->channel, self->now, link->spec.delay);
     if (link->channel->spec.reorders == 0) {
-        put_on_wire(self, index, id, time);
-        return 0;
+        return put_on_wire(self, index, id, time);
+    }
+    if (self->cut != NULL && ecc_cut_leaves_by_wire(self, id, time, &ret)) {
+        return ret;
     }
     ret = ecc_channel_append(link->channel, &self->memory, &self->packets, &link->wire, &self->fast,
         node(self, ECC_EVENT_HOP, index), id, time);
@@ -327,8 +333,9 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     }
     ecc_link_grow(self, link, size, position);
     if (!link->has_departure_events) {
-        put_on_wire(self, index, id, ecc_state_add(link->free_at, link->spec.delay));
-    } else if (link->ring.count == 1) {
+        return put_on_wire(self, index, id, ecc_state_add(link->free_at, link->spec.delay));
+    }
+    if (link->ring.count == 1) {
         ecc_calendar_insert(&self->fast, node(self, ECC_EVENT_DEPARTURE, index), link->free_at);
     }
     return 0;
@@ -364,8 +371,7 @@ depart(ecc_engine_t *self, uint32_t index)
     if (link->channel != NULL) {
         return impair(self, index, first.packet, first.size, kind);
     }
-    put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->spec.delay));
-    return 0;
+    return put_on_wire(self, index, first.packet, ecc_state_add(self->now, link->spec.delay));
 }
 
 int

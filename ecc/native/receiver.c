@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "cut.h"
 #include "ecn.h"
 #include "flow.h"
 #include "link.h"
@@ -89,11 +90,10 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
     ecc_receiver_t *receiver = &self->receivers[packet->flow];
     ecc_channel_t *channel = &receiver->channel;
     ecc_ps_t time;
-    int ret;
+    int ret = 0;
 
     if (flow->spec->impairment == 0) {
-        ecc_flow_return_ack(self, id, self->now);
-        return 0;
+        return ecc_flow_send_ack(self, id);
     }
     if (ecc_channel_loses(channel, 1)) {
         receiver->acks_lost++;
@@ -102,6 +102,9 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
         return 0;
     }
     time = ecc_channel_arrival(channel, self->now, flow->ack_delay);
+    if (self->cut != NULL && ecc_cut_leaves_as_ack(self, id, time, &ret)) {
+        return ret;
+    }
     ret = ecc_channel_append(channel, &self->memory, &self->packets, &flow->acks, &self->fast,
         self->base[ECC_EVENT_ACK] + packet->flow, id, time);
     return ret == 0 ? 0 : ecc_flow_fail(self, ret, packet->flow, ECC_NO_HOOK, channel->n_reordered);

@@ -12,8 +12,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "flow_hooks.h"
+#include "cut.h"
 #include "ecn.h"
+#include "flow_hooks.h"
 #include "flow.h"
 #include "link.h"
 #include "receiver.h"
@@ -210,6 +211,9 @@ emit(ecc_engine_t *self, uint32_t index, ecc_segment_t segment)
         return ecc_link_arrive(self, id);
     }
     due = ecc_state_add(self->now, flow->access_delay);
+    if (self->cut != NULL && ecc_cut_leaves_by_access(self, id, due, &ret)) {
+        return ret;
+    }
     if (ecc_packets_append(&self->packets, &flow->access, id, due)) {
         ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, due);
     }

@@ -311,6 +311,8 @@ typedef struct {
     bool more; /* will be added */
 } ecc_transfers_t;
 
+typedef struct ecc_cut ecc_cut_t; /* see cut.h */
+
 struct ecc_engine {
     ecc_ps_t now;
     ecc_calendar_t fast;
@@ -350,6 +352,7 @@ struct ecc_engine {
     bool wants_ecn;
     uint64_t digest;
     int64_t n_events;
+    ecc_cut_t *cut;             /* NULL: this engine runs the whole network */
     _Atomic int64_t last_event; /* of this slice; packets emitted by TRY-SEND bring it nearer */
     int64_t n_received;
     ecc_link_env_t link_env;

@@ -379,37 +379,60 @@ ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet)
     }
 }
 
-int
-ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+/* What the sender knows of itself. */
+static bool
+sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
 {
     const ecc_ranges_t *sacked = &self->sacked;
-    const ecc_ranges_t *held = &self->held;
-    int64_t rcv_nxt = flow->received;
-    bool valid = ecc_ranges_verify(sacked) == 0 && ecc_ranges_verify(held) == 0;
 
-    valid = valid && self->snd_una <= self->high_rxt && self->snd_una <= self->lost_below
-        && self->high_rxt <= self->snd_nxt && self->lost_below <= self->snd_nxt && self->snd_una <= rcv_nxt
-        && rcv_nxt <= self->snd_nxt && self->pipe_credit >= 0;
-    valid = valid && flow->expected - flow->lost == self->snd_una && flow->sent - flow->lost == self->snd_nxt
-        && (flow->size < 0 || self->snd_nxt <= flow->size);
-    valid = valid
+    return self->snd_una <= self->high_rxt && self->snd_una <= self->lost_below && self->high_rxt <= self->snd_nxt
+        && self->lost_below <= self->snd_nxt && self->pipe_credit >= 0
+        && flow->expected - flow->lost == self->snd_una && flow->sent - flow->lost == self->snd_nxt
+        && (flow->size < 0 || self->snd_nxt <= flow->size)
         && (sacked->count == 0
             || (ecc_ranges_at(sacked, 0)->begin > self->snd_una
-                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt));
-    valid = valid
-        && (held->count == 0
-            || (ecc_ranges_at(held, 0)->begin > rcv_nxt && ecc_ranges_at(held, held->count - 1)->end <= self->snd_nxt));
-    valid
-        = valid && (!self->uses_sack || self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt));
+                && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt))
+        && (!self->uses_sack || self->pipe_credit == ecc_ranges_within(sacked, self->snd_una, self->high_rxt));
+}
+
+/* What the receiver knows of itself. */
+static bool
+receiver_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+{
+    const ecc_ranges_t *held = &self->held;
+    bool valid = held->count == 0 || ecc_ranges_at(held, 0)->begin > flow->received;
+
     for (uint32_t k = 0; k < self->n_recent && valid; k++) {
         uint32_t range = ecc_ranges_find(held, self->recent[k]);
         valid = range < held->count && ecc_ranges_at(held, range)->begin <= self->recent[k];
     }
-    /* what an ACK reported is held, or was and has been delivered */
+    return valid;
+}
+
+/* Nothing was received that was not sent; what an ACK reported is held, or was and has been delivered. */
+static bool
+halves_agree(const ecc_transport_t *self, const ecc_flow_state_t *flow)
+{
+    const ecc_ranges_t *sacked = &self->sacked;
+    const ecc_ranges_t *held = &self->held;
+    int64_t rcv_nxt = flow->received;
+    bool valid = self->snd_una <= rcv_nxt && rcv_nxt <= self->snd_nxt
+        && (held->count == 0 || ecc_ranges_at(held, held->count - 1)->end <= self->snd_nxt);
+
     for (uint32_t k = 0; k < sacked->count && valid; k++) {
         const ecc_range_t *range = ecc_ranges_at(sacked, k);
         int64_t begin = max(range->begin, rcv_nxt);
         valid = begin >= range->end || ecc_ranges_within(held, begin, range->end) == range->end - begin;
     }
+    return valid;
+}
+
+int
+ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow, bool sends, bool receives)
+{
+    bool valid = ecc_ranges_verify(&self->sacked) == 0 && ecc_ranges_verify(&self->held) == 0;
+
+    valid = valid && (!sends || sender_is_valid(self, flow)) && (!receives || receiver_is_valid(self, flow))
+        && (!sends || !receives || halves_agree(self, flow));
     return valid ? 0 : ECC_ERR_BROKEN;
 }

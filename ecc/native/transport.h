@@ -60,6 +60,8 @@ ECC_MUST_CHECK int ecc_transport_receive_data(ecc_engine_t *self, const ecc_pack
 /* S-91: writes into an ACK what it carries. */
 void ecc_transport_write_ack(const ecc_engine_t *self, const ecc_packet_t *packet);
 
-ECC_MUST_CHECK int ecc_transport_verify(const ecc_transport_t *self, const ecc_flow_state_t *flow);
+/* sends, receives: whether this engine has either half; what they know of each other is checked if it has both. */
+ECC_MUST_CHECK int ecc_transport_verify(
+    const ecc_transport_t *self, const ecc_flow_state_t *flow, bool sends, bool receives);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "verify.h"
 
+#include "cut.h"
 #include "receiver.h"
 #include "scheduler.h"
 #include "sender.h"
@@ -42,12 +43,15 @@ length(const ecc_engine_t *self, const ecc_fifo_t *fifo, ecc_ps_t time, ecc_ps_t
     return n;
 }
 
-/* When the last packet that was put on the wire of a link leaves it, at the latest. */
+/* When the last packet that was put on the wire of a link leaves it, at the latest; in another part: at any time. */
 static ecc_ps_t
 latest_of_wire(const ecc_engine_t *self, const ecc_link_state_t *link)
 {
     bool is_silent = !link->has_departure_events && link->free_at > self->now;
 
+    if (!ecc_cut_has_link(self, (uint32_t) link->spec.at)) {
+        return ECC_NEVER;
+    }
     return link->channel != NULL ? link->channel->last_out
                                  : ecc_state_add(is_silent ? link->free_at : self->now, link->spec.delay);
 }
@@ -59,6 +63,9 @@ latest_of_acks(const ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     uint32_t hop = self->hops[flow->position + flow->spec->n_forward + flow->spec->n_reverse - 1];
 
+    if (!ecc_cut_has_receiver(self, index)) {
+        return ECC_NEVER;
+    }
     if (flow->spec->impairment > 0) {
         return self->receivers[index].channel.last_out;
     }
@@ -122,12 +129,16 @@ ecc_verify_engine(const ecc_engine_t *self)
                                          : length(self, &flow->acks, time, latest_of_acks(self, i), &valid);
         n_packets += flow->needs_receiver && self->receivers[i].delayed != ECC_NO_PACKET;
         n_packets += length(self, &flow->access, nodes[self->base[ECC_EVENT_ACCESS] + i].time,
-            ecc_state_add(self->now, flow->access_delay), &valid);
+            ecc_cut_has_sender(self, i) ? ecc_state_add(self->now, flow->access_delay) : ECC_NEVER, &valid);
         valid = valid && flow->lost >= 0 && flow->lost <= flow->expected && flow->expected <= flow->sent;
-        valid = valid && flow->received <= flow->sent && ecc_sender_verify(self, i) == 0;
+        valid = valid && (flow->received <= flow->sent || !ecc_cut_has_sender(self, i))
+            && ecc_sender_verify(self, i) == 0;
         valid = valid && (!flow->needs_receiver || ecc_receiver_verify(&self->receivers[i]) == 0);
         if (flow->reliable && (i < self->n_flows || flow->active || flow->n_packets > 0)) {
-            valid = valid && ecc_transport_verify(&self->transports[i], flow) == 0;
+            valid = valid
+                && ecc_transport_verify(
+                       &self->transports[i], flow, ecc_cut_has_sender(self, i), ecc_cut_has_receiver(self, i))
+                    == 0;
         }
     }
     return valid && n_packets == self->packets.n_used ? 0 : ECC_ERR_BROKEN;

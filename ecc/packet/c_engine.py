@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from ecc.arguments import shown
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models.base import Hook
-from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, addresses
+from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses
+from ecc.packet.partition import joints, partition
 from ecc.packet.recorded_fields import Word, table
 from ecc.packet.setup import Part, Setup
 from ecc.scenario import Scenario
 
-__all__ = ["build_engine", "hook_digests"]
+__all__ = ["build_engine", "build_team", "hook_digests"]
 
 _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_classify": ("queue_index",),
@@ -53,6 +54,70 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
     **options : object
         Of ecc.native.Engine (sample, n_samples, trace).
     """
+    return _engine(setup, scenario, _compiled_tables(setup), words, **options)
+
+
+def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[Word] = (), **options: Any) -> Team:
+    """Return the engines of the parts of a prepared run, as one.
+
+    Parameters
+    ----------
+    setup, scenario, words, options
+        As for `build_engine`; without transfers.
+    threads : int, >= 2
+        So many parts at most.
+
+    Raises
+    ------
+    ValueError
+        No delay separates any parts.
+    """
+    compiled = _compiled_tables(setup)
+    links, flows = compiled[0][: setup.n_links], compiled[1][: setup.n_flows]
+    of = joints(links, flows, setup.routes, setup.impairments, flows["on_receive"] != 0)
+    parts, _ = partition(of, threads, links, flows)
+    n_parts = int(parts.max(initial=0)) + 1
+    if n_parts == 1:
+        raise ValueError(
+            f"threads must be 1 where no delay of a link or access line separates parts of the network, got {threads}"
+        )
+    owners = _owners(setup, words, of.of_parts(0, parts))
+    engines: list[Engine] = []
+    for part in range(n_parts):
+        its = [word for word, owner in zip(words, owners, strict=True) if owner == part]
+        engines.append(
+            _engine(
+                setup, scenario, compiled, its, partition=of.of_parts(part, parts),
+                beside=engines[0] if engines else None, **options,
+            )
+        )  # fmt: skip
+    return Team(engines, of.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(n_parts)])
+
+
+def _owners(setup: Setup, words: Sequence[Word], parts: Partition) -> NDArray[np.int64]:
+    """The part that has the record of each word."""
+    at = setup.links["at"]
+    return np.array(
+        [parts.links[at[word.number]] if word.side == "links" else parts.senders[word.number] for word in words],
+        np.int64,
+    )
+
+
+_Tables = tuple[NDArray[np.void], NDArray[np.void], list[object], dict[int, str]]
+
+
+def _engine(setup: Setup, scenario: Scenario, compiled: _Tables, words: Sequence[Word], **options: Any) -> Engine:
+    links, flows, keep, reasons = compiled
+    return Engine(
+        links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
+        templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
+        seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
+        quanta=setup.quanta, recorded=table(setup, words), keep=keep, reasons=reasons, **options,
+    )  # fmt: skip
+
+
+def _compiled_tables(setup: Setup) -> _Tables:
+    """The tables of routers and flows with the addresses of hooks and records, what these need, and codes of errors."""
     keep: list[object] = [setup]
     reasons: dict[int, str] = {}
     tables = {"links": setup.links.copy(), "flows": setup.flows.copy()}
@@ -72,14 +137,7 @@ def build_engine(setup: Setup, scenario: Scenario, words: Sequence[Word] = (), *
             rows["params"][numbers] = addresses(params)
             for name, address in compiled.items():
                 rows[name][numbers] = address
-    links, flows = tables["links"], tables["flows"]
-    return Engine(
-        links, flows[: setup.n_flows], setup.routes, n_additional=setup.n_additional,
-        templates=flows[setup.n_flows :], record_size=setup.record_size, header_size=setup.header_size,
-        seed=scenario.seed, n_sampled=scenario.network.n_flows, changes=setup.changes, impairments=setup.impairments,
-        quanta=setup.quanta,
-        recorded=table(setup, words), keep=keep, reasons=reasons, **options,
-    )  # fmt: skip
+    return tables["links"], tables["flows"], keep, reasons
 
 
 def hook_digests(setup: Setup) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ecc import __version__
 from ecc.models.protocol_assignment import ProtocolAssignment
-from ecc.native import Engine, bin_edges, sampled_queues
+from ecc.native import Engine, Team, bin_edges, sampled_queues
 from ecc.packet.recorded_fields import Series, recorded
 from ecc.packet.setup import Setup
 from ecc.packet.transfer_rows import flow_rows
@@ -27,7 +27,7 @@ def trajectory_of(
     scenario: Scenario,
     scenario_text: str,
     setup: Setup,
-    engine: Engine | PythonEngine,
+    engine: Engine | Team | PythonEngine,
     transfers: Transfers,
     recording: Sequence[Series],
     *,
@@ -43,7 +43,7 @@ def trajectory_of(
     scenario_text : str
         The same, as it is kept with the result.
     setup : Setup
-    engine : Engine or PythonEngine
+    engine : Engine, Team or PythonEngine
     transfers : Transfers
     recording : sequence of Series
         What samples record beside the series of every run.

@@ -12,9 +12,9 @@ import numpy as np
 
 from ecc.arguments import check_arguments, shown
 from ecc.errors import NativeError
-from ecc.native import Engine, picoseconds
+from ecc.native import Engine, Team, picoseconds
 from ecc.native.guard import advancing, guarded
-from ecc.packet.c_engine import build_engine, hook_digests
+from ecc.packet.c_engine import build_engine, build_team, hook_digests
 from ecc.packet.capture import ROOM, Capture, attach
 from ecc.packet.checkpoint import Checkpoint, write_checkpoint
 from ecc.packet.interrupts import Interrupts
@@ -54,6 +54,7 @@ def simulate(
     trace: int = 0,
     histogram_from: Quantity | None = None,
     memory_limit: int | str | None = None,
+    threads: int = 1,
 ) -> Trajectory:
     """Return the packet-level run of a scenario.
 
@@ -72,7 +73,7 @@ def simulate(
         Called with the share of the horizon that is done, now and then.
     cancel : Cancel, optional
         Called now and then; the run ends when it returns True (`threading.Event().is_set`).
-    engine, flows_to, capture, trace, histogram_from, memory_limit
+    engine, flows_to, capture, trace, histogram_from, memory_limit, threads
         See `Run`.
 
     Returns
@@ -97,7 +98,7 @@ def simulate(
     """
     run = Run(
         scenario, sample, start, perturbation, record=record, engine=engine, flows_to=flows_to, capture=capture,
-        trace=trace, histogram_from=histogram_from, memory_limit=memory_limit,
+        trace=trace, histogram_from=histogram_from, memory_limit=memory_limit, threads=threads,
     )  # fmt: skip
     run.advance(progress=progress, cancel=cancel)
     run.close()
@@ -137,6 +138,10 @@ class Run:
         None: never.
     memory_limit : int, bytes, or None
         What the engine may take.
+    threads : int, >= 1
+        How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
+        thread. No result changes. Without transfers, checkpoints, capture, trace, memory_limit and
+        engine="python"; after a failing hook, parts without failure may be ahead by less than the delay between them.
 
     Raises
     ------
@@ -171,6 +176,7 @@ class Run:
         trace: int = 0,
         histogram_from: Quantity | None = None,
         memory_limit: int | str | None = None,
+        threads: int = 1,
     ) -> None:
         period = scenario.sample_period(sample)
         self.scenario, self._period = scenario, period
@@ -197,6 +203,10 @@ class Run:
             raise ValueError(f"flows_to must be another file than those of capture, got {shown(str(rows))}")
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
+        if as_count(threads, "threads", minimum=1) > 1:
+            _check_threads(
+                threads, scenario, engine=engine != "c", capture=capture, trace=trace, memory_limit=memory_limit
+            )
         samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
             for name, given in (
@@ -206,8 +216,12 @@ class Run:
             ):
                 if given:
                     raise ValueError(f"{name} needs engine='c', got engine='python'")
-            self._engine: Engine | PythonEngine = PythonEngine(
+            self._engine: Engine | Team | PythonEngine = PythonEngine(
                 self._setup, trace=self._options["trace"], seed=scenario.seed, recorded=words, **samples
+            )
+        elif threads > 1:
+            self._engine = build_team(
+                self._setup, scenario, threads, words, histogram=histogram_from is not None, **samples
             )
         else:
             self._engine = build_engine(
@@ -294,7 +308,7 @@ class Run:
             self._take_all()
             if reason == "max_events":  # hooks may take their time
                 self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
-            if reason == "transfers":
+            if reason == "transfers" and not isinstance(self._engine, Team):
                 drawn = self._transfers.draw()
                 self._engine.add(drawn, more=len(drawn) > 0)
             elif progress is not None:
@@ -351,7 +365,7 @@ class Run:
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can be resumed, got one that ended: {self.stopped}")
         if self._captures or not isinstance(self._engine, Engine):
-            raise ValueError("save needs a run of engine='c' without capture")
+            raise ValueError("save needs a run of engine='c' in one thread, without capture")
         if self.flows_to is not None and self.flows_to.resolve() == Path(path).resolve():
             raise ValueError(f"path must be another file than that of flows_to, got {shown(str(path))}")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
@@ -436,6 +450,15 @@ def _width(scenario: Scenario, period: float) -> float:
     while count * picoseconds(period) > end:
         period = float(np.nextafter(period - 0.5e-12, 0.0))
     return period
+
+
+def _check_threads(threads: int, scenario: Scenario, **given: object) -> None:
+    """Refuse what runs in one thread only."""
+    name = next((name for name, value in given.items() if value), "a workload" if scenario.workload else None)
+    if name == "engine":
+        raise ValueError(f"threads needs engine='c', got threads={threads} and engine='python'")
+    if name is not None:
+        raise ValueError(f"{name} needs threads=1, got threads={threads}")
 
 
 def _path(given: object, name: str) -> Path:

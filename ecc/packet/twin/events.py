@@ -336,8 +336,8 @@ class Twin:
         if kind >= 0:
             self.events += 1
             word = self.now * 16 + kind + entity * 0xD1B54A32D192ED03
-            self.digest = (((self.digest ^ word) & WORD) * STEP) & WORD
-            self.digest ^= self.digest >> 29
+            word = (word * STEP) & WORD
+            self.digest = (self.digest + (word ^ (word >> 29))) & WORD
             value = {Kind.INTERVAL: "queue", Kind.SEND: "sent"}.get(
                 kind, "offset" if packet or kind == Kind.FLUSH else "in_flight"
             )

@@ -1,0 +1,77 @@
+#ifndef ECC_CUT_H
+#define ECC_CUT_H
+
+/*
+ * Where a network is cut into parts, each run by an engine of its own (S-121 to S-126): which links, senders and
+ * receivers this one has, what leaves it, and what enters it, which is checked as input from anywhere.
+ */
+
+#include "state.h"
+
+/* Packets that have left for one part, in the order in which they did. */
+typedef struct {
+    unsigned char *bytes;
+    size_t size;
+    size_t room;
+} ecc_outbox_t;
+
+struct ecc_cut {
+    int64_t part; /* that of this engine */
+    int64_t n_parts;
+    int64_t *links;     /* the part of each ... */
+    int64_t *senders;   /* ... by flow */
+    int64_t *receivers; /* by flow */
+    ecc_ps_t *last;     /* arrival of the last packet that entered a wire, an access line, a pure delay */
+    ecc_ps_t lookahead; /* the least time from an event here to what it causes elsewhere */
+    ecc_outbox_t *outboxes; /* by part, twice: others read one half while this engine fills the other */
+    bool half;              /* that is being filled ... */
+    ecc_ps_t first_arrival; /* ... and the earliest arrival in it */
+};
+
+/* Copies the partition and checks it (S-122); routes are installed. */
+ECC_MUST_CHECK int ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition);
+void ecc_cut_free(ecc_engine_t *self);
+
+static inline bool
+ecc_cut_has_link(const ecc_engine_t *self, uint32_t link)
+{
+    return self->cut == NULL || self->cut->links[link] == self->cut->part;
+}
+
+static inline bool
+ecc_cut_has_sender(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->cut == NULL || flow >= self->n_flows || self->cut->senders[flow] == self->cut->part;
+}
+
+static inline bool
+ecc_cut_has_receiver(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->cut == NULL || flow >= self->n_flows || self->cut->receivers[flow] == self->cut->part;
+}
+
+/*
+ * A packet enters a wire, an access line or a pure delay, at whose end it is at `time`. If another part has what comes
+ * then, it leaves: true. Of these, `ret` is 0 or a code, and the packet is no longer in this engine.
+ */
+bool ecc_cut_leaves_by_wire(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
+bool ecc_cut_leaves_by_access(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
+bool ecc_cut_leaves_as_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, int *ret);
+
+/* Packets enter, as they left another part: 0, or a code, and those before the one that is wrong have entered. */
+ECC_MUST_CHECK int ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size);
+
+/* What leaves from now on is in the other half, which is emptied. */
+void ecc_cut_turn(ecc_engine_t *self);
+
+/* What has left for a part, in one half. */
+static inline ecc_outbox_t *
+ecc_cut_outbox(const ecc_engine_t *self, bool half, int64_t part)
+{
+    return &self->cut->outboxes[(half ? self->cut->n_parts : 0) + part];
+}
+
+/* Moves it to a buffer, unless that is NULL; its size. */
+int64_t ecc_cut_take_leaving(ecc_engine_t *self, int64_t part, unsigned char *buffer);
+
+#endif

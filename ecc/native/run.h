@@ -1,0 +1,20 @@
+#ifndef ECC_RUN_H
+#define ECC_RUN_H
+
+/* The steps of ecc_engine_advance, for a team that takes them between its meetings. */
+
+#include "state.h"
+
+/* Checks the time and starts the routers, once; 0, or a code after which no other step is taken. */
+ECC_MUST_CHECK int ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max_events);
+
+/*
+ * Runs events and takes samples up to and at `until`: 0, ECC_NEEDS_TRANSFERS or a code. Time never goes back, and a
+ * sample comes after all events of its instant. Sets `stop`, except for transfers and failures.
+ */
+ECC_MUST_CHECK int ecc_run_until(ecc_engine_t *self, ecc_ps_t until);
+
+/* Ends a run that has come to `ret`, which it returns, or 0 where that is no failure. */
+ECC_MUST_CHECK int ecc_run_end(ecc_engine_t *self, int ret);
+
+#endif

@@ -1,0 +1,191 @@
+"""Parts of one network, each an engine, advanced in threads: with the interface of `Engine`, and its results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecc.errors import NativeError
+from ecc.native._engine import ffi, lib
+from ecc.native.engine import EVENT, TRANSFER_RESULT, Engine, Partition, Stats, picoseconds
+from ecc.native.guard import Guard, advancing, guarded
+
+__all__ = ["Team"]
+
+_SUMS = ("events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds")
+_STOPS = {lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle"}
+
+
+class Team:
+    """One run of the packet engine in several threads; what it computes is what one engine would, bit for bit.
+
+    Between calls all engines are at the same time, in the state that one engine would have at its end. There are no
+    transfers, checkpoints or traces.
+
+    Parameters
+    ----------
+    engines : sequence of Engine
+        Of the parts 0, 1, ... of one network, which share samples and histogram (`beside`).
+    partition : Partition
+        That of any of them.
+    words : sequence of ndarray
+        For each engine, which of the words of all that are `recorded` it has.
+
+    Raises
+    ------
+    NativeError
+        They are not the engines of all parts of one network.
+    """
+
+    def __init__(
+        self, engines: Sequence[Engine], partition: Partition, words: Sequence[NDArray[np.int64]] = ()
+    ) -> None:
+        self._guard = Guard()
+        self._engines, self._partition, self._words = list(engines), partition, words
+        self._reason = "not yet"
+        team = ffi.new("ecc_team_t **")
+        code = lib.ecc_team_new([one._engine for one in engines], len(engines), team)
+        if code != 0:
+            raise NativeError(ffi.string(lib.ecc_engine_error_text(code)).decode(), code)
+        self._team = ffi.gc(team[0], lib.ecc_team_free)
+        self.now = 0.0
+
+    @advancing
+    def advance(self, until: float, max_events: int | None = None) -> str:
+        """Run all events up to and at a time, as `Engine.advance` does.
+
+        Parameters
+        ----------
+        until : float, s
+        max_events : int or None
+            The run ends at a time when at least so many have happened.
+
+        Raises
+        ------
+        NativeError
+            The first failure of a hook or the memory. Parts that did not fail may be ahead of it by less than the
+            lookahead.
+        """
+        end, most = int(picoseconds(until)), -1 if max_events is None else max_events
+        codes = [lib.ECC_STOP_ERROR] * len(self._engines)
+        all_started, abandoned = threading.Event(), False
+
+        def run(part: int) -> None:
+            all_started.wait()
+            if not abandoned:
+                began = time.thread_time()
+                codes[part] = lib.ecc_team_advance(self._team, part, end, most)
+                self._engines[part]._cpu_seconds += time.thread_time() - began
+
+        threads = [threading.Thread(target=run, args=(part,)) for part in range(1, len(self._engines))]
+        started = []
+        try:
+            for thread in threads:
+                thread.start()
+                started.append(thread)
+        except BaseException:
+            abandoned = True
+            raise
+        finally:
+            all_started.set()
+            if abandoned:
+                for thread in started:
+                    thread.join()
+        run(0)
+        for thread in threads:
+            thread.join()
+        self.now = self._engines[0].stats.now
+        if lib.ECC_STOP_ERROR in codes:
+            self._reason = "error"
+            raise self._first_failure()
+        self._reason = _STOPS[codes[0]]
+        return self._reason
+
+    def _first_failure(self) -> NativeError:
+        reports = []
+        for part, engine in enumerate(self._engines):
+            report = ffi.new("ecc_report_t *")
+            lib.ecc_engine_report(engine._engine, report)
+            if report.code != 0:
+                reports.append((report.time, part))
+        return self._engines[min(reports)[1]]._reported()
+
+    @property
+    @guarded
+    def stats(self) -> Stats:
+        """Counts and costs of the run so far, of all parts together."""
+        each = [engine.stats for engine in self._engines]
+        sums = {name: sum(getattr(stats, name) for stats in each) for name in _SUMS}
+        digest = sum(stats.digest for stats in each) % 2**64
+        return replace(each[0], **sums, digest=digest, stop=self._reason)
+
+    @property
+    @guarded
+    def cpu_seconds_of_parts(self) -> list[float]:
+        """What each part has spent in its engine and hooks, and waiting for the others without sleep [s]."""
+        return [engine.stats.cpu_seconds for engine in self._engines]
+
+    @property
+    @guarded
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """The samples taken so far, as `Engine.samples`."""
+        out = self._engines[0].samples
+        if any(len(words) for words in self._words):
+            found = np.zeros((len(out["time"]), sum(map(len, self._words))), np.int64)
+            for engine, words in zip(self._engines, self._words, strict=True):
+                if len(words):
+                    found[:, words] = engine.samples["words"]
+            out["words"] = found
+        return out
+
+    @property
+    @guarded
+    def histogram(self) -> NDArray[np.int64]:
+        """Shape (n_links, 2, n_bins), as `Engine.histogram`."""
+        return self._engines[0].histogram
+
+    @property
+    @guarded
+    def flow_results(self) -> NDArray[np.void]:
+        """Shape (n_flows,), dtype FLOW_RESULT."""
+        each = np.array([engine.flow_results for engine in self._engines])
+        flows = np.arange(each.shape[1])
+        out: NDArray[np.void] = each[self._partition.senders, flows]
+        for name in ("received", "marked"):
+            out[name] = each[name][self._partition.receivers, flows]
+        out["acks_lost"] = each["acks_lost"].sum(axis=0)
+        return out
+
+    @property
+    @guarded
+    def link_results(self) -> NDArray[np.void]:
+        """Shape (n_links,), dtype LINK_RESULT."""
+        each = np.array([engine.link_results for engine in self._engines])
+        out: NDArray[np.void] = each[self._partition.links, np.arange(each.shape[1])]
+        return out
+
+    @property
+    def trace(self) -> NDArray[np.void]:
+        """No events, dtype EVENT."""
+        return np.zeros(0, EVENT)
+
+    @property
+    def alive(self) -> NDArray[np.void]:
+        """No transfers, dtype TRANSFER_RESULT."""
+        return np.zeros(0, TRANSFER_RESULT)
+
+    def take_finished(self) -> NDArray[np.void]:
+        """Return no transfers, dtype TRANSFER_RESULT."""
+        return np.zeros(0, TRANSFER_RESULT)
+
+    @guarded
+    def verify(self) -> None:
+        """Check every invariant of all engines, as `Engine.verify`."""
+        for engine in self._engines:
+            engine.verify()

@@ -1,0 +1,361 @@
+"""Parts of a network, each an engine: any cut gives the results of the whole, in turns or in threads.
+
+`ECC_PARTS_CASES=5000 pytest -m slow tests/packet/test_parts.py` draws 5,000 networks and as many cuts.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from any_network import PROTOCOLS, Case, cases, engine_of, one_flow, records_of, scenarios
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ecc
+from ecc.errors import NativeError
+from ecc.models import RCP
+from ecc.native import Engine, Team, new_flows, new_transfers, picoseconds
+from ecc.packet import Run, c_engine, simulate
+from ecc.packet.c_engine import build_engine, build_team
+from ecc.packet.partition import Joints, joints, partition
+from ecc.packet.prepare import prepare
+from ecc.scenario import Scenario
+
+CASES = int(os.environ.get("ECC_PARTS_CASES", "300"))
+SHORTEST = 10**9  # ps: shorter delays are not cut, as the parts would have to meet too often
+FEW = settings(max_examples=30, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
+
+
+def joints_of(case: Case) -> Joints:
+    n_links = len(case.links) - case.n_additional
+    receives = np.array(["on_receive" in names for names in case.flow_hooks])
+    return joints(case.links[:n_links], case.flows, np.array(case.routes), case.impairments, receives)
+
+
+def draw_parts(draw: Any, of: Joints) -> np.ndarray:
+    """Any cut where delays are not too short: each group of nodes that are not apart is in any of some parts."""
+    groups, n_parts = of.groups(SHORTEST), draw(st.integers(2, 5))
+    n_groups = int(groups.max()) + 1
+    chosen = draw(st.lists(st.integers(0, n_parts - 1), min_size=n_groups, max_size=n_groups))
+    parts: np.ndarray = np.unique(chosen, return_inverse=True)[1][groups]
+    return parts
+
+
+@st.composite
+def cuts(draw: Any) -> tuple[Case, np.ndarray]:
+    case = replace(
+        draw(cases()), templates=new_flows(0), template_hooks=[], template_modes=[], transfers=new_transfers(0)
+    )
+    case.routes = case.routes[: int((case.flows["n_forward"] + case.flows["n_reverse"]).sum())]
+    return case, draw_parts(draw, joints_of(case))
+
+
+def engines_of(case: Case, compiled: Any, parts: np.ndarray) -> tuple[list[Engine], tuple[np.ndarray, ...]]:
+    """The engines of all parts, which write the same records, samples and histogram."""
+    of, records, engines = joints_of(case), records_of(case), []
+    for part in range(parts.max() + 1):
+        beside = engines[0] if engines else None
+        engines.append(engine_of(case, compiled, records, partition=of.of_parts(part, parts), beside=beside))
+    return engines, records
+
+
+def exchange(engines: list[Engine]) -> None:
+    for a in engines:
+        for k, b in enumerate(engines):
+            if a is not b:
+                b.enter(a.take_leaving(k))
+
+
+def in_turns(engines: list[Engine], until: float, share: float) -> None:
+    """Advance the parts one after the other, by a share of the lookahead [s]."""
+    lookahead = min(engine.lookahead for engine in engines)
+    step = max(1, int(share * lookahead * 1e12)) if lookahead < until else 10**12
+    for end in range(step - 1, int(picoseconds(until)), step):
+        for engine in engines:
+            engine.advance(end * 1e-12)
+        exchange(engines)
+    for engine in engines:
+        engine.advance(until)
+    exchange(engines)
+
+
+def assert_same(whole: Engine, team: Team, engines: list[Engine], *records: tuple[np.ndarray, ...]) -> None:
+    """All that the parts show together is what the whole shows."""
+    a, b = whole.stats, team.stats
+    traces = np.concatenate([engine.trace for engine in engines])
+    assert np.array_equal(np.sort(whole.trace), np.sort(traces))
+    for name in ("digest", "events", "data_packets", "in_flight", "samples", "now"):
+        assert getattr(a, name) == getattr(b, name), name
+    for name in ("link_results", "flow_results", "histogram"):
+        assert getattr(whole, name).tobytes() == getattr(team, name).tobytes(), name
+    for name, values in whole.samples.items():
+        np.testing.assert_array_equal(values, team.samples[name], err_msg=name)
+    for mine, theirs in zip(*records, strict=True):
+        assert mine.tobytes() == theirs.tobytes()
+    team.verify()
+
+
+def compare(case: Case, parts: np.ndarray, compiled: Any) -> None:
+    records = records_of(case)
+    whole = engine_of(case, compiled, records)
+    try:
+        whole.advance(case.duration)
+    except NativeError as error:
+        failure: NativeError | None = error
+    else:
+        failure = None
+    engines, others = engines_of(case, compiled, parts)
+    team = Team(engines, joints_of(case).of_parts(0, parts))
+    if failure is not None:
+        with pytest.raises(NativeError, match=str(failure)[:20]):
+            team.advance(case.duration)
+        return
+    while team.advance(case.duration, case.max_events) == "max_events":
+        assert len({engine.stats.now for engine in engines}) == 1
+    assert_same(whole, team, engines, records, others)
+
+
+@pytest.mark.property
+@FEW
+@given(cut=cuts())
+def test_any_cut_of_any_network_in_threads(cut: Any, compiled: Any) -> None:
+    compare(*cut, compiled)
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@MANY
+@given(cut=cuts())
+def test_many_cuts_of_networks_in_threads(cut: Any, compiled: Any) -> None:
+    compare(*cut, compiled)
+
+
+def compare_in_turns(case: Case, parts: np.ndarray, share: float, compiled: Any) -> None:
+    records = records_of(case)
+    whole = engine_of(case, compiled, records)
+    engines, others = engines_of(case, compiled, parts)
+    team = Team(engines, joints_of(case).of_parts(0, parts))  # only to add up
+    try:
+        whole.advance(case.duration)
+    except NativeError as error:
+        with pytest.raises(NativeError, match=str(error)[:20]):
+            in_turns(engines, case.duration, share)
+        return
+    in_turns(engines, case.duration, share)
+    assert_same(whole, team, engines, records, others)
+
+
+@pytest.mark.property
+@FEW
+@given(cut=cuts(), share=st.floats(0.3, 1.0))
+def test_any_cut_of_any_network_in_turns(cut: Any, share: float, compiled: Any) -> None:
+    compare_in_turns(*cut, share, compiled)
+
+
+def fail_at_link_1(link: Any, header: Any, p: Any, env: Any) -> None:
+    if env.link == 1 and env.now > 1.0:
+        link.R = 1.0 / (env.link - 1)
+
+
+class Failing(RCP):
+    """RCP whose router at link 1 divides by zero after a second."""
+
+    def link_hooks(self) -> Any:
+        return {**super().link_hooks(), "on_arrival": fail_at_link_1}
+
+
+# Scenarios -----------------------------------------------------------------------------------------------------------
+
+LOT = ecc.Network.parking_lot(["20 Mb/s", "15 Mb/s", "20 Mb/s"], "10 ms", access_delay="2 ms")
+
+
+def assert_threads_change_nothing(scenario: Scenario, threads: int, **options: Any) -> None:
+    alone = simulate(scenario, 0.05, **options)
+    together = simulate(scenario, 0.05, threads=threads, **options)
+    for name in alone.data.data_vars:
+        np.testing.assert_array_equal(alone[name], together[name], err_msg=name)
+    for name, column in alone.flows.items():
+        np.testing.assert_array_equal(column, together.flows[name], err_msg=name)
+    costs = ("cpu_seconds", "peak_bytes")
+    assert {k: v for k, v in alone.stats.items() if k not in costs} == {
+        k: v for k, v in together.stats.items() if k not in costs
+    }
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_threads_change_nothing_for_any_protocol(name: str) -> None:
+    assert_threads_change_nothing(Scenario(LOT, PROTOCOLS[name](), 1.5, seed=3), 3, record=("env.rate",))
+
+
+def test_records_of_links_and_flows_and_histograms_come_from_the_part_that_has_them() -> None:
+    scenario = Scenario(LOT, ecc.models.RCP(), 2.0)
+    assert_threads_change_nothing(scenario, 4, record=("link.R", "env.rtt", "flow.bottleneck"))
+    runs = [simulate(scenario, histogram_from=1.0, threads=threads) for threads in (1, 2)]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.queue_quantiles([0.5, 0.99]), runs[0].queue_quantiles([0.5, 0.99]))
+
+
+def test_a_run_in_threads_pauses_as_one_does_in_one_thread() -> None:
+    scenario = Scenario(LOT, ecc.models.RCP(), 2.0)
+    alone, together = Run(scenario), Run(scenario, threads=2)
+    for until in (0.3, 0.3, 1.234567, 2.0):
+        a, b = alone.advance(until).trajectory(), together.advance(until).trajectory()
+        assert (a.stats["digest"], a.stats["now"]) == (b.stats["digest"], b.stats["now"])
+        np.testing.assert_array_equal(a.rate, b.rate)
+    assert together.stopped == "completed"
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(scenario=scenarios(), data=st.data())
+def test_any_cut_of_any_scenario(scenario: Scenario, data: Any) -> None:
+    setups = [prepare(scenario) for _ in range(2)]
+    options = {"sample": 0.05, "n_samples": int(scenario.duration / 0.05), "histogram": True}
+    whole = build_engine(setups[0], scenario, trace=1_000_000, **options)
+    whole.advance(scenario.duration)
+    parts = None
+
+    def cut(of: Joints, *_: object) -> tuple[np.ndarray, float]:
+        nonlocal parts
+        parts = draw_parts(data.draw, of)
+        return parts, 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c_engine, "partition", cut)
+        try:
+            team = build_team(setups[1], scenario, 5, trace=1_000_000, **options)
+        except ValueError:
+            assert parts is not None and parts.max() == 0
+            return
+    team.advance(scenario.duration)
+    assert_same(whole, team, team._engines)
+    for a, b in zip(setups[0].parts, setups[1].parts, strict=True):
+        assert a.link_states.tobytes() == b.link_states.tobytes()
+        assert a.flow_states.tobytes() == b.flow_states.tobytes()
+
+
+def test_a_failing_hook_is_reported_as_by_one_thread() -> None:
+    network = ecc.Network.parking_lot(["20 Mb/s", "15 Mb/s"], "10 ms")
+    messages = []
+    for threads in (1, 2):
+        with pytest.warns(RuntimeWarning, match="the run ended at"):
+            messages.append(simulate(Scenario(network, Failing(), 3.0), threads=threads).stats["stopped"])
+    assert messages[0] == messages[1] and "link 1, on_arrival, t = " in messages[0]
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "python"}, r"^threads needs engine='c', got threads=2 and engine='python'$"),
+        ({"trace": 5}, r"^trace needs threads=1, got threads=2$"),
+        ({"memory_limit": "1 MB"}, r"^memory_limit needs threads=1, got threads=2$"),
+        ({"capture": {0: "a.pcapng"}}, r"^capture needs threads=1, got threads=2$"),
+    ],
+)
+def test_what_needs_one_thread(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(Scenario(LOT, ecc.models.RCP(), 1.0), threads=2, **options)
+
+
+def test_transfers_and_checkpoints_need_one_thread(tmp_path: Any) -> None:
+    workload = ecc.Workload([], [ecc.workload.Arrivals([0], 0.02, 5_000)])
+    with pytest.raises(ValueError, match=r"^a workload needs threads=1, got threads=2$"):
+        simulate(Scenario(LOT, ecc.models.RCP(), 1.0, workload=workload), threads=2)
+    with pytest.raises(ValueError, match="save needs a run of engine='c' in one thread, without capture"):
+        Run(Scenario(LOT, ecc.models.RCP(), 1.0), threads=2).save(tmp_path / "a")
+    with pytest.raises(ValueError, match=r"^threads must be >= 1, got 0$"):
+        simulate(Scenario(LOT, ecc.models.RCP(), 1.0), threads=0)
+
+
+def test_a_network_without_delay_between_parts_is_not_cut() -> None:
+    with pytest.raises(ValueError, match=r"^threads must be 1 where no delay .* separates parts .*, got 2$"):
+        simulate(Scenario(ecc.Network.dumbbell("10 Mb/s", rtts=[0.05]), ecc.models.RCP(), 1.0), threads=2)
+
+
+def two_links(**values: Any) -> tuple[Case, Joints]:
+    """One flow over two links of 5 ms, 10 ms before its sender hears of a packet."""
+    case = one_flow(rate=4e6, delay=picoseconds(0.005), ack_delay=picoseconds(0.01), **values)
+    case.links, case.routes = np.repeat(case.links, 2), [0, 1]
+    case.link_hooks, case.flows["n_forward"] = [[], []], 2
+    return case, joints_of(case)
+
+
+def test_a_partition_that_parts_what_is_one_is_refused(compiled: Any) -> None:
+    case, of = two_links()
+    message = r"^a network may be cut into at most 1024 parts, .*\(flow 0\)$"
+    for parts in ([0, 1, 1, 1], [0, 1, 0, 1]):  # sender and first link; receiver of an immediate ACK and sender
+        with pytest.raises(NativeError, match=message):
+            engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array(parts)))
+    with pytest.raises(ValueError, match="a partition must have an entry for each link, sender and receiver"):
+        engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array([0, 1, 0])))
+    with pytest.raises(NativeError, match="a network may be cut"):
+        Team([engine_of(case, compiled, records_of(case))], of.of_parts(0, np.zeros(4, int)))
+
+
+def test_lookahead_is_the_least_delay_across_the_cut(compiled: Any) -> None:
+    case, of = two_links()
+    parts = np.array([0, 1, 0, 0])
+    for part in (0, 1):
+        engine = engine_of(case, compiled, records_of(case), partition=of.of_parts(part, parts))
+        assert engine.lookahead == 0.005
+        with pytest.raises(NativeError, match="whole and of a whole network"):
+            engine.save()
+    assert engine_of(case, compiled, records_of(case)).lookahead == float("inf")
+
+
+FIELDS = ("time", "sent", "offset", "size", "flow", "hop")
+
+
+def crossing_of(engine: Engine, to: int) -> np.ndarray:
+    """The words of the first packet that has left; its fields come first."""
+    return np.frombuffer(engine.take_leaving(to), np.int64).copy()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("time", -1), ("time", 0), ("time", 2**62), ("sent", -1), ("sent", 2**62), ("offset", -1), ("offset", 2**62),
+        ("size", 0), ("size", 2**31), ("flow", -1), ("flow", 1), ("hop", -2), ("hop", -1), ("hop", 1), ("hop", 2),
+        ("hop", 3), ("hop", 2**62),
+    ],
+)  # fmt: skip
+def test_a_crossing_that_is_wrong_is_refused_and_changes_nothing(field: str, value: int, compiled: Any) -> None:
+    case, of = two_links()
+    parts = np.array([0, 1, 0, 0])
+    engines, _ = engines_of(case, compiled, parts)
+    for engine in engines:
+        engine.advance(0.004)
+    good = crossing_of(engines[0], 1)
+    n_each = len(good) // 2  # two have left: one before 2 ms, one before 4
+    bad = good[:n_each].copy()
+    bad[FIELDS.index(field)] = value
+    with pytest.raises(NativeError, match=r"^what enters a part must be whole, and a packet .*, got 0$"):
+        engines[1].enter(bad.tobytes())
+    engines[1].enter(good.tobytes())
+    for wrong in (good.tobytes()[:-1], good[:n_each].tobytes()):  # not whole; out of order
+        with pytest.raises(NativeError, match="what enters a part must be whole"):
+            engines[1].enter(wrong)
+    assert engines[1].advance(1.0) == "idle" and engines[1].stats.data_packets == 0
+    engines[1].verify()
+
+
+# Partitions ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_is_cut_into_pieces_with_as_much_to_do() -> None:
+    network = ecc.Network.parking_lot(["20 Mb/s"] * 8, "10 ms")
+    setup = prepare(Scenario(network, ecc.models.RCP(), 1.0))
+    links, flows = setup.links[: setup.n_links], setup.flows
+    of = joints(links, flows, setup.routes, setup.impairments, np.zeros(len(flows), bool))
+    for n in (2, 4, 8):
+        parts, speedup = partition(of, n, links, flows)
+        assert np.array_equal(parts[:8], np.repeat(np.arange(n), 8 // n)) and 1.4 < speedup <= n
