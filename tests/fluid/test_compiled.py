@@ -51,6 +51,26 @@ def test_the_first_run_compiles_laws_alone(tmp_path):
     assert counted(ECC_CACHE_DIR=str(tmp_path)) == "[]"
 
 
+BUILDING = """
+import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "ecc.native" or name.partition(".")[0] in ("scipy", "pandas", "xarray", "plotly", "mpmath"):
+            raise ModuleNotFoundError(f"No module named {name}")
+sys.meta_path.insert(0, Missing())
+from ecc.fluid.ahead import KERNELS
+for kernel in KERNELS:
+    import_module(f"ecc.fluid.{kernel.rpartition('.')[0]}")
+"""
+
+
+def test_kernels_need_nothing_but_numba_where_the_package_is_built():
+    done = subprocess.run([sys.executable, "-P", "-c", BUILDING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_each_kernel_is_compiled_when_the_package_is_built():
     sources = {
         ".".join(path.relative_to(ROOM).with_suffix("").parts): path.read_text(encoding="utf-8")

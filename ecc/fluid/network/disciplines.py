@@ -15,7 +15,7 @@ discipline marks and hosts can be marked, travels marked. What is marked at seve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from ecc.fluid.network.grid import Grid
 from ecc.fluid.network.laws import made
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.laws.arguments import law_arguments
-from ecc.marking_loop import MarkingEquilibrium
 from ecc.models.base import Protocol, State, states_of
+
+if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
+    from ecc.marking_loop import MarkingEquilibrium
 
 __all__ = [
     "Compiled",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecc.fluid.network.groups import FluidNetwork, StepDelays
-from ecc.marking_loop import MarkingEquilibrium
 from ecc.models.base import Equilibrium, Protocol
+
+if TYPE_CHECKING:  # kernels are compiled where there is no SciPy
+    from ecc.marking_loop import MarkingEquilibrium
 
 __all__ = ["Problem"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +16,14 @@ from ecc.fluid.network.groups import FluidNetwork, step_delays
 from ecc.fluid.network.problem import Problem
 from ecc.fluid.network.result import Result
 from ecc.impairments import CapacitySchedule, RandomLoss
-from ecc.marking_loop import MarkingEquilibrium, equilibrium_of_marks
 from ecc.models.base import Equilibrium, Protocol
 from ecc.models.declared import Taken
 from ecc.quantity import Quantity, as_number
 from ecc.scenario import Scenario, notes_at_end
 from ecc.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from ecc.marking_loop import MarkingEquilibrium
 
 __all__ = ["simulate"]
 
@@ -202,6 +204,8 @@ def simulate(
         first = [flow.route[0] for flow in scenario.network.flows]
         point = Equilibrium(rates, most, np.array(first if scenario.assignment is None else scenario.assignment))
     elif start == "equilibrium" and any(disciplines):
+        from ecc.marking_loop import equilibrium_of_marks
+
         marking = equilibrium_of_marks(scenario.deployment, scenario.network)
         feedback = np.full(scenario.network.n_flows, -1)
         point = Equilibrium(marking.rates, marking.probabilities, feedback, marking.queues)
