@@ -18,14 +18,15 @@ typedef struct {
 struct ecc_cut {
     int64_t part; /* that of this engine */
     int64_t n_parts;
-    int64_t *links;     /* the part of each ... */
-    int64_t *senders;   /* ... by flow */
-    int64_t *receivers; /* by flow */
-    ecc_ps_t *last;     /* arrival of the last packet that entered a wire, an access line, a pure delay */
-    ecc_ps_t lookahead; /* the least time from an event here to what it causes elsewhere */
+    int64_t *links;         /* the part of each ... */
+    int64_t *senders;       /* ... by flow */
+    int64_t *receivers;     /* by flow */
+    ecc_ps_t *last;         /* arrival of the last packet that entered a wire, an access line, a pure delay */
+    ecc_ps_t lookahead;     /* the least time from an event here to what it causes elsewhere */
     ecc_outbox_t *outboxes; /* by part, twice: others read one half while this engine fills the other */
     bool half;              /* that is being filled ... */
     ecc_ps_t first_arrival; /* ... and the earliest arrival in it */
+    ecc_ps_t window;        /* of a team, at the end of the last call: the same in all parts */
 };
 
 /* Copies the partition and checks it (S-122); routes are installed. */

@@ -35,7 +35,6 @@ struct ecc_team {
     _Alignas(ECC_CACHE_LINE) _Atomic uint32_t n_meetings;
     _Alignas(ECC_CACHE_LINE) int64_t n;
     ecc_ps_t lookahead;
-    ecc_ps_t window; /* of the last call's end */
     ecc_memory_t memory;
     void *block; /* the memory of this, not aligned */
     ecc_engine_t **engines;
@@ -67,8 +66,8 @@ ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_team_t **team)
     *team = NULL;
     for (int64_t i = 0; i < n; i++) {
         const ecc_cut_t *cut = engines[i]->cut;
-        if (cut == NULL || cut->part != i || cut->n_parts != n || engines[i]->packets.stride != engines[0]->packets.stride
-            || engines[i]->now != engines[0]->now) {
+        if (cut == NULL || cut->part != i || cut->n_parts != n
+            || engines[i]->packets.stride != engines[0]->packets.stride || engines[i]->now != engines[0]->now) {
             return ECC_ERR_PARTITION;
         }
     }
@@ -91,7 +90,9 @@ ecc_team_new(ecc_engine_t *const *engines, int64_t n, ecc_team_t **team)
         self->engines[i] = engines[i];
         self->lookahead = engines[i]->cut->lookahead < self->lookahead ? engines[i]->cut->lookahead : self->lookahead;
     }
-    self->window = self->lookahead < FIRST_WINDOW ? self->lookahead : FIRST_WINDOW;
+    for (int64_t i = 0; i < n; i++) {
+        engines[i]->cut->window = self->lookahead < FIRST_WINDOW ? self->lookahead : FIRST_WINDOW;
+    }
     *team = self;
     return 0;
 }
@@ -204,7 +205,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     ecc_engine_t *engine = self->engines[part];
     int64_t n_before = engine->n_events;
     int64_t n_window = 0;
-    ecc_ps_t window = self->window;
+    ecc_ps_t window = engine->cut->window;
     int stop = ECC_STOP_ERROR;
     int ret = ecc_run_begin(engine, until, -1);
     agreed_t all;
@@ -230,9 +231,7 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
         ret = ret == 0 ? run_window(engine, window_end(all.next, window, until)) : ret;
         n_window = engine->n_events - n_window;
     }
-    if (part == 0) {
-        self->window = window;
-    }
+    engine->cut->window = window;
     if (!all.failed && ret == 0) {
         stop = all.next <= until ? ECC_STOP_MAX_EVENTS : all.next < ECC_NEVER ? ECC_STOP_UNTIL : ECC_STOP_IDLE;
         ret = all.next > until ? run_window(engine, until) : 0;

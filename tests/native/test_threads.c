@@ -242,9 +242,141 @@ another_thread_may_stop_a_call(void)
     ecc_engine_free(shared.engine);
 }
 
+/* What the parts of one network write to: a record each, and samples together. */
+typedef struct {
+    record_t records[2];
+    int64_t cells[7][N_SAMPLES * N_FLOWS];
+} parts_t;
+
+/* Two links, one after the other, whose senders are in the first part and whose receivers are in the second. */
+static ecc_engine_t *
+new_part(parts_t *parts, int64_t n_parts, int64_t part)
+{
+    static double gain = 1000.0;
+    static const int64_t links_in[2] = { 0, 1 };
+    static const int64_t senders_in[N_FLOWS] = { 0 };
+    static const int64_t receivers_in[N_FLOWS] = { 1, 1, 1, 1, 1, 1 };
+    ecc_link_t links[2];
+    ecc_flow_t flows[N_FLOWS];
+    int64_t routes[2 * N_FLOWS];
+    ecc_config_t config = { .seed = 1,
+        .n_links = 2,
+        .n_flows = N_FLOWS,
+        .n_routes = 2 * N_FLOWS,
+        .header_size = 16,
+        .links = links,
+        .flows = flows,
+        .routes = routes,
+        .n_impairments = 1,
+        .impairments = &impairment };
+    ecc_engine_t *engine;
+    ecc_report_t report;
+
+    for (int64_t i = 0; i < 2; i++) {
+        links[i] = (ecc_link_t) { .capacity = i == 0 ? 2e7 : 1e7,
+            .delay = 5 * MS,
+            .buffer = 30000,
+            .first_interval = -1,
+            .impairment = i,
+            .state = &parts->records[i],
+            .on_arrival = follow_the_queue };
+    }
+    for (int64_t i = 0; i < N_FLOWS; i++) {
+        routes[2 * i] = 0;
+        routes[2 * i + 1] = 1;
+        flows[i] = (ecc_flow_t) { .window = 2000.0,
+            .start = i * 10 * MS,
+            .stop = -1,
+            .size = -1,
+            .packet_size = 1000,
+            .ack_size = 40,
+            .ack_delay = 5 * MS * (i + 1),
+            .n_forward = 2,
+            .bottleneck = -1,
+            .transport = 1 + i % 2, /* without one ACKs may be immediate, and both ends in one part */
+            .min_rto = SECOND / 5,
+            .state = &parts->records[0],
+            .params = &gain,
+            .on_ack = grow,
+            .on_loss = shrink };
+    }
+    config.samples = (ecc_samples_t) { .period = SECOND / 10,
+        .n_samples = N_SAMPLES,
+        .n_flows = N_FLOWS,
+        .sent = parts->cells[0],
+        .received = parts->cells[1],
+        .bottleneck = parts->cells[2],
+        .queue = parts->cells[3],
+        .queue_peak = parts->cells[4],
+        .arrived = parts->cells[5],
+        .dropped = parts->cells[6] };
+    if (n_parts > 1) {
+        config.partition = (ecc_partition_t) { n_parts, part, links_in, senders_in, receivers_in };
+    }
+    CHECK_EQUAL(ecc_engine_new(&config, &engine, &report), 0);
+    return engine;
+}
+
+typedef struct {
+    ecc_team_t *team;
+    int64_t part;
+} member_t;
+
+static void *
+advance_part(void *context)
+{
+    member_t *member = context;
+
+    for (int64_t i = 1; i <= N_SAMPLES; i++) {
+        CHECK(ecc_team_advance(member->team, member->part, i * SECOND / 10, -1) != ECC_STOP_ERROR);
+    }
+    return NULL;
+}
+
+static void
+parts_of_a_network_share_what_they_hand_over(void)
+{
+    static parts_t whole;
+    static parts_t cut;
+    ecc_engine_t *engine = new_part(&whole, 1, 0);
+    ecc_engine_t *engines[2];
+    member_t members[2];
+    pthread_t threads[2];
+    ecc_stats_t alone;
+    ecc_stats_t stats[2];
+    ecc_team_t *team;
+
+    CHECK_EQUAL(ecc_engine_advance(engine, 2 * SECOND, -1), 0);
+    ecc_engine_stats(engine, &alone);
+    ecc_engine_free(engine);
+    for (int64_t i = 0; i < 2; i++) {
+        engines[i] = new_part(&cut, 2, i);
+    }
+    CHECK_EQUAL(ecc_team_new(engines, 2, &team), 0);
+    for (int64_t i = 0; i < 2; i++) {
+        members[i] = (member_t) { team, i };
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, advance_part, &members[i]), 0);
+    }
+    for (int64_t i = 0; i < 2; i++) {
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+        CHECK_EQUAL(ecc_engine_verify(engines[i]), 0);
+        ecc_engine_stats(engines[i], &stats[i]);
+    }
+    ecc_team_free(team);
+    for (int64_t i = 0; i < 2; i++) {
+        ecc_engine_free(engines[i]);
+        CHECK_EQUAL(cut.records[i].n_calls, whole.records[i].n_calls);
+    }
+    CHECK(alone.events > 2000 && stats[0].events > 500 && stats[1].events > 500);
+    CHECK_EQUAL(stats[0].events + stats[1].events, alone.events);
+    CHECK(stats[0].digest + stats[1].digest == alone.digest);
+    CHECK(memcmp(cut.cells, whole.cells, sizeof(whole.cells)) == 0);
+}
+
 int
 main(void)
 {
+    parts_of_a_network_share_what_they_hand_over();
     another_thread_may_stop_a_call();
     engines_in_threads_share_nothing();
     an_engine_may_go_from_thread_to_thread();
