@@ -9,6 +9,7 @@ from typing import Any
 
 from ecc.arguments import Positive, check_arguments, shown
 from ecc.closed_loop import linearize
+from ecc.display import Displayed
 from ecc.linear import DelaySystem
 from ecc.linear.box_cover import Axis, BoxCover, cover_box
 from ecc.models.base import Protocol
@@ -22,8 +23,8 @@ _MOST_FLOWS, _MOST_VALUES = 10**6, 100
 
 
 @check_arguments
-@dataclass(frozen=True)
-class NetworkRange:
+@dataclass(frozen=True, repr=False)
+class NetworkRange(Displayed):
     """All dumbbells within limits; each of the first three is one value, or a pair (lowest, highest).
 
     Parameters
@@ -50,6 +51,10 @@ class NetworkRange:
     flows: Any
     rtt: Any
     packet_size: int = 1000
+    _units = {"capacity": "bit/s", "rtt": "s", "packet_size": "bytes"}
+
+    def _title(self) -> str:
+        return "Networks with one bottleneck and equal flows"
 
     def __post_init__(self) -> None:
         reads: dict[str, Callable[[Any, str], float]] = {"capacity": as_rate, "flows": as_count, "rtt": as_delay}
