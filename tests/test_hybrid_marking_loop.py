@@ -109,7 +109,9 @@ def growth(name, k, end, push, dt=2.5e-3):
 STABLE = {"PI": 0.8, "PI2": 1.6, "PIE": 3.2, "REM": 0.8}  # scales
 
 
-@pytest.mark.parametrize("name", DISCIPLINES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "REM" else name for name in DISCIPLINES]
+)
 def test_growth_on_both_sides_of_the_boundary_is_that_of_equations_with_held_probabilities(name):
     boundary = STABLE[name] * hybrid(DISCIPLINES[name](STABLE[name])).margins().gain_margin  # a scale is a gain
     for k, push in ((0.85 * boundary, 1e-4), (1.2 * boundary, 1e-8)):
@@ -168,6 +170,7 @@ def test_short_intervals_are_the_continuous_model_to_second_order(mark):
     assert fine < 1e-3 and 3.0 < coarse / fine < 20.0
 
 
+@pytest.mark.slow
 def test_boundaries_are_found_and_certified():
     pair = over(PI2(mark=True, alpha=0.01, target=Q / C))
     loss = critical_gain(pair, NET, "links.beta", "hybrid", certify=True)

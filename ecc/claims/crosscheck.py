@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -228,7 +228,7 @@ def examine(
         groups = [work[name].group for name in queue]
         unfinished = dict.fromkeys(queue)
         report(list(unfinished))
-        with closing(in_workers(calls, min(jobs, len(queue)), groups)) as ended:
+        with closing(in_workers(calls, min(jobs, len(queue)), groups)) if queue else nullcontext(()) as ended:
             for k, result, error in ended:
                 try:
                     if error is None and store is not None:

@@ -47,7 +47,7 @@ def run(host, discipline, network, end, **options):
 # ---- they stay there ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("network", [SIXTY, LOT], ids=["sixty", "lot"])
+@pytest.mark.parametrize("network", [SIXTY, pytest.param(LOT, marks=pytest.mark.slow)], ids=["sixty", "lot"])
 @pytest.mark.parametrize("host", [NewReno(ecn=True), NewReno(), DCTCP()], ids=["marked", "dropped", "DCTCP"])
 @pytest.mark.parametrize("kind", GENTLE)
 def test_a_run_that_begins_at_the_equilibrium_stays(kind, host, network):

@@ -120,6 +120,7 @@ def compare(case: Case, parts: np.ndarray, compiled: Any) -> None:
     assert_same(whole, team, engines, records, others)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @FEW
 @given(cut=cuts())

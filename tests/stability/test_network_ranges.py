@@ -66,7 +66,7 @@ def test_gains_of_a_controller_are_those_that_hollot_et_al_print():
         PI.of_controller(1e-5, 400.0)
 
 
-@pytest.mark.parametrize("clocking", ["ack", "rate"])
+@pytest.mark.parametrize("clocking", ["ack", pytest.param("rate", marks=pytest.mark.slow)])
 def test_the_published_gains_have_margins_on_every_network_of_their_range(clocking):
     """Clocked at a rate the term of 2 R cancels but for its rounding on some networks."""
     found = cover_range(published(), EXAMPLE, gain_margin=3.0, phase_margin=1.0, clocking=clocking)
@@ -76,6 +76,7 @@ def test_the_published_gains_have_margins_on_every_network_of_their_range(clocki
         assert margins.stable and margins.gain_margin > 3.0 and margins.phase_margin > 1.0
 
 
+@pytest.mark.slow
 def test_a_range_with_an_unstable_network_is_not_covered():
     """Alone at 246 ms the published gains are unstable below some number of flows."""
     few = next(n for n in range(60, 1, -1) if not linearize(published(), EXAMPLE.at(3e7, n, EXAMPLE.rtt[1])).is_stable)
@@ -128,7 +129,13 @@ def test_two_gains_of_a_callable_for_a_range():
 @pytest.mark.parametrize(
     ("protocol", "parameters", "options", "message"),
     [
-        ({"flows": HOST, "links": StepMarking()}, {"links.threshold": (1.0, 9.0)}, {}, "no equilibrium was found"),
+        pytest.param(
+            {"flows": HOST, "links": StepMarking()},
+            {"links.threshold": (1.0, 9.0)},
+            {},
+            "no equilibrium was found",
+            marks=pytest.mark.slow,
+        ),
         ({"flows": HOST, "links": PI2()}, {"links.gain": (1.0, 9.0)}, {}, "parameter must be one of .*'links.gain'"),
         (lambda k: PI2(beta=k), {"gain": (1.0, 9.0)}, {}, "parameter must be one of k, got 'gain'"),
         (QIRCP(), {"alpha": (0.1, 1.0)}, {"time": "discrete"}, "time must be 'continuous' for a range of networks"),
@@ -141,6 +148,7 @@ def test_what_cannot_be_designed(protocol, parameters, options, message):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_margins_that_no_gain_has():
     pair = {"flows": HOST, "links": PI2(mark=True)}
     with pytest.raises(ConvergenceError, match="no gains found that are stable and have the margins"):
