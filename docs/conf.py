@@ -123,6 +123,7 @@ MODULES = {
     "ecc.impairments": "Impairments",
     "ecc.tmix": "Connection vectors",
     "ecc.headers": "Headers as bytes",
+    "ecc.dissector": "A Wireshark dissector",
     "ecc.plot": "Figures",
 }
 """What the reference has a page for."""

@@ -124,6 +124,16 @@ def test_pages_lead_to_files_of_the_checkout(page):
         assert (page.parent / path).exists() and not made.fullmatch(path), path
 
 
+def test_the_reference_has_a_page_for_each_module_that_it_lists():
+    listed = re.findall(
+        r"^(ecc[\w.]*)$", (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    made = re.search(
+        r"^MODULES = (\{.*?^\})$", (ROOT / "docs" / "conf.py").read_text(encoding="utf-8"), re.M | re.DOTALL
+    )
+    assert made is not None and listed == list(ast.literal_eval(made[1]))
+
+
 def test_every_page_is_in_the_index():
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
     listed = re.findall(r"^(\w+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
