@@ -8,7 +8,8 @@ make. Each is called with good arguments of which Hypothesis replaces one to thr
     a result     it returned;
     refused      ValueError, TypeError, EccError, or OSError of a file, raised by a `raise` of ours, in one line;
     long         it was still at work after S seconds of CPU time, and ended when it was interrupted: it asks for much;
-    bad          all else: any other exception, one from inside Python or a dependency, a warning, an empty message.
+    bad          all else: any other exception, one from inside Python or a dependency, an empty message, a warning
+                 (but that a run ended as the `memory_limit` it was given was reached).
 
 Left out: laws (`*_law`), which Numba compiles and nothing checks on their way; hooks and records, which engines call;
 and constructors of results, which hold what they are given.
@@ -203,9 +204,17 @@ def an_engine(**options: Any) -> ecc.native.Engine:
     return ecc.native.Engine(links, flows, [0, 0], templates=flows, **options)
 
 
+def a_part() -> ecc.native.Engine:
+    """The link of a network whose only sender is in another part."""
+    links, flows = ecc.native.new_links(1), ecc.native.new_flows(1)
+    links["capacity"], flows["n_forward"], flows["rate"], flows["transport"] = 1e6, 1, 1e5, 1
+    flows["access_delay"] = flows["ack_delay"] = ecc.native.picoseconds(0.01)
+    return ecc.native.Engine(links, flows, [0], partition=ecc.native.Partition(1, *np.array([[1], [0], [1]])))
+
+
 @cache
 def makers() -> dict[str, Callable[[], Any]]:
-    """For classes that good arguments do not make by themselves: what makes one whose methods are called."""
+    """For classes that good arguments do not make by themselves, or methods: what makes one that is called."""
     from ecc.stability import THEOREMS
 
     network, protocol = good()["network"], good()["protocol"]
@@ -222,6 +231,7 @@ def makers() -> dict[str, Callable[[], Any]]:
         "Tmix": lambda: ecc.Tmix(good()["vectors"], [0], [1]),
         "Run": lambda: ecc.packet.Run(good()["scenario"]),
         "Engine": an_engine,
+        "Engine.enter": a_part,
     }
 
 
@@ -240,6 +250,11 @@ class Entry:
 
     def keys(self, name: str) -> tuple[str, str]:
         return f"{self.name.removeprefix(self.module + '.')}.{name}", f"{self.name.split('.')[-1]}.{name}"
+
+    def maker(self) -> str:
+        """Key of `makers` of what a method is called on: its own, or that of its class."""
+        own = ".".join(self.name.split(".")[-2:])
+        return own if own in makers() else own.split(".")[0]
 
     def good_value(self, name: str) -> Any:
         values = good()
@@ -310,9 +325,9 @@ def _parameters(call: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 
 
 @cache
-def instance(owner: type) -> Any:
-    """Something to call the methods of a class on."""
-    made = makers().get(owner.__name__)
+def instance(owner: type, maker: str) -> Any:
+    """Something to call methods of a class on, by one of the makers if there is such a one."""
+    made = makers().get(maker)
     return (
         made()
         if made
@@ -430,6 +445,7 @@ def judge(call: Callable[[], Any], seconds: float) -> tuple[str, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
+            warnings.filterwarnings("ignore", "the run ended at .* s: out of memory", RuntimeWarning)
             try:
                 call()
             finally:
@@ -469,7 +485,7 @@ def attempt(entry: Entry, changes: dict[str, Any], seconds: float, tally: Tally)
     arguments = required(entry) | changes
 
     def call() -> Any:
-        on = () if entry.owner is None else (instance(entry.owner),)
+        on = () if entry.owner is None else (instance(entry.owner, entry.maker()),)
         plain = [arguments.pop(p.name) for p in entry.parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY]
         return entry.call(*on, *plain, **arguments)
 

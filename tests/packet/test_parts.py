@@ -25,7 +25,7 @@ from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario
 
-CASES = int(os.environ.get("ECC_PARTS_CASES", "300"))
+CASES = int(os.environ.get("ECC_PARTS_CASES", "100"))
 SHORTEST = 10**9  # ps: shorter delays are not cut, as the parts would have to meet too often
 FEW = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
