@@ -128,7 +128,8 @@ allows_partition(ecc_engine_t *self, uint32_t flow)
         allowed = allowed && cut->receivers[flow] == cut->links[first >> ECC_HOP_LINK];
     }
     for (int64_t hop = ON_ACCESS; hop <= n_hops(spec); hop++) {
-        bool is_silent = hop >= 0 && hop < n_hops(spec) && ends_with_ack(self, self->flows[flow].position + (uint32_t) hop);
+        bool is_silent
+            = hop >= 0 && hop < n_hops(spec) && ends_with_ack(self, self->flows[flow].position + (uint32_t) hop);
         if (!is_silent && part_before(self, flow, hop) != part_after(self, flow, hop)) {
             ecc_ps_t delay = delay_before(self, flow, hop);
             allowed = allowed && delay > 0;
@@ -194,7 +195,9 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
         return ret;
     }
     self->cut = block;
-    *self->cut = (ecc_cut_t) { .part = partition->part, .n_parts = n_parts, .lookahead = ECC_NEVER, .first_arrival = ECC_NEVER };
+    *self->cut = (ecc_cut_t) {
+        .part = partition->part, .n_parts = n_parts, .lookahead = ECC_NEVER, .first_arrival = ECC_NEVER
+    };
     ret = allocate(self, numbers_size(self), &numbers);
     if (ret != 0) {
         return ret;
@@ -394,8 +397,8 @@ is_report(const ecc_engine_t *self, const ecc_packet_t *packet)
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     const ecc_range_t *sacks = (const ecc_range_t *) (const void *) (info + 1);
-    int64_t most = ecc_cut_has_sender(self, packet->flow) ? flow->sent - (flow->reliable ? flow->lost : 0)
-                                                          : ECC_ARCHIVE_MAX;
+    int64_t most
+        = ecc_cut_has_sender(self, packet->flow) ? flow->sent - (flow->reliable ? flow->lost : 0) : ECC_ARCHIVE_MAX;
     bool valid = info->front >= 0 && info->front <= most && info->missing >= 0
         && info->missing <= (flow->reliable ? 0 : info->front);
 
@@ -487,8 +490,7 @@ enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *b
     if (!is_body(self, crossing, packet)) {
         ret = ECC_ERR_CROSSING;
     } else if (channel != NULL) {
-        ret = ecc_channel_append(
-            channel, &self->memory, &self->packets, list, &self->fast, node, id, crossing->time);
+        ret = ecc_channel_append(channel, &self->memory, &self->packets, list, &self->fast, node, id, crossing->time);
     } else if (ecc_packets_append(&self->packets, list, id, crossing->time)) {
         ecc_calendar_insert(&self->fast, node, crossing->time);
     }

@@ -386,9 +386,8 @@ sender_is_valid(const ecc_transport_t *self, const ecc_flow_state_t *flow)
     const ecc_ranges_t *sacked = &self->sacked;
 
     return self->snd_una <= self->high_rxt && self->snd_una <= self->lost_below && self->high_rxt <= self->snd_nxt
-        && self->lost_below <= self->snd_nxt && self->pipe_credit >= 0
-        && flow->expected - flow->lost == self->snd_una && flow->sent - flow->lost == self->snd_nxt
-        && (flow->size < 0 || self->snd_nxt <= flow->size)
+        && self->lost_below <= self->snd_nxt && self->pipe_credit >= 0 && flow->expected - flow->lost == self->snd_una
+        && flow->sent - flow->lost == self->snd_nxt && (flow->size < 0 || self->snd_nxt <= flow->size)
         && (sacked->count == 0
             || (ecc_ranges_at(sacked, 0)->begin > self->snd_una
                 && ecc_ranges_at(sacked, sacked->count - 1)->end <= self->snd_nxt))
