@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ecc.fluid.compiled import FloatRows, Floats, IntegerRows, Integers, call, inlined, unpacker
-from ecc.fluid.network.curves import at
+from ecc.fluid.network.curves import at, entered
 from ecc.fluid.network.grid import Grid
 from ecc.jit import compile_hooks
 from ecc.models.base import Protocol
@@ -51,7 +51,7 @@ class Departures(NamedTuple):
     index: Integers  # (n_queues,): of the queue at its link
     packet: Floats  # (n_queues,) [bit]
     until_next: Floats  # (n_queues,) [bit]: to be served before the next packet is taken
-    head: IntegerRows  # (2, n_queues): row in which the search for what is at the head ended: before the step, and now
+    heads: Integers  # (n_queues,): row in which the search for what is at the head ended
     before: Floats  # (n_queues,): position at which what was at the head before the step entered the queue
     due: Floats  # (n_links,) [s], next tick
     draws: IntegerRows  # (n_links, 1): state of the generator of random numbers
@@ -119,7 +119,7 @@ def departures_of(
         words[link, _BUFFER] = buffer[link] / 8.0 if np.isfinite(buffer[link]) else -1
         words[link, _SIZE], words[link, _LINK], words[link, _ECN] = round(values["packet_size"]), link, ecn
     return Departures(
-        addresses, numbers, words, first, index, packet, packet.copy(), np.zeros((2, n), np.int64),
+        addresses, numbers, words, first, index, packet, packet.copy(), np.zeros(n, np.int64),
         np.full(n, float(grid.zero - 1)), due, draws, np.zeros(n_crossings), np.zeros((n_crossings, grid.rows)),
         int(drawn),
     ), kept  # fmt: skip
@@ -133,19 +133,6 @@ def _uniform(draws: Any) -> float:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-
-
-@inlined
-def _entered(into: Any, level: float, rows: Any, k: int, i: int) -> float:
-    """Return the position at which the curve `into`, known up to row i, reached a level."""
-    j = rows[k]
-    while j < i and into[j + 1] <= level:
-        j += 1
-    rows[k] = j
-    found = float(i)
-    if j < i:
-        found = j + (level - into[j]) / (into[j + 1] - into[j])
-    return found
 
 
 @inlined
@@ -184,7 +171,7 @@ def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: in
     for k in range(a, b):
         into, out, size = curves.into[k], curves.out[k], departures.packet[k]
         departures.until_next[k] -= out[i] - out[i - 1]
-        head = _entered(into, out[i], departures.head[1], k, i)
+        head = entered(into, out, float(i), departures.heads, k)
         while departures.until_next[k] <= 0.0 and status == 0:
             departures.until_next[k] += size
             for _ in range(_MOST):
@@ -198,7 +185,7 @@ def choose_departures(departures: Any, paths: Any, curves: Any, link: int, i: in
                 amount, before = min(size, waits), head
                 out[i] += amount
                 backlog -= amount
-                head = _entered(into, out[i], departures.head[1], k, i)
+                head = entered(into, out, float(i), departures.heads, k)
                 _part(departures, paths, curves, k, before, head, draws)
                 for c in range(len(paths.links)):
                     curves.head_drops[c, i] += amount * departures.share[c]

@@ -517,9 +517,9 @@ def run(problem: Problem) -> Result:
     else:
         x = point.rates[problem.first_flow]
         window = problem.factor * x * delay
-        passed = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, probability)
-        acked -= paths.kept[paths.first[1:] - 1] * passed * delay
-        early_seen -= (x - passed) * delay
+        let_through = _sent_before(paths, curves, disciplines, fluid, grid, x, waits, probability)
+        acked -= paths.kept[paths.first[1:] - 1] * let_through * delay
+        early_seen -= (x - let_through) * delay
     if problem.marking is not None:
         for g, flow in enumerate(problem.first_flow):
             states_now[g] = [problem.marking.host_states[flow][name] for name in states]
