@@ -430,6 +430,7 @@ def test_sweep_measures_each_run_and_goes_on_from_its_store(scenario, tmp_path, 
     assert len(Store(tmp_path / "runs.sqlite")) == 16  # a store may serve several scenarios
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_from_its_store_the_metrics_that_are_there(scenario, tmp_path, capsys):
     arguments = ["sweep", scenario, "--vary", "protocol.gamma=0.5,0.9", "--jobs", "1", "--json"]
     arguments += ["--store", str(tmp_path / "runs.sqlite")]

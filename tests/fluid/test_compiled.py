@@ -145,6 +145,7 @@ def test_what_is_called_with_constants_is_compiled_once(tmp_path, monkeypatch):
         add(0.5, 1)
 
 
+@pytest.mark.slow
 def test_compiling_is_output_once_to_who_reads_it(tmp_path):
     code = "from ecc.fluid.compiled import entry\nfor k in 1, 2:\n    entry(eval(f'lambda x: x + {k}'))(1.0)"
     ours, theirs = pty.openpty()

@@ -135,6 +135,7 @@ def test_bad_solutions():
         solve_ensemble(wright, (0.0, 1.0), begun, [1.0], args={}, t_eval=[1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", [True, False])
 def test_arguments_follow_in_every_function(jit):
     def f(t, y, ylag, gain, lag):

@@ -490,6 +490,7 @@ def start(folder: Path, cache: Path) -> subprocess.Popen[str]:
                             env=environment)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_later_process_needs_no_numba_and_a_changed_law_is_seen(folder: Path, cache: Path) -> None:
     assert start(folder, cache).communicate()[0].split() == ["0", "2.0", "True"]
     assert len(list(cache.iterdir())) == 1

@@ -277,6 +277,7 @@ def test_states_that_couple_at_some_gains_only():
     assert (0.5 - 0.01 * value**2) ** 2 + (value - 1.0) ** 2 == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_pairs_that_cross_at_once_inside_a_block():
     """A ring of four equal loops, coupled by g^2: two pairs of the same frequency turn unstable at one gain."""
     ring = np.roll(np.eye(4), 1, axis=0) + np.roll(np.eye(4), -1, axis=0)
@@ -368,6 +369,7 @@ def stays_stable(family, value, top, points=400):
     assert largest(value * (1 + 1e-6)) > 0.0
 
 
+@pytest.mark.slow
 def test_a_range_of_instability_that_counts_jump_over():
     """The determinant is quadratic in the gain: unstable from 0.8585, stable again from 1.1415, and lost at 32.6."""
     k, c, e = 200.0, 0.001, 0.02
@@ -391,6 +393,7 @@ def test_first_loss_with_a_long_delay(tau):
     assert loss.frequency == pytest.approx(w, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_undecided_members_end_what_is_known():
     """What cannot be decided is not called lost: the range ends, or nothing is said at all."""
     swing = DelaySystem([[[0.0, 1.0], [-1.0, 0.0]], [[0.0, 0.0], [1e-300, 0.0]]], [0.0, 1.0])

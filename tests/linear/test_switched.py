@@ -96,6 +96,7 @@ def test_what_is_not_proven_is_said_to_be_numerical_or_open(alpha, beta, rtts, s
     assert Switched((proven, proven)).is_stable is True
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_both_verdicts(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["stability", "RCP", "--rtt", "0.1", "--time", "continuous"]) == 0

@@ -193,6 +193,7 @@ print(run.advance(progress=progress).stopped, run.now, run.trajectory().stats["e
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_heard_within_an_event_that_never_ends():
     run = subprocess.run([sys.executable, "-P", "-c", ENDLESS], capture_output=True, text=True, timeout=HANG)
     stopped, now, events = run.stdout.split()

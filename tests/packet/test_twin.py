@@ -211,6 +211,7 @@ def test_a_window_clocked_flow_fills_the_buffer_and_loses_the_rest(compiled: Any
     assert twin.flows[0].lost > 0 and twin.links[0].queue <= 3000
 
 
+@pytest.mark.slow
 def test_a_window_without_end_is_sent_in_events_that_end(compiled: Any) -> None:
     case = one_flow(window=1e300, size=70_000, packet_size=1, buffer=500, duration=0.5, max_events=1000)
     engine, twin, *states = run_both(case, compiled)

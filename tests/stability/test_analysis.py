@@ -78,6 +78,7 @@ def test_the_verdict_comes_first_then_the_interval_then_margins_then_notes():
     assert places == sorted(places)
 
 
+@pytest.mark.slow
 def test_the_interval_with_the_queue_kept_above_zero_stands_beside_the_other():
     found = stable_interval(ecc.models.RCP(), ONE)
     assert not found.stable and found.switched_stable is True
@@ -160,6 +161,7 @@ def test_a_class_that_declares_no_parameter_gets_verdicts_and_is_asked_for_one()
         stable_interval(Mine(), ONE)
 
 
+@pytest.mark.slow
 def test_the_interval_of_rcp_on_three_links_in_three_lines(capsys):
     net = ecc.Network.parking_lot(["100 Mb/s", "50 Mb/s", "80 Mb/s"], rtts=["100 ms"] * 4)
     found = analyze(ecc.models.RCP(queue_term=False), net, times=["continuous"])

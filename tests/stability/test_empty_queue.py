@@ -133,6 +133,7 @@ def test_step_response_of_the_proof_solves_its_equation():
         assert np.all(response.most(t, t + 7 * h, order) + 1e-12 >= np.abs(response(t + 3 * h, order)))
 
 
+@pytest.mark.slow
 def test_a_proof_that_does_not_succeed_says_so():
     with pytest.raises(ConvergenceError, match="with 60 cells: use more"):
         empty_queue_cycle(1.0, cells=60)

@@ -159,6 +159,7 @@ def test_margins_that_no_gain_has():
         cover_range(pair, NetworkRange("30 Mb/s", 60, 0.1), phase_margin=4.0)
 
 
+@pytest.mark.slow
 def test_a_range_of_explicit_control():
     """1/(e RTT) is the fastest of QI-RCP for its RTT, and decays as fast with all shorter ones."""
     networks = NetworkRange("1 Gb/s", 2, (0.05, 0.1))

@@ -321,6 +321,7 @@ def test_what_a_fluid_does_not_keep_is_not_recorded(protocol, time, names, messa
         simulate(scenario, time=time, record="link.R")
 
 
+@pytest.mark.slow
 def test_progress_is_reported_while_a_large_run_goes_on(monkeypatch):
     scenario = Scenario(Network.dumbbell("100 Mb/s", rtts=np.linspace(0.05, 0.2, 60)), QIRCP(), 5.0)
     shares, whole = [], simulate(scenario)
