@@ -359,6 +359,10 @@ def simulate(
         bool,
         typer.Option("--python", help="Packet engine in plain Python: print and breakpoint work in hooks; slow."),
     ] = False,
+    threads: Annotated[
+        int,
+        typer.Option(metavar="N", help="Parts, at most, that packet runs cut the network into; each has a thread."),
+    ] = 1,
     flows_to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Parquet file to which transfers are written as they end.")
     ] = None,
@@ -384,6 +388,8 @@ def simulate(
         raise ValueError(f"flows-to and checkpoint need --engine packet, got {engine}")
     if python and (engine != Engine.packet or checkpoint):
         raise ValueError("python needs --engine packet, and no checkpoint")
+    if engine != Engine.packet and threads != 1:
+        raise ValueError(f"threads needs --engine packet, got {engine}")
     for name, path in (("out", out), ("flows-to", flows_to), ("checkpoint", checkpoint)):
         if path is not None and not path.parent.is_dir():  # refused now rather than after the work
             raise ValueError(f"{name} must be in a directory that exists, got {str(path)!r}")
@@ -395,6 +401,7 @@ def simulate(
         options: dict[str, Any] = {"sample": _quantity(sample), "record": tuple(record or ())}
         options |= {"flows_to": flows_to} if flows_to else {}
         options |= {"engine": "python"} if python else {}
+        options |= {"threads": threads} if threads != 1 else {}
 
         def show(share: float) -> None:
             bar.update(task, completed=share)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "cut.h"
 #include "lists.h"
 #include "tables.h"
 #include "transfers.h"
@@ -151,7 +152,10 @@ move_transport(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS; k++) {
         ECC_ARCHIVE_MOVE(archive, transport->recent[k]);
     }
-    ecc_archive_require(archive, archive->ret == 0 && ecc_transport_verify(transport, flow, true, true) == 0);
+    ecc_archive_require(archive,
+        archive->ret == 0
+            && ecc_transport_verify(transport, flow, ecc_cut_has_sender(self, index), ecc_cut_has_receiver(self, index))
+                == 0);
 }
 
 static void
@@ -160,17 +164,19 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     ecc_receiver_t *receiver = &self->receivers[index];
     bool has_kept = ecc_archive_flag(archive, receiver->delayed != ECC_NO_PACKET);
+    int64_t most = ecc_cut_most_sent(self, index);
 
-    ecc_archive_whole(archive, &receiver->next, 0, flow->sent);
+    ecc_archive_whole(archive, &receiver->next, 0, most);
     ecc_archive_whole(archive, &receiver->front, 0, receiver->next);
     ecc_archive_whole(archive, &receiver->missing, 0, receiver->front);
     ecc_archive_whole(archive, &receiver->sender_base, 0, flow->sent);
     ecc_archive_whole(archive, &receiver->sender_missing, 0, flow->sent);
     ecc_archive_whole(archive, &receiver->acks_lost, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &receiver->n_delayed, has_kept, has_kept ? flow->spec->ack_every - 1 : 0);
-    ecc_archive_whole(archive, &receiver->marked, 0, flow->can_be_marked ? flow->sent : 0);
-    ecc_archive_whole(archive, &receiver->sender_marked, 0, receiver->marked);
-    ecc_archive_whole(archive, &receiver->answered, 0, flow->sent);
+    ecc_archive_whole(archive, &receiver->marked, 0, flow->can_be_marked ? most : 0);
+    ecc_archive_whole(
+        archive, &receiver->sender_marked, 0, ecc_cut_has_receiver(self, index) ? receiver->marked : ECC_ARCHIVE_MAX);
+    ecc_archive_whole(archive, &receiver->answered, 0, most);
     receiver->has_marks = ecc_archive_flag(archive, receiver->has_marks);
     receiver->was_marked = ecc_archive_flag(archive, receiver->was_marked);
     receiver->owes_answer = ecc_archive_flag(archive, receiver->owes_answer);
@@ -190,15 +196,16 @@ move_receiver(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 
 /* What has been sent so far, and what has become of it. */
 static void
-move_counters(ecc_archive_t *archive, const ecc_engine_t *self, ecc_flow_state_t *flow)
+move_counters(ecc_archive_t *archive, const ecc_engine_t *self, uint32_t index)
 {
+    ecc_flow_state_t *flow = &self->flows[index];
     const ecc_flow_t *spec = flow->spec;
     bool opening;
 
     ecc_archive_whole(archive, &flow->sent, 0, ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &flow->expected, 0, flow->sent);
     ecc_archive_whole(archive, &flow->lost, 0, flow->expected);
-    ecc_archive_whole(archive, &flow->received, 0, flow->sent);
+    ecc_archive_whole(archive, &flow->received, 0, ecc_cut_has_sender(self, index) ? flow->sent : ECC_ARCHIVE_MAX);
     ecc_archive_whole(archive, &flow->last_sent_at, 0, self->now);
     ecc_archive_whole(archive, &flow->timer_start, 0, self->now);
     ecc_archive_int(archive, &flow->last_size, 0, ECC_MAX_PACKET_SIZE + ECC_MAX_HEADER_BYTES);
@@ -241,23 +248,24 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
     bool is_transfer = index >= self->n_flows;
+    bool is_here = ecc_cut_has_sender(self, index);
     bool started = ecc_archive_flag(archive, flow->started);
 
-    ecc_archive_require(archive, started || (!is_transfer && flow->spec->start >= self->now));
-    if (!started || archive->ret != 0) {
+    ecc_archive_require(archive, is_here ? started || (!is_transfer && flow->spec->start >= self->now) : !started);
+    if ((is_here && !started) || archive->ret != 0) {
         return;
     }
     if (ecc_archive_reads(archive) && !is_transfer) {
         ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_START] + index);
     }
-    flow->started = true;
+    flow->started = started;
     flow->active = ecc_archive_flag(archive, flow->active);
     flow->completed = ecc_archive_flag(archive, flow->completed);
     ecc_archive_whole(archive, &flow->finish, -1, self->now);
-    ecc_archive_require(archive, flow->active == (flow->finish == -1) && !(flow->active && flow->completed));
-    move_counters(archive, self, flow);
+    ecc_archive_require(archive, flow->active == (is_here && flow->finish == -1) && !(flow->active && flow->completed));
+    move_counters(archive, self, index);
     ecc_archive_node(archive, self->now, &self->fast, self->base[ECC_EVENT_SEND] + index, flow->active);
-    ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, true);
+    ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, is_here);
     if (self->wants_stops) {
         ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_STOP] + index, flow->active);
     }
@@ -486,7 +494,7 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
 static void
 move_layout(ecc_archive_t *archive, const ecc_engine_t *self)
 {
-    const uint64_t ours[] = { UINT64_C(0x35706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
+    const uint64_t ours[] = { UINT64_C(0x36706b6363636565), sizeof(ecc_transfer_t), sizeof(ecc_transfer_result_t),
         self->packets.stride, self->header_size, self->n_links, self->n_routers, self->n_flows,
         self->transfers.n_templates, self->transfers.record_size, self->transfers.first_hop, self->transfers.max_length,
         self->n_impairments, self->n_changes, self->n_queues, self->wants_flow_queues, self->wants_receivers,
@@ -532,10 +540,35 @@ move_clock(ecc_archive_t *archive, ecc_engine_t *self)
     ecc_archive_require(archive, self->now <= self->next_sample);
 }
 
+/* The partition, which must be the same, and when the last packets entered; nothing waits to leave. */
+static void
+move_cut(ecc_archive_t *archive, ecc_engine_t *self)
+{
+    ecc_cut_t *cut = self->cut;
+    size_t n_lists = (size_t) self->n_links + 2 * (size_t) self->n_flows;
+    bool has_cut = ecc_archive_flag(archive, cut != NULL);
+
+    ecc_archive_require(archive, has_cut == (cut != NULL));
+    if (cut == NULL || archive->ret != 0) {
+        return;
+    }
+    for (int64_t i = 0; i < cut->n_parts; i++) {
+        ecc_archive_require(archive, ecc_cut_outbox(self, cut->half, i)->size == 0);
+    }
+    for (size_t i = 0; i < n_lists && archive->ret == 0; i++) {
+        int64_t part = cut->links[i];
+        ECC_ARCHIVE_MOVE(archive, part);
+        ecc_archive_require(archive, part == cut->links[i]);
+        ecc_archive_whole(archive, &cut->last[i], 0, ECC_NEVER);
+    }
+    ecc_archive_whole(archive, &cut->window, 0, ECC_NEVER);
+}
+
 static int
 pass(ecc_engine_t *self, ecc_archive_t *archive)
 {
     move_layout(archive, self);
+    move_cut(archive, self);
     move_clock(archive, self);
     make_room_for_arrived(archive, self, self->n_flows);
     for (uint32_t i = 0; i < self->n_flows && archive->ret == 0; i++) {
@@ -555,9 +588,6 @@ ecc_checkpoint_save(ecc_engine_t *self, unsigned char *buffer)
 {
     ecc_archive_t archive = { .to = buffer, .size = SIZE_MAX };
 
-    if (self->cut != NULL) {
-        return ecc_state_fail(self, ECC_ERR_CHECKPOINT, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, 0.0);
-    }
     if (pass(self, &archive) != 0) {
         return ecc_state_fail(self, ECC_ERR_BROKEN, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) archive.at);
     }
@@ -571,7 +601,7 @@ ecc_checkpoint_load(ecc_engine_t *self, const unsigned char *buffer, int64_t siz
     void *block;
     int ret = ECC_ERR_CHECKPOINT;
 
-    if (self->stop == ECC_STOP_NOT_YET && self->transfers.n_added == 0 && self->cut == NULL) {
+    if (self->stop == ECC_STOP_NOT_YET && self->transfers.n_added == 0) {
         ret = pass(self, &archive);
     }
     block = archive.arrived;

@@ -373,32 +373,28 @@ is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     ecc_ps_t earliest = self->stop == ECC_STOP_NOT_YET ? 0 : self->now + 1;
     const ecc_flow_state_t *flow;
-    int64_t most;
 
     if (crossing->flow < 0 || crossing->flow >= self->n_flows) {
         return false;
     }
     flow = &self->flows[crossing->flow];
-    most = ecc_cut_has_sender(self, (uint32_t) crossing->flow) ? flow->sent - (flow->reliable ? flow->lost : 0)
-                                                               : ECC_ARCHIVE_MAX;
     return crossing->hop >= ON_ACCESS && crossing->hop <= n_hops(flow->spec)
         && !(crossing->hop >= 0 && crossing->hop < n_hops(flow->spec)
             && ends_with_ack(self, flow->position + (uint32_t) crossing->hop))
         && part_before(self, (uint32_t) crossing->flow, crossing->hop) != self->cut->part
         && part_after(self, (uint32_t) crossing->flow, crossing->hop) == self->cut->part && crossing->time >= earliest
         && crossing->time <= ECC_NEVER && crossing->sent >= 0 && crossing->sent <= crossing->time && crossing->size >= 1
-        && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0 && crossing->offset <= most - crossing->size;
+        && crossing->size <= ECC_MAX_PACKET_SIZE && crossing->offset >= 0
+        && crossing->offset <= ecc_cut_most_sent(self, (uint32_t) crossing->flow) - crossing->size;
 }
 
-/* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
-static bool
-is_report(const ecc_engine_t *self, const ecc_packet_t *packet)
+bool
+ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet)
 {
     const ecc_flow_state_t *flow = &self->flows[packet->flow];
     const ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     const ecc_range_t *sacks = (const ecc_range_t *) (const void *) (info + 1);
-    int64_t most
-        = ecc_cut_has_sender(self, packet->flow) ? flow->sent - (flow->reliable ? flow->lost : 0) : ECC_ARCHIVE_MAX;
+    int64_t most = ecc_cut_most_sent(self, packet->flow);
     bool valid = info->front >= 0 && info->front <= most && info->missing >= 0
         && info->missing <= (flow->reliable ? 0 : info->front);
 
@@ -421,7 +417,7 @@ is_body(const ecc_engine_t *self, const ecc_crossing_t *crossing, const ecc_pack
             == 0;
     }
     if (is_ack(self, crossing)) {
-        return valid && ((!flow->needs_receiver && !flow->reliable) || is_report(self, packet));
+        return valid && ((!flow->needs_receiver && !flow->reliable) || ecc_cut_is_report(self, packet));
     }
     if (flow->needs_receiver) {
         int64_t base = ecc_state_ack_info(self, packet)->front;

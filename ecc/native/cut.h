@@ -51,6 +51,15 @@ ecc_cut_has_receiver(const ecc_engine_t *self, uint32_t flow)
     return self->cut == NULL || flow >= self->n_flows || self->cut->receivers[flow] == self->cut->part;
 }
 
+/* What a flow has sent, retransmissions not counted, as far as this engine knows: bounds what others say of it. */
+static inline int64_t
+ecc_cut_most_sent(const ecc_engine_t *self, uint32_t flow)
+{
+    const ecc_flow_state_t *state = &self->flows[flow];
+
+    return ecc_cut_has_sender(self, flow) ? state->sent - (state->reliable ? state->lost : 0) : INT64_MAX / 4;
+}
+
 /*
  * A packet enters a wire, an access line or a pure delay, at whose end it is at `time`. If another part has what comes
  * then, it leaves: true. Of these, `ret` is 0 or a code, and the packet is no longer in this engine.
@@ -61,6 +70,9 @@ bool ecc_cut_leaves_as_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time, i
 
 /* Packets enter, as they left another part: 0, or a code, and those before the one that is wrong have entered. */
 ECC_MUST_CHECK int ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size);
+
+/* What an ACK reports is no more than its sender has sent, as far as this engine knows it. */
+bool ecc_cut_is_report(const ecc_engine_t *self, const ecc_packet_t *packet);
 
 /* What leaves from now on is in the other half, which is emptied. */
 void ecc_cut_turn(ecc_engine_t *self);

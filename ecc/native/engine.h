@@ -452,7 +452,8 @@ void ecc_engine_alive(const ecc_engine_t *self, ecc_transfer_result_t *results);
 
 /*
  * Writes the state of the engine into a buffer that is large enough; NULL: writes nothing. Returns its size in bytes,
- * or a code. Records, samples, trace and histogram, which belong to the caller, are not in it.
+ * or a code. Records, samples, trace and histogram, which belong to the caller, are not in it. Of a part, all that has
+ * left it must have been taken.
  */
 int64_t ecc_engine_save(ecc_engine_t *self, unsigned char *buffer);
 

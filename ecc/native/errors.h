@@ -44,8 +44,7 @@
     X(SUBSEQUENT,                                                                                                      \
         "a transfer may be subsequent to one of finite size, added in the same call, of a template that enables it, "  \
         "and has no stop")                                                                                             \
-    X(CHECKPOINT,                                                                                                      \
-        "a checkpoint must be that of an engine of the same make and configuration, whole and of a whole network")     \
+    X(CHECKPOINT, "a checkpoint must be that of an engine of the same make, configuration and part, and whole")        \
     X(PARTITION,                                                                                                       \
         "a network may be cut into at most 1024 parts, numbered from 0, where there is a delay and no transfers; "     \
         "receivers with on_receive, or without events of their own, are with their senders, and others that have "     \

@@ -6,6 +6,7 @@
 #include "lists.h"
 
 #include "config.h"
+#include "cut.h"
 #include "ecn.h"
 #include "scheduler.h"
 
@@ -26,7 +27,13 @@ move_ack_info(ecc_archive_t *archive, const ecc_engine_t *self, const ecc_packet
     ecc_ack_info_t *info = ecc_state_ack_info(self, packet);
     ecc_range_t *sacks = (ecc_range_t *) (void *) (info + 1);
 
-    ecc_archive_whole(archive, &info->front, 0, flow->reliable ? flow->received : flow->sent);
+    if (!ecc_cut_has_receiver(self, packet->flow)) {
+        ecc_archive_move(archive, info, self->packets.stride - sizeof(ecc_packet_t) - self->header_size);
+        ecc_archive_require(archive, archive->ret != 0 || ecc_cut_is_report(self, packet));
+        return;
+    }
+    ecc_archive_whole(
+        archive, &info->front, 0, flow->reliable ? flow->received : ecc_cut_most_sent(self, packet->flow));
     ecc_archive_whole(archive, &info->missing, 0, flow->reliable ? 0 : info->front);
     for (uint32_t k = 0; k < ECC_MAX_SACK_BLOCKS && flow->reliable && self->transports[packet->flow].uses_sack; k++) {
         ECC_ARCHIVE_MOVE(archive, sacks[k]);
@@ -55,7 +62,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     }
     ecc_archive_whole(archive, &packet->sent, 0, self->now);
     ecc_archive_int(archive, &packet->size, 1, ECC_MAX_PACKET_SIZE);
-    ecc_archive_whole(archive, &packet->offset, 0, flow->sent - (flow->reliable ? flow->lost : 0) - packet->size);
+    ecc_archive_whole(archive, &packet->offset, 0, ecc_cut_most_sent(self, index) - packet->size);
     ecc_archive_move(archive, ecc_packets_header(packet), self->header_size);
     if (self->wants_ecn) {
         const ecc_ecn_t *ecn = ecc_state_ecn(self, ecc_packets_header(packet));
@@ -69,7 +76,7 @@ ecc_lists_packet(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index, uin
     }
     if (stage == ECC_LISTS_DATA && ecc_archive_reads(archive)) {
         archive->arrived[index] += packet->size;
-        ecc_archive_require(archive, flow->reliable || archive->arrived[index] <= flow->sent);
+        ecc_archive_require(archive, flow->reliable || archive->arrived[index] <= ecc_cut_most_sent(self, index));
     }
     return id;
 }
@@ -93,7 +100,7 @@ move_on_link(ecc_archive_t *archive, ecc_engine_t *self, uint32_t link, uint32_t
     flow = &self->flows[index];
     hop = self->hops[position];
     ecc_archive_require(archive,
-        flow->started && hop >> ECC_HOP_LINK == link && position >= flow->position
+        (flow->started || !ecc_cut_has_sender(self, index)) && hop >> ECC_HOP_LINK == link && position >= flow->position
             && position - flow->position < flow->spec->n_forward + flow->spec->n_reverse);
     ecc_archive_require(
         archive, is_queued || (hop & ECC_HOP_END) == ECC_END_LINK || (hop & ECC_HOP_END) == ECC_END_HOST);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from ecc.errors import NativeError
 from ecc.native._engine import ffi, lib
-from ecc.native.engine import EVENT, TRANSFER_RESULT, Engine, Partition, Stats, picoseconds
+from ecc.native.engine import TRANSFER_RESULT, Engine, Partition, Stats, picoseconds
 from ecc.native.guard import Guard, advancing, guarded
 
 __all__ = ["Team"]
 
 _SUMS = ("events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds")
+_OWN = ("state", "trace", "cpu_seconds", "words")
+"""What `Engine.save` returns that is not the same for all engines of a team."""
 _STOPS = {lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle"}
 
 
@@ -26,7 +28,7 @@ class Team:
     """One run of the packet engine in several threads; what it computes is what one engine would, bit for bit.
 
     Between calls all engines are at the same time, in the state that one engine would have at its end. There are no
-    transfers, checkpoints or traces.
+    transfers.
 
     Parameters
     ----------
@@ -171,9 +173,32 @@ class Team:
         return out
 
     @property
+    @guarded
     def trace(self) -> NDArray[np.void]:
-        """No events, dtype EVENT."""
-        return np.zeros(0, EVENT)
+        """The first events of the whole network, as `Engine.trace`."""
+        traces = [engine.trace for engine in self._engines]
+        room = len(self._engines[0]._trace)
+        return np.concatenate(traces)[_order(traces)][:room] if room else traces[0]
+
+    @guarded
+    def save(self) -> dict[str, NDArray[Any]]:
+        """Return all that the engines of the same parts need to continue as these would: name -> array."""
+        out: dict[str, NDArray[Any]] = {}
+        for part, engine in enumerate(self._engines):
+            out |= {f"{name}_{part}" if name in _OWN else name: array for name, array in engine.save().items()}
+        return out
+
+    @guarded
+    def load(self, saved: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `save` returned, as `Engine.load`.
+
+        Parameters
+        ----------
+        saved : mapping
+        """
+        for part, engine in enumerate(self._engines):
+            engine.load({**saved, **{name: saved[f"{name}_{part}"] for name in _OWN if f"{name}_{part}" in saved}})
+        self.now = self._engines[0].now
 
     @property
     def alive(self) -> NDArray[np.void]:
@@ -189,3 +214,16 @@ class Team:
         """Check every invariant of all engines, as `Engine.verify`."""
         for engine in self._engines:
             engine.verify()
+
+
+def _order(traces: Sequence[NDArray[np.void]]) -> NDArray[np.intp]:
+    """The order of events of all parts, whose traces follow one another: of the next of each, the first (S-10)."""
+    rows = np.concatenate(traces)
+    keys = [rows[name] for name in ("entity", "kind", "time")]
+    order = np.lexsort(keys)
+    rank = np.empty(len(rows), np.int64)
+    rank[order] = np.arange(len(rows))
+    of_event = rows["kind"] < lib.ECC_EVENT_DROP  # what is discarded or marked follows its event
+    rank[~of_event] = 0
+    ends = np.cumsum([len(trace) for trace in traces])
+    return np.argsort(np.concatenate([np.maximum.accumulate(one) for one in np.split(rank, ends[:-1])]), kind="stable")

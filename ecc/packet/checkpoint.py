@@ -19,10 +19,10 @@ from ecc.files import replacing
 
 __all__ = ["Checkpoint", "write_checkpoint"]
 
-FORMAT = 4
+FORMAT = 5
 DIGEST = hashlib.sha256().digest_size
 STOPPED = ("paused", "completed", "canceled", "interrupted")
-OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record"}
+OPTIONS = {"sample", "start", "perturbation", "trace", "histogram_from", "memory_limit", "record", "threads"}
 
 
 def write_checkpoint(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -140,8 +140,8 @@ class Run:
         What the engine may take.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
-        thread. No result changes. Without transfers, checkpoints, capture, trace, memory_limit and
-        engine="python"; after a failing hook, parts without failure may be ahead by less than the delay between them.
+        thread. No result changes. Without transfers, capture, memory_limit and engine="python"; after a failing hook,
+        parts without failure may be ahead by less than the delay between them.
 
     Raises
     ------
@@ -192,7 +192,7 @@ class Run:
             "sample": period, "start": start, "perturbation": float(perturbation), "trace": as_count(trace, "trace"),
             "histogram_from": self._histogram_from,
             "memory_limit": None if memory_limit is None else as_size(memory_limit, "memory_limit"),
-            "record": list(record),
+            "record": list(record), "threads": as_count(threads, "threads", minimum=1),
         }  # fmt: skip
         self._recording = series(self._setup, record)
         words = [word for one in self._recording for word in one.words]
@@ -203,10 +203,8 @@ class Run:
             raise ValueError(f"flows_to must be another file than those of capture, got {shown(str(rows))}")
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
-        if as_count(threads, "threads", minimum=1) > 1:
-            _check_threads(
-                threads, scenario, engine=engine != "c", capture=capture, trace=trace, memory_limit=memory_limit
-            )
+        if threads > 1:
+            _check_threads(threads, scenario, engine=engine != "c", capture=capture, memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
             for name, given in (
@@ -221,8 +219,9 @@ class Run:
             )
         elif threads > 1:
             self._engine = build_team(
-                self._setup, scenario, threads, words, histogram=histogram_from is not None, **samples
-            )
+                self._setup, scenario, threads, words, trace=self._options["trace"],
+                histogram=histogram_from is not None, **samples,
+            )  # fmt: skip
         else:
             self._engine = build_engine(
                 self._setup, scenario, words, trace=self._options["trace"], histogram=histogram_from is not None,
@@ -364,8 +363,8 @@ class Run:
         """
         if self._is_over and self.stopped != "completed":
             raise ValueError(f"save needs a run that can be resumed, got one that ended: {self.stopped}")
-        if self._captures or not isinstance(self._engine, Engine):
-            raise ValueError("save needs a run of engine='c' in one thread, without capture")
+        if self._captures or isinstance(self._engine, PythonEngine):
+            raise ValueError("save needs a run of engine='c', without capture")
         if self.flows_to is not None and self.flows_to.resolve() == Path(path).resolve():
             raise ValueError(f"path must be another file than that of flows_to, got {shown(str(path))}")
         arrays: dict[str, Any] = {f"engine_{name}": array for name, array in self._engine.save().items()}
@@ -387,7 +386,7 @@ class Run:
         for k, part in enumerate(setup.parts):
             part.link_states[:] = saved.array(f"links_{k}", part.link_states.dtype, len(part.link_states))
             part.flow_states[:] = saved.array(f"flows_{k}", part.flow_states.dtype, len(part.flow_states))
-        assert isinstance(engine, Engine)  # no other is saved
+        assert not isinstance(engine, PythonEngine)  # none is saved
         engine.load(saved.engine)
         if not np.isin(engine.trace["kind"], np.arange(len(EVENTS))).all():
             raise ValueError(f"kinds of events must be from 0 to {len(EVENTS) - 1}")

@@ -151,7 +151,7 @@ def test_every_output_has_a_file_of_its_own(tmp_path):
 
 def test_captures_end_with_the_run(tmp_path, monkeypatch):
     run = Run(Scenario(NETWORK, XCP(), 1.0), capture={0: tmp_path / "x.parquet"}).advance(0.2)
-    with pytest.raises(ValueError, match="^save needs a run of engine='c' in one thread, without capture$"):
+    with pytest.raises(ValueError, match="^save needs a run of engine='c', without capture$"):
         run.save(tmp_path / "run.ckpt")
     run.close()
     assert len(pd.read_parquet(tmp_path / "x.parquet")) > 30 and run.advance().now == pytest.approx(0.2)

@@ -170,7 +170,7 @@ def test_what_python_has_not_is_refused(options, message):
 
 def test_a_run_in_python_is_not_saved(tmp_path):
     run = Run(ecc.Scenario(NETWORK, RCP(), 1.0), engine="python").advance(0.5)
-    with pytest.raises(ValueError, match=r"save needs a run of engine='c' in one thread, without capture"):
+    with pytest.raises(ValueError, match=r"save needs a run of engine='c', without capture"):
         run.save(tmp_path / "run")
 
 
