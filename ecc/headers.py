@@ -11,12 +11,13 @@ Python sees seconds, bit/s and bytes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from ecc.arguments import check_arguments, shown
 
-__all__ = ["CongestionHeader", "WireHeader"]
+__all__ = ["CongestionHeader", "WireFields", "WireHeader"]
 
 COMMON, FORWARD, REVERSE = "common", "forward", "reverse"
 MS, BYTES_PER_MS, US = 1e3, 1.0 / 8000.0, 1e6  # on the wire, of a second and of a bit/s
@@ -206,3 +207,25 @@ class CongestionHeader:
             elif value != wire.constant:
                 raise ValueError(f"{name} of {cls.title} must be {wire.constant}, got {value}")
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class WireFields:
+    """Which fields of a layout are which of a protocol's header record; a layout's other fields have their defaults.
+
+    `of`: field of the layout -> field of the record; `shift`: what a field of the layout is more than that.
+    """
+
+    layout: type[CongestionHeader]
+    of: Mapping[str, str]
+    shift: Mapping[str, int] = field(default_factory=dict)
+
+    def header(self, record: Mapping[str, float]) -> CongestionHeader:
+        """Return the header that is nearest to a record.
+
+        Parameters
+        ----------
+        record : mapping
+            Field -> value.
+        """
+        return self.layout.nearest(**{name: record[its] + self.shift.get(name, 0) for name, its in self.of.items()})

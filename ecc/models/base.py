@@ -103,7 +103,7 @@ from numpy.typing import NDArray
 from ecc.arguments import check_arguments, shown
 from ecc.display import Displayed, Rows, value_text
 from ecc.errors import LinearizationError
-from ecc.headers import WireHeader
+from ecc.headers import WireFields, WireHeader
 from ecc.laws.affine import is_affine
 from ecc.network import Network
 from ecc.quantity import as_choice, as_delay, as_number, as_size
@@ -601,8 +601,21 @@ class Protocol:
     """What the protocol adds to a packet on the wire, of data and of an ACK [bytes]; None: not known."""
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        """Return the bytes that captures show for a packet; by default the fields of its header record, 8 each.
+    def wire_fields(is_ack: bool) -> WireFields | None:
+        """Return the layout of the congestion header, and which of its fields are which of the header record.
+
+        None: the papers do not lay it out, and packets have the fields of the record, 8 bytes each.
+
+        Parameters
+        ----------
+        is_ack : bool
+            In an ACK, not in data.
+        """
+        return None
+
+    @classmethod
+    def wire_header(cls, header: Mapping[str, float], is_ack: bool) -> WireHeader:
+        """Return the bytes that captures show for a packet: what `wire_fields` says, the nearest that fields can have.
 
         Parameters
         ----------
@@ -611,7 +624,10 @@ class Protocol:
         is_ack : bool
             An ACK, not data.
         """
-        return WireHeader(b"".join(struct.pack("!d" if isinstance(v, float) else "!q", v) for v in header.values()))
+        fields = cls.wire_fields(is_ack)
+        if fields is None:
+            return WireHeader(b"".join(struct.pack("!d" if isinstance(v, float) else "!q", v) for v in header.values()))
+        return fields.header(header).on_wire()
 
     @property
     def is_responsive(self) -> bool:

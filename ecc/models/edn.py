@@ -34,7 +34,6 @@ it acknowledges (by 1 where L = 0).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +42,7 @@ from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments
 from ecc.errors import LinearizationError
-from ecc.headers import REVERSE, CongestionHeader, WireHeader, bits_field, constant_field
+from ecc.headers import REVERSE, CongestionHeader, WireFields, bits_field, constant_field
 from ecc.models.base import Equilibrium, FlowEnv, Hook, LinkEnv, Params, RelayLoop, check_choice
 from ecc.models.newreno import flow_on_loss
 from ecc.models.shared import windows
@@ -136,8 +135,8 @@ class EDN(windows.WindowProtocol):
         return FLOW_HOOKS
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return EDNField.nearest(forward=header["forward"], reverse=header["reverse"]).on_wire()
+    def wire_fields(is_ack: bool) -> WireFields:
+        return WireFields(EDNField, {"forward": "forward", "reverse": "reverse"})
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ fair rate (THESIS ch. VII) flows make detours, and converge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,7 +55,7 @@ from ecc.headers import (
     MS,
     REVERSE,
     CongestionHeader,
-    WireHeader,
+    WireFields,
     constant_field,
     count_field,
     number_field,
@@ -263,14 +263,13 @@ class JetMax(Protocol):
         return {"on_start": flow_on_start, "on_send": on_send, "on_ack": on_ack}
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+    def wire_fields(is_ack: bool) -> WireFields:
         to = "reverse_" if is_ack else ""
-        values = {
-            "bottleneck": header["R_T"], "hop": header["R_C"], f"{to}suggested": header["R_S"],
-            f"{to}loss": header["loss"], f"{to}rate": header["rate"], "proposed_size": header["size"],
-            "spacing": header["gap"],
+        of = {
+            "bottleneck": "R_T", "hop": "R_C", f"{to}suggested": "R_S", f"{to}loss": "loss", f"{to}rate": "rate",
+            "proposed_size": "size", "spacing": "gap",
         }  # fmt: skip
-        return JetMaxHeader.nearest(**values).on_wire()
+        return WireFields(JetMaxHeader, of)
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         """The state of a router in the middle of a steady run."""

@@ -42,7 +42,6 @@ off those at equilibrium, and queues four times as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, pi
 from typing import Any
@@ -51,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.arguments import check_arguments
-from ecc.headers import REVERSE, US, CongestionHeader, WireHeader, constant_field, time_field
+from ecc.headers import REVERSE, US, CongestionHeader, WireFields, constant_field, time_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import (
     TRANSPORTS,
@@ -226,8 +225,8 @@ class MaxNet(Protocol):
     FlowState = FlowState
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return MaxNetOption.nearest(**{"echo" if is_ack else "price": header["price"]}).on_wire()
+    def wire_fields(is_ack: bool) -> WireFields:
+        return WireFields(MaxNetOption, {"echo" if is_ack else "price": "price"})
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(price=R)

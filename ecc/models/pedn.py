@@ -109,7 +109,7 @@ class PEDN(windows.WindowProtocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return edn.FLOW_HOOKS
 
-    wire_header = staticmethod(edn.EDN.wire_header)
+    wire_fields = staticmethod(edn.EDN.wire_fields)
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ Theorems 9, 10, 12 and 13 drop the terms in omega T of (4.19), which requires om
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +29,7 @@ from ecc.headers import (
     MS,
     REVERSE,
     CongestionHeader,
-    WireHeader,
+    WireFields,
     constant_field,
     count_field,
     rate_field,
@@ -187,10 +186,9 @@ class PIQIRCP(Protocol):
         return rate_feedback.flow_hooks(on_ack, self.loss)
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+    def wire_fields(is_ack: bool) -> WireFields:
         rate, number = ("reverse", "reverse_interval_number") if is_ack else ("rate", "interval_number")
-        values = {rate: header["rate"], number: header["stamp"], "rtt": header["rtt"], "router": header["link"] + 1}
-        return PIQIRCPHeader.nearest(**values).on_wire()
+        return WireFields(PIQIRCPHeader, {rate: "rate", number: "stamp", "rtt": "rtt", "router": "link"}, {"router": 1})
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class QIRCP(Protocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return rate_feedback.flow_hooks(rate_feedback.adopt_rate, self.loss)
 
-    wire_header = staticmethod(RCP.wire_header)
+    wire_fields = staticmethod(RCP.wire_fields)
 
     # ---- equilibrium and bounds --------------------------------------------------------------------------
 

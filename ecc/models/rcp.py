@@ -15,7 +15,6 @@ JETMAX (1) and EVAL (5) print the queue term with the wrong sign, THESIS (3.3) l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ from ecc.headers import (
     MS,
     REVERSE,
     CongestionHeader,
-    WireHeader,
+    WireFields,
     constant_field,
     count_field,
     rate_field,
@@ -143,8 +142,8 @@ class RCP(Protocol):
         return rate_feedback.flow_hooks(rate_feedback.adopt_rate, self.loss)
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return RCPHeader.nearest(**{"rtt": header["rtt"], "reverse" if is_ack else "rate": header["rate"]}).on_wire()
+    def wire_fields(is_ack: bool) -> WireFields:
+        return WireFields(RCPHeader, {"rtt": "rtt", "reverse" if is_ack else "rate": "rate"})
 
     # ---- equilibrium -------------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ class UTIL(windows.WindowProtocol):
     def flow_hooks(self) -> dict[str, Hook]:
         return {"on_start": windows.flow_on_start, "on_send": vcp.on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
-    wire_header = staticmethod(vcp.VCP.wire_header)
+    wire_fields = staticmethod(vcp.VCP.wire_fields)
 
 
 slow_start_law, source_law = UTIL.slow_start_law, UTIL.source_law

@@ -27,12 +27,11 @@ one packet of it, as in NewReno.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ecc.arguments import check_arguments
-from ecc.headers import COMMON, CongestionHeader, WireHeader, bits_field
+from ecc.headers import COMMON, CongestionHeader, WireFields, bits_field
 from ecc.laws.elementary import exp, log
 from ecc.models.base import FlowEnv, Hook, LinkEnv, Params, check_choice, check_number
 from ecc.models.newreno import flow_on_loss
@@ -176,8 +175,8 @@ class VCP(windows.WindowProtocol):
         return {"on_start": windows.flow_on_start, "on_send": on_send, "on_ack": on_ack, "on_loss": flow_on_loss}
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
-        return VCPField.nearest(load=header["load"]).on_wire()
+    def wire_fields(is_ack: bool) -> WireFields:
+        return WireFields(VCPField, {"load": "load"})
 
 
 def region(rho: float) -> float:

@@ -43,7 +43,6 @@ model: routers that count for an interval and grant in the next, and windows tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, pi, sqrt
 from typing import Any
@@ -58,7 +57,7 @@ from ecc.headers import (
     MS,
     REVERSE,
     CongestionHeader,
-    WireHeader,
+    WireFields,
     constant_field,
     count_field,
     number_field,
@@ -281,10 +280,9 @@ class XCP(Protocol):
         }
 
     @staticmethod
-    def wire_header(header: Mapping[str, float], is_ack: bool) -> WireHeader:
+    def wire_fields(is_ack: bool) -> WireFields:
         change = "reverse" if is_ack else "delta"
-        values = {"rtt": header["rtt"], "spacing": header["spacing"], change: header["feedback"]}
-        return XCPHeader.nearest(**values).on_wire()
+        return WireFields(XCPHeader, {"rtt": "rtt", "spacing": "spacing", change: "feedback"})
 
     def link_at(self, R: float, y: float, mean_rtt: float, max_rtt: float) -> Any:
         return LinkState(d=max_rtt if self.rtt == "max" else mean_rtt)

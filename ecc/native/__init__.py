@@ -28,10 +28,12 @@ from ecc.native.engine import (
     picoseconds,
     sampled_queues,
 )
+from ecc.native.frames import FRAME_FIELD, FRAME_FORMAT, VERDICTS, Formats, Frames, Port
 from ecc.native.team import Team
 
 __all__ = [
-    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "IMPAIRMENT", "LINK", "LINK_ENV",
-    "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT", "Engine", "Partition", "Stats", "Team",
-    "addresses", "bin_edges", "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
+    "CHANGE", "COUNTERS", "EVENT", "FLOW", "FLOW_ENV", "FLOW_HOOKS", "FLOW_RESULT", "FRAME_FIELD", "FRAME_FORMAT",
+    "IMPAIRMENT", "LINK", "LINK_ENV", "LINK_HOOKS", "LINK_RESULT", "RECORDED", "TRANSFER", "TRANSFER_RESULT",
+    "VERDICTS", "Engine", "Formats", "Frames", "Partition", "Port", "Stats", "Team", "addresses", "bin_edges",
+    "new_flows", "new_links", "new_transfers", "picoseconds", "inside", "sampled_queues",
 ]  # fmt: skip

@@ -50,6 +50,9 @@
         "receivers with on_receive, or without events of their own, are with their senders, and others that have "     \
         "reverse links with the first of these")                                                                       \
     X(CROSSING, "what enters a part must be whole, and a packet that this part awaits, in time and in order")          \
+    X(FRAMES,                                                                                                          \
+        "frames need a format for each of at most 2^23 flows, whose fields are words of its header and fill it, an "   \
+        "MTU from 1 to 65535 bytes, at most 2048 bytes of headers, and no marks where a header is in the ECN bits")    \
     X(UNTIL, "the time to advance to must be from 0 to 4e18 ps")                                                       \
     X(BROKEN, "an invariant of the engine does not hold")
 

@@ -225,5 +225,5 @@ def test_fields_in_the_ip_header():
     edn = EDN.wire_header({"forward": 3.4, "reverse": 500.0}, False)
     field = EDNField.decode(edn.fragment.to_bytes(2, "big"))
     assert (field.forward, field.reverse) == (3, 127)  # 7 bits each
-    assert PEDN.wire_header is EDN.wire_header and UTIL.wire_header is VCP.wire_header
+    assert PEDN.wire_fields is EDN.wire_fields and UTIL.wire_fields is VCP.wire_fields
     assert VCPField.decode(bytes([VCP.wire_header({"load": 2}, True).service])).load == 2

@@ -1,0 +1,78 @@
+"""Congestion headers on real frames: the tables of ecc.native, made from the layouts that captures show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ecc.headers import WireFields
+from ecc.models.base import Protocol
+from ecc.native import FRAME_FIELD, FRAME_FORMAT, Formats
+from ecc.native._engine import lib
+from ecc.packet.setup import Part, Setup
+
+__all__ = ["formats"]
+
+_PLACES = {
+    "above": lib.ECC_FRAME_ABOVE, "option": lib.ECC_FRAME_OPTION, "service": lib.ECC_FRAME_SERVICE,
+    "fragment": lib.ECC_FRAME_FRAGMENT,
+}  # fmt: skip
+
+
+def formats(setup: Setup) -> Formats:
+    """Return what the frames of a prepared run look like, protocol by protocol.
+
+    A protocol that writes its `wire_header` by hand has the fields of its header record, 8 bytes each.
+
+    Parameters
+    ----------
+    setup : Setup
+    """
+    rows: list[dict[str, Any]] = []
+    found = np.zeros(len(setup.parts), FRAME_FORMAT)
+    format_of = np.zeros(setup.n_flows, np.int64)
+    for k, part in enumerate(setup.parts):
+        is_tcp = getattr(part.protocol, "transport", None) is not None
+        for name, is_ack in (("n_data", False), ("n_ack", True)):
+            wire = _wire_fields(part, is_ack)
+            fields = _words(part) if wire is None else _fields(part, wire)
+            found[name][k] = len(fields)
+            rows += fields
+        place = "above" if wire is None else wire.layout.place
+        found["place"][k], found["is_tcp"][k] = _PLACES[place], is_tcp or place == "option"
+        format_of[part.flows[part.flows < setup.n_flows]] = k
+    table = np.zeros(len(rows), FRAME_FIELD)
+    for row, values in enumerate(rows):
+        for name, value in values.items():
+            table[name][row] = value
+    return Formats(found, table, format_of)
+
+
+def _wire_fields(part: Part, is_ack: bool) -> WireFields | None:
+    by_hand = getattr(type(part.protocol).wire_header, "__func__", None) is not Protocol.wire_header.__func__  # type: ignore[attr-defined]
+    return None if by_hand else part.protocol.wire_fields(is_ack)
+
+
+def _words(part: Part) -> list[dict[str, Any]]:
+    return [{"kind": lib.ECC_FRAME_WORD, "width": 64, "word": word} for word in range(len(part.header.names or ()))]
+
+
+def _fields(part: Part, wire: WireFields) -> list[dict[str, Any]]:
+    names = list(part.header.names or ())
+    usual = int.from_bytes(wire.layout().placed(), "big")
+    left = 8 * wire.layout.size()
+    rows = []
+    for name, field in wire.layout.layout().items():
+        left -= field.width
+        kind = lib.ECC_FRAME_SINGLE if field.single else lib.ECC_FRAME_INTEGER
+        row: dict[str, Any] = {"kind": kind, "width": field.width, "word": -1}
+        if name in wire.of:
+            its = wire.of[name]
+            low, high = field.span
+            row |= {"word": names.index(its), "is_real": part.header[its].kind == "f", "factor": field.factor}
+            row |= {"low": low, "high": high, "shift": wire.shift.get(name, 0)}
+        else:
+            row["bits"] = usual >> left & (1 << field.width) - 1
+        rows.append(row)
+    return rows
