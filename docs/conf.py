@@ -118,6 +118,7 @@ MODULES = {
     "ecc.linear": "Linear systems with delays",
     "ecc.fluid": "Fluid runs and delay differential equations",
     "ecc.packet": "Packet runs",
+    "ecc.live": "Live runs",
     "ecc.transients": "Transients of runs",
     "ecc.allocation": "Fair allocations",
     "ecc.impairments": "Impairments",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         fluid,
         headers,
         linear,
+        live,
         models,
         native,
         packet,
@@ -59,15 +60,15 @@ _HOME: dict[str, str | None] = {
     "sweep": "sweeps",
 }
 _PACKAGES = (
-    "allocation", "fluid", "headers", "impairments", "linear", "models", "native", "packet", "plot",
-    "queues", "stability", "tmix", "transients",
+    "allocation", "fluid", "headers", "impairments", "linear", "live", "models", "native", "packet",
+    "plot", "queues", "stability", "tmix", "transients",
 )  # fmt: skip
 
 __all__ = [
     "Arrivals", "Comparison", "ConvergenceError", "DelaySystem", "EccError", "Flow", "LinearizationError", "Link",
     "NativeError", "Network", "OnOff", "SampledSystem", "Scenario", "Tmix", "Trajectory", "UndecidedError", "Workload",
-    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "models", "native",
-    "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
+    "allocation", "compare", "fluid", "headers", "impairments", "linear", "linearize", "live", "models",
+    "native", "packet", "plot", "queues", "stability", "sweep", "tmix", "transients",
 ]  # fmt: skip
 
 

@@ -564,6 +564,14 @@ ecc_run_until(ecc_engine_t *self, ecc_ps_t until)
     return ret;
 }
 
+ecc_ps_t
+ecc_run_next_event(ecc_engine_t *self)
+{
+    ecc_calendar_find(&self->fast);
+    ecc_calendar_find(&self->slow);
+    return self->fast.first_time < self->slow.first_time ? self->fast.first_time : self->slow.first_time;
+}
+
 int
 ecc_run_begin(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {

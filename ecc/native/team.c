@@ -127,20 +127,12 @@ meet(ecc_team_t *self)
     }
 }
 
-static ecc_ps_t
-next_event(ecc_engine_t *engine)
-{
-    ecc_calendar_find(&engine->fast);
-    ecc_calendar_find(&engine->slow);
-    return engine->fast.first_time < engine->slow.first_time ? engine->fast.first_time : engine->slow.first_time;
-}
-
 static void
 publish(ecc_team_t *self, int64_t part, int64_t n_before, int64_t n_window, int ret)
 {
     ecc_engine_t *engine = self->engines[part];
     ecc_ps_t arrival = engine->cut->first_arrival;
-    ecc_ps_t next = next_event(engine);
+    ecc_ps_t next = ecc_run_next_event(engine);
 
     self->words[(engine->cut->half ? self->n : 0) + part] = (word_t) { .next = next < arrival ? next : arrival,
         .n_events = engine->n_events - n_before,

@@ -12,12 +12,12 @@ from ecc.arguments import shown
 from ecc.jit import CompiledHooks, compile_hooks
 from ecc.models.base import Hook
 from ecc.native import FLOW_ENV, FLOW_HOOKS, LINK_ENV, LINK_HOOKS, Engine, Partition, Team, addresses
-from ecc.packet.partition import joints, partition
+from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.recorded_fields import Word, table
 from ecc.packet.setup import Part, Setup
 from ecc.scenario import Scenario
 
-__all__ = ["build_engine", "build_team", "hook_digests"]
+__all__ = ["build_engine", "build_parts", "build_team", "hook_digests", "joints_of"]
 
 _OF_PACKETS: dict[str, tuple[str, ...]] = {
     "on_classify": ("queue_index",),
@@ -72,26 +72,62 @@ def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[W
     ValueError
         No delay separates any parts.
     """
-    compiled = _compiled_tables(setup)
-    links, flows = compiled[0][: setup.n_links], compiled[1][: setup.n_flows]
-    of = joints(links, flows, setup.routes, setup.impairments, flows["on_receive"] != 0)
-    parts, _ = partition(of, threads, links, flows)
+    of = joints_of(setup)
+    parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows[: setup.n_flows])
     n_parts = int(parts.max(initial=0)) + 1
     if n_parts == 1:
         raise ValueError(
             f"threads must be 1 where no delay of a link or access line separates parts of the network, got {threads}"
         )
-    owners = _owners(setup, words, of.of_parts(0, parts))
+    return Team(*build_parts([setup] * n_parts, scenario, of, parts, words, **options))
+
+
+def joints_of(setup: Setup) -> Joints:
+    """Return the joints of the network of a prepared run.
+
+    Parameters
+    ----------
+    setup : Setup
+    """
+    receives = np.zeros(len(setup.flows), np.bool_)
+    for part in setup.parts:
+        for side, numbers, _, _, hooks in part.sides():
+            if side == "flows" and "on_receive" in hooks:
+                receives[numbers] = True
+    flows = setup.flows[: setup.n_flows]
+    return joints(setup.links[: setup.n_links], flows, setup.routes, setup.impairments, receives[: setup.n_flows])
+
+
+def build_parts(
+    setups: Sequence[Setup], scenario: Scenario, of: Joints, parts: NDArray[np.int64], words: Sequence[Word] = (),
+    **options: Any,
+) -> tuple[list[Engine], Partition, list[NDArray[np.int64]]]:  # fmt: skip
+    """Return the engines of the parts of a network, which share their samples, and what `Team` needs besides.
+
+    Parameters
+    ----------
+    setups : sequence of Setup
+        What each part starts from; parts may have one in common, or records of their own.
+    scenario, words, options
+        As for `build_engine`.
+    of : Joints
+    parts : ndarray of int, shape (n_nodes,)
+        Of all nodes.
+    """
+    owners = _owners(setups[0], words, of.of_parts(0, parts))
+    compiled: dict[int, _Tables] = {}
     engines: list[Engine] = []
-    for part in range(n_parts):
+    for part, setup in enumerate(setups):
         its = [word for word, owner in zip(words, owners, strict=True) if owner == part]
+        if id(setup) not in compiled:
+            compiled[id(setup)] = _compiled_tables(setup)
         engines.append(
             _engine(
-                setup, scenario, compiled, its, partition=of.of_parts(part, parts),
+                setup, scenario, compiled[id(setup)], its, partition=of.of_parts(part, parts),
                 beside=engines[0] if engines else None, **options,
             )
         )  # fmt: skip
-    return Team(engines, of.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(n_parts)])
+    return engines, of.of_parts(0, parts), [np.flatnonzero(owners == part) for part in range(len(setups))]
 
 
 def _owners(setup: Setup, words: Sequence[Word], parts: Partition) -> NDArray[np.int64]:

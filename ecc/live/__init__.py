@@ -1,0 +1,14 @@
+"""Live runs: the hosts and routers of a scenario as nodes joined by real links, on real frames and a real clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ecc.lazy import lazy
+
+if TYPE_CHECKING:
+    from ecc.live.simulation import simulate
+
+__all__ = ["simulate"]
+
+__getattr__, __dir__ = lazy(__name__, {"simulate": "simulation"})

@@ -1,0 +1,137 @@
+"""Real links between unnamed network namespaces of this process alone, without root where the kernel allows it.
+
+A child of ours makes the namespaces, the pairs of devices between them, and a packet socket on each device, sends the
+sockets back and ends. Nothing but these sockets keeps the namespaces: they vanish when the sockets are closed, be it by
+`kill -9`, and no address, name or process is left. The process itself stays in its own namespaces.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ecc.errors import EccError
+
+__all__ = ["ends_of_links"]
+
+NEW_USER, NEW_NET = 0x10000000, 0x40000000
+IPV4 = 0x0800
+_ROOM = 64
+"""Sockets in one message, at most."""
+
+
+def ends_of_links(links: Sequence[tuple[int, int]], mtu: int) -> list[tuple[socket.socket, socket.socket]]:
+    """Return packet sockets, bound to both ends of new links between new namespaces.
+
+    Parameters
+    ----------
+    links : sequence of tuple of int
+        The numbers of the two namespaces that each link joins, from 0.
+    mtu : int, bytes
+        Most that an IP packet on them has.
+
+    Raises
+    ------
+    EccError
+        This system has no namespaces, or forbids them.
+    """
+    if sys.platform != "linux":
+        raise EccError(f"live runs need the network namespaces of Linux, got {sys.platform}")
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    task = json.dumps({"links": [list(link) for link in links], "mtu": mtu, "socket": its.fileno()})
+    with ours:
+        with its:
+            command = [sys.executable, "-P", "-c", "from ecc.live.namespaces import serve; serve()"]
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                pass_fds=[its.fileno()],
+            )  # fmt: skip
+        try:
+            sockets = _receive(ours, child, task, 2 * len(links))
+        finally:
+            child.kill()
+            child.communicate()
+    return list(zip(sockets[::2], sockets[1::2], strict=True))
+
+
+def _receive(ours: socket.socket, child: subprocess.Popen[str], task: str, count: int) -> list[socket.socket]:
+    assert child.stdin is not None
+    with suppress(BrokenPipeError):
+        child.stdin.write(task)
+        child.stdin.close()
+    child.stdin = None
+    sockets: list[socket.socket] = []
+    while len(sockets) < count:
+        said, given, _, _ = socket.recv_fds(ours, 4096, _ROOM)
+        sockets += [socket.socket(fileno=fd) for fd in given]
+        if not given:
+            for one in sockets:
+                one.close()
+            reason = said.decode() or (child.communicate()[1].strip().splitlines() or ["no reason given"])[-1]
+            raise EccError(f"live runs need network namespaces, as root or in user namespaces: {reason}")
+    return sockets
+
+
+# ---- in the child ----------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Make what the standard input describes, and send the sockets."""
+    task = json.loads(sys.stdin.read())
+    with socket.socket(fileno=task["socket"]) as ours:
+        try:
+            made = _make([(a, b) for a, b in task["links"]], task["mtu"])
+        except OSError as error:
+            ours.send(f"{error.strerror or error} ({error.filename})".encode())
+            return
+        for k in range(0, len(made), _ROOM):
+            socket.send_fds(ours, [b"s"], [one.fileno() for one in made[k : k + _ROOM]])
+
+
+def _make(links: Sequence[tuple[int, int]], mtu: int) -> list[socket.socket]:
+    from ecc.live.netlink import new_pair, set_up
+
+    _become_root()
+    spaces = []
+    for _ in range(1 + max(max(link) for link in links)):
+        _call("unshare", NEW_NET)
+        spaces.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+        with suppress(OSError), open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:  # it would chatter
+            file.write("1")
+    for k, (a, b) in enumerate(links):
+        _call("setns", spaces[a], NEW_NET)
+        new_pair(f"a{k}", f"b{k}", spaces[b], mtu)
+    made = []
+    for k, (a, b) in enumerate(links):
+        for node, name in ((a, f"a{k}"), (b, f"b{k}")):
+            _call("setns", spaces[node], NEW_NET)
+            set_up(name)
+            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            one.bind((name, IPV4))
+            made.append(one)
+    return made
+
+
+def _become_root() -> None:
+    """Where this process may not make namespaces, it may as the root of a user namespace of its own."""
+    try:
+        _call("unshare", NEW_NET)
+    except PermissionError:
+        uid, gid = os.getuid(), os.getgid()
+        _call("unshare", NEW_USER | NEW_NET)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+
+
+def _call(name: str, *arguments: int) -> None:
+    """A call of the C library, which Python has from 3.12 on."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), name)

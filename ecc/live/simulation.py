@@ -1,0 +1,231 @@
+"""Live runs: a scenario in, a trajectory out, its packets on real frames between namespaces of this machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ecc.arguments import check_arguments, shown
+from ecc.errors import EccError, NativeError
+from ecc.live.engine import LiveEngine, Measured, steal
+from ecc.live.namespaces import ends_of_links
+from ecc.live.nodes import links_between, nodes, prepared_for_links
+from ecc.native import Frames, Port
+from ecc.native._engine import lib
+from ecc.packet.c_engine import build_parts, joints_of
+from ecc.packet.frames import formats
+from ecc.packet.interrupts import Interrupts
+from ecc.packet.prepare import prepare
+from ecc.packet.recorded_fields import series
+from ecc.packet.result import trajectory_of
+from ecc.packet.setup import Setup
+from ecc.packet.transfers import Transfers
+from ecc.quantity import Quantity, as_count, as_time
+from ecc.scenario import Scenario
+from ecc.trajectory import Trajectory
+
+__all__ = ["simulate"]
+
+CLOCKS = ("steady", "real")
+LONGEST_STEP = 20e-6
+"""s of real time that a steady clock goes on from look to look."""
+STEAL = 0.05
+"""Share of the processors that others may take from a run on the real clock."""
+
+Progress = Callable[[float], None]
+Cancel = Callable[[], bool]
+
+
+@check_arguments
+def simulate(
+    scenario: Scenario,
+    sample: Quantity | None = None,
+    start: str = "empty",
+    perturbation: float = 0.0,
+    *,
+    slow: float = 1.0,
+    clock: str = "steady",
+    lateness: Quantity = "1 ms",
+    attempts: int = 3,
+    exact: bool = False,
+    record: Sequence[str] = (),
+    progress: Progress | None = None,
+    cancel: Cancel | None = None,
+) -> Trajectory:
+    """Return the run of a scenario whose packets are real frames, on real links between the nodes of a network.
+
+    The hosts of all senders, a router for each link, and the hosts of all receivers are network namespaces of Linux,
+    joined by virtual Ethernet; hooks, queues and hosts are those of the packet engine. Each packet that goes from one
+    to another is a frame with the congestion header of the protocol, sent when it is due and received when it is there.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Without a workload.
+    sample : float, s, optional
+        > 0 and <= duration. Period of the samples; None: 0.1 s, at most a tenth of the duration.
+    start, perturbation
+        See `ecc.packet.simulate`.
+    slow : float, > 0, optional
+        Seconds of real time for one of the scenario.
+    clock : str, optional
+        "steady": time stops for all nodes while this process is stalled; or "real".
+    lateness : float, s, optional
+        > 0. A run in which more than one packet in a thousand is later than this is void, and so is one of which the
+        kernel loses frames, or, on the real clock, one that loses more than 5 % of the processors to other machines.
+    attempts : int, >= 1, optional
+        How often a run that is void is repeated until it is not; the last is returned, marked as void.
+    exact : bool, optional
+        Whether packets also carry the numbers of their headers in full precision; else nodes go on with what the header
+        has room for.
+    record, progress, cancel
+        See `ecc.packet.simulate`.
+
+    Returns
+    -------
+    Trajectory
+        As of `ecc.packet.simulate`. Its `stats` also have `void` (why the run is void, "" if it is not), `attempts`,
+        `lateness_p50`, `_p99`, `_p999` and `_max` [s of the scenario], `elapsed` and `frozen` [s of real time, and for
+        how much of it time stood], `longest_stall` [s of real time], `steal` (share of the processors), `load` (of the
+        system), `frames_sent`, `frames_lost` and `frames_refused`.
+
+    Raises
+    ------
+    ValueError
+        A bad sample, start, clock or limit; a workload.
+    EccError
+        This system is not Linux, or forbids namespaces.
+    NativeError
+        The engine refuses the network.
+
+    Examples
+    --------
+    >>> net = ecc.Network.dumbbell("10 Mb/s", rtts=[0.05])
+    >>> run = simulate(ecc.Scenario(net, ecc.models.QIRCP(), duration=5.0))  # doctest: +SKIP
+    >>> round(float(run.rate[-1, 0]) / 1e6, 1), run.stats["void"]  # doctest: +SKIP
+    (9.5, '')
+    """
+    if not hasattr(lib, "ecc_live_new"):
+        raise EccError(f"live runs need the network namespaces of Linux, got {sys.platform}")
+    if not 0.0 < slow < float("inf"):
+        raise ValueError(f"slow must be > 0 and finite, got {slow:g}")
+    if clock not in CLOCKS:
+        raise ValueError(f"clock must be one of {', '.join(map(repr, CLOCKS))}, got {shown(clock)}")
+    limit = as_time(lateness, "lateness")
+    if limit <= 0.0:
+        raise ValueError(f"lateness must be > 0 s, got {limit:g} s")
+    if scenario.workload:
+        raise ValueError("a live run must have no workload: its flows are those of the network")
+    for attempt in range(1, as_count(attempts, "attempts", minimum=1) + 1):
+        run = _Run(scenario, sample, start, perturbation, record, slow=slow, clock=clock, exact=exact)
+        run.advance(progress, cancel)
+        found = run.trajectory(limit, attempt)
+        if not found.stats["void"] or not found.is_complete:
+            break
+    return found
+
+
+class _Run:
+    """One attempt."""
+
+    def __init__(
+        self, scenario: Scenario, sample: Quantity | None, start: str, perturbation: float, record: Sequence[str],
+        *, slow: float, clock: str, exact: bool,
+    ) -> None:  # fmt: skip
+        self._scenario, self._period, self._text = scenario, scenario.sample_period(sample), scenario.to_toml()
+        self._slow, self._clock = slow, clock
+
+        def fresh() -> Setup:
+            return prepared_for_links(prepare(scenario, start, perturbation))
+
+        self._setup = fresh()
+        self._recording = series(self._setup, record)
+        of = joints_of(self._setup)
+        parts = nodes(of, self._setup)
+        setups = [self._setup, *(fresh() for _ in range(int(parts.max(initial=0))))]  # each node has its own records
+        engines, partition, words = build_parts(
+            setups, scenario, of, parts, [word for one in self._recording for word in one.words],
+            sample=self._period, n_samples=scenario.n_samples(self._period),
+        )  # fmt: skip
+        between, mtu = links_between(of, parts), _mtu(self._setup)
+        token, layout = secrets.token_bytes(lib.ECC_FRAME_KEY), formats(self._setup)
+        frames = [Frames(engine, layout, token, mtu=mtu, exact=exact) for engine in engines]
+        ends: list[tuple[Any, int, int, Port]] = []
+        for (a, b), (one, other) in zip(between, ends_of_links(between, mtu), strict=True):
+            addresses = [end.getsockname()[4] for end in (one, other)]
+            ends += [(one, a, b, Port(*addresses)), (other, b, a, Port(*addresses[::-1]))]
+        self._sockets = [end[0] for end in ends]
+        step = LONGEST_STEP if clock == "steady" else 0.0
+        self._engine = LiveEngine(engines, partition, words, frames, ends, slow, step)
+        self._transfers = Transfers(scenario, self._setup, None)
+        self._stopped = "canceled"
+
+    def advance(self, progress: Progress | None, cancel: Cancel | None) -> None:
+        """Run to the end, or until somebody ends it."""
+        duration = self._scenario.duration
+        before, self._load = steal(), os.getloadavg()[0]
+        try:
+            with Interrupts() as interrupts:
+                while self._engine.advance(duration) != "until":
+                    if progress is not None:
+                        interrupts.callback(progress, self._engine.now / duration)
+                    if interrupts.noted:
+                        raise KeyboardInterrupt
+                    if cancel is not None and interrupts.callback(cancel):
+                        return
+                self._stopped = "completed"
+        except KeyboardInterrupt:
+            self._stopped = "interrupted"
+        except NativeError as error:
+            self._stopped = str(error)
+            warnings.warn(f"the run ended at {self._engine.now:g} s: {error}", RuntimeWarning, stacklevel=4)
+        finally:
+            self._engine.settle()
+            self._steal = steal() - before
+            for one in self._sockets:
+                one.close()
+
+    def trajectory(self, limit: float, attempt: int) -> Trajectory:
+        """What happened."""
+        run = trajectory_of(
+            self._scenario, self._text, self._setup, self._engine, self._transfers, self._recording,
+            period=self._period, stopped=self._stopped, has_histogram=False,
+        )  # fmt: skip
+        measured = self._engine.measured
+        share = self._steal / max(measured.elapsed * (os.cpu_count() or 1), 1e-9)
+        why = _void(measured, limit, share if self._clock == "real" else 0.0)
+        stats: dict[str, Any] = dict(run.stats)
+        stats |= {f"lateness_{name}": value for name, value in measured.lateness.items()}
+        stats |= {
+            "void": why, "attempts": attempt, "slow": self._slow, "clock": self._clock, "elapsed": measured.elapsed,
+            "frozen": measured.frozen, "longest_stall": measured.longest_stall, "steal": share, "load": self._load,
+            "frames_sent": measured.frames_sent, "frames_lost": measured.frames_lost,
+            "frames_refused": measured.frames_refused,
+            "notes": (*stats["notes"], *((f"this live run is void: {why}",) if why else ())),
+        }  # fmt: skip
+        return replace(run, data=run.data.assign_attrs(engine="live"), stats=stats)
+
+
+def _void(measured: Measured, limit: float, stolen: float) -> str:
+    """Why a run says nothing, or an empty string."""
+    if measured.frames_lost:
+        return f"{measured.frames_lost} of {measured.frames_sent} frames were lost by the kernel"
+    if measured.lateness["p999"] > limit:
+        return f"one packet in a thousand was later than {measured.lateness['p999']:.2g} s, of {limit:g} s allowed"
+    if stolen > STEAL:
+        return f"others took {stolen:.0%} of the processors, of {STEAL:.0%} allowed"
+    return ""
+
+
+def _mtu(setup: Setup) -> int:
+    """Of the real links: the largest packet with its headers, at least that of Ethernet."""
+    flows = setup.flows[: setup.n_flows]
+    if not len(flows):
+        return 1500
+    largest = max(int(flows[name].max()) for name in ("packet_size", "packet_size_max", "opening_size"))
+    return min(65535, max(1500, largest + int(flows["header_bytes"].max())))

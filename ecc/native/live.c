@@ -1,0 +1,484 @@
+/*
+ * Nodes joined by real links, run by one thread on one clock.
+ *
+ * In each turn: look at the clock; let in what has come, at the time that the kernel has stamped on it; run all engines
+ * up to now; send what is due. A packet that leaves an engine waits here until it is at the end of the wire or the delay
+ * that it was put on, and then crosses a real link, whose own delay is lateness.
+ *
+ * What comes in is checked by the frames (frame.c) and by the engine (cut.c); what either refuses is counted, and
+ * changes nothing.
+ */
+
+#define _GNU_SOURCE
+
+#include "live.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cut.h"
+#include "live_socket.h"
+#include "run.h"
+#include "state.h"
+#include "waiting.h"
+
+#define OF_SYSTEM (-1000)               /* errors of the system are below */
+#define SPIN INT64_C(60000)             /* ns before the next event from which on the thread does not sleep */
+#define LONGEST_SLEEP INT64_C(20000000) /* ns */
+#define SETTLING INT64_C(200000000)     /* ns */
+
+typedef struct {
+    ecc_live_port_t *face; /* of the caller */
+    ecc_live_socket_t socket;
+    ecc_ps_t last; /* arrival of the last packet */
+} port_t;
+
+struct ecc_live {
+    ecc_memory_t memory;
+    int64_t n_nodes;
+    int64_t n_ports;
+    ecc_engine_t **engines;
+    ecc_frames_t **frames;
+    port_t *ports;
+    struct pollfd *polled;
+    ecc_waiting_t waiting;
+    size_t crossing_size;
+    unsigned char *crossing; /* one that comes in */
+    unsigned char *leaving;  /* those that leave */
+    size_t leaving_room;
+    double slow;
+    int64_t longest_step;
+    int64_t clock;     /* ns: time of the engines, times slow ... */
+    int64_t looked;    /* ... when the clock was looked at last: ns of CLOCK_MONOTONIC ... */
+    int64_t stepped;   /* ... and by how much it went on then */
+    int64_t stamped;   /* ns of CLOCK_REALTIME at that look */
+    int64_t may_sleep; /* ns that nobody has anything to do from the last look on */
+    ecc_ps_t now;
+    int64_t failed; /* node */
+    ecc_live_stats_t stats;
+};
+
+static int64_t
+read_clock(clockid_t clock)
+{
+    struct timespec time;
+
+    (void) clock_gettime(clock, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* ---- the parts ---- */
+
+static void *
+allocate(ecc_live_t *self, size_t n, size_t size)
+{
+    void *block = NULL;
+
+    return ecc_memory_resize(&self->memory, 0, n * size + 1, &block) == 0 ? block : NULL;
+}
+
+static void
+release(ecc_live_t *self, size_t n, size_t size, void *block)
+{
+    ecc_memory_release(&self->memory, n * size + 1, &block);
+}
+
+void
+ecc_live_free(ecc_live_t *self)
+{
+    ecc_memory_t memory;
+    void *block = self;
+
+    if (self == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < self->n_ports && self->ports != NULL; i++) {
+        ecc_live_socket_free(&self->ports[i].socket);
+    }
+    ecc_waiting_free(&self->waiting, &self->memory);
+    release(self, self->leaving_room, 1, self->leaving);
+    release(self, self->crossing_size, 1, self->crossing);
+    release(self, (size_t) self->n_ports, sizeof(*self->polled), self->polled);
+    release(self, (size_t) self->n_ports, sizeof(*self->ports), self->ports);
+    release(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *), self->frames);
+    release(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *), self->engines);
+    memory = self->memory;
+    ecc_memory_release(&memory, sizeof(*self), &block);
+}
+
+static int
+open_ports(ecc_live_t *self, const ecc_live_config_t *config)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        ecc_live_port_t *face = &config->ports[i];
+        self->ports[i].face = face;
+        self->polled[i] = (struct pollfd) { .fd = (int) face->socket, .events = POLLIN };
+        if (face->node < 0 || face->node >= self->n_nodes || face->peer < 0 || face->peer >= self->n_nodes) {
+            return ECC_ERR_PARTITION;
+        }
+        ret = ecc_live_socket_init(
+            &self->ports[i].socket, (int) face->socket, (size_t) ecc_frames_room(self->frames[face->node]));
+        ret = ret < 0 ? OF_SYSTEM + ret : 0;
+    }
+    return ret;
+}
+
+static int
+build(ecc_live_t *self, const ecc_live_config_t *config)
+{
+    self->n_nodes = config->n_nodes;
+    self->n_ports = config->n_ports;
+    self->slow = config->slow;
+    self->longest_step = config->longest_step;
+    self->crossing_size = (size_t) ecc_frames_crossing_size(config->frames[0]);
+    ecc_waiting_init(&self->waiting, self->crossing_size);
+    self->engines = allocate(self, (size_t) self->n_nodes, sizeof(ecc_engine_t *));
+    self->frames = allocate(self, (size_t) self->n_nodes, sizeof(ecc_frames_t *));
+    self->ports = allocate(self, (size_t) self->n_ports, sizeof(*self->ports));
+    self->polled = allocate(self, (size_t) self->n_ports, sizeof(*self->polled));
+    self->crossing = allocate(self, self->crossing_size, 1);
+    if (self->engines == NULL || self->frames == NULL || self->ports == NULL || self->polled == NULL
+        || self->crossing == NULL) {
+        return ECC_ERR_NO_MEMORY;
+    }
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        const ecc_cut_t *cut = config->engines[i]->cut;
+        self->engines[i] = config->engines[i];
+        self->frames[i] = config->frames[i];
+        if (cut == NULL || cut->part != i || cut->n_parts != self->n_nodes) {
+            return ECC_ERR_PARTITION;
+        }
+    }
+    return open_ports(self, config);
+}
+
+int
+ecc_live_new(const ecc_live_config_t *config, ecc_live_t **live)
+{
+    ecc_memory_t memory;
+    ecc_live_t *self;
+    void *block = NULL;
+    int ret;
+
+    *live = NULL;
+    if (config->n_nodes < 1 || config->n_nodes > ECC_MAX_PARTS || config->n_ports < 0 || !(config->slow > 0.0)) {
+        return ECC_ERR_PARTITION;
+    }
+    ecc_memory_init(&memory, NULL);
+    ret = ecc_memory_resize(&memory, 0, sizeof(*self), &block);
+    if (ret != 0) {
+        return ret;
+    }
+    self = block;
+    self->memory = memory;
+    ret = build(self, config);
+    if (ret != 0) {
+        ecc_live_free(self);
+        return ret;
+    }
+    *live = self;
+    return 0;
+}
+
+/* ---- the clock ---- */
+
+static ecc_ps_t
+time_of(const ecc_live_t *self, int64_t clock)
+{
+    double time = (double) clock * 1000.0 / self->slow;
+
+    return time < (double) ECC_NEVER ? (ecc_ps_t) time : ECC_NEVER;
+}
+
+/* The time that has passed since the last look goes by, or as much of it as may. */
+static void
+look(ecc_live_t *self, ecc_ps_t until)
+{
+    int64_t looked = read_clock(CLOCK_MONOTONIC);
+    int64_t passed = looked - self->looked;
+    int64_t busy = passed - (self->may_sleep < passed ? self->may_sleep : passed);
+
+    self->stamped = read_clock(CLOCK_REALTIME);
+    self->stepped = passed;
+    if (self->longest_step > 0 && busy > self->longest_step) {
+        self->stepped = passed - busy + self->longest_step;
+    }
+    self->looked = looked;
+    self->may_sleep = 0;
+    self->clock += self->stepped;
+    self->now = time_of(self, self->clock);
+    self->now = self->now < until ? self->now : until;
+    self->stats.elapsed += passed;
+    self->stats.frozen += passed - self->stepped;
+    self->stats.longest = busy > self->stats.longest ? busy : self->stats.longest;
+    self->stats.looks++;
+}
+
+/* When a frame came that the kernel has stamped; between the last look and the one before it. */
+static ecc_ps_t
+arrival_of(const ecc_live_t *self, int64_t stamp)
+{
+    int64_t age = self->stamped - stamp;
+
+    age = age < 0 ? 0 : age < self->stepped ? age : self->stepped;
+    return time_of(self, self->clock - age);
+}
+
+/* ---- what comes in ---- */
+
+static uint32_t
+bin(int64_t ns)
+{
+    uint32_t index = (uint32_t) ns;
+
+    if (ns >= 64) {
+        uint32_t shift = 58u - (uint32_t) __builtin_clzll((uint64_t) ns);
+        index = shift * 32 + (uint32_t) ((uint64_t) ns >> shift);
+    }
+    return index < ECC_LIVE_N_BINS ? index : ECC_LIVE_N_BINS - 1;
+}
+
+static void
+count_lateness(ecc_live_t *self, ecc_ps_t late)
+{
+    int64_t ns = late > 0 ? late / 1000 : 0;
+
+    self->stats.late[bin(ns)]++;
+    self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
+}
+
+/* A packet has come for a node, which checks it. */
+static int
+enter(ecc_live_t *self, port_t *port, ecc_ps_t time)
+{
+    ecc_engine_t *engine = self->engines[port->face->node];
+    ecc_ps_t due;
+    int ret;
+
+    memcpy(&due, self->crossing, sizeof(due));
+    time = time > engine->now ? time : engine->now + 1;
+    time = time > port->last ? time : port->last;
+    memcpy(self->crossing, &time, sizeof(time));
+    ret = ecc_cut_enter(engine, self->crossing, self->crossing_size);
+    if (ret == ECC_ERR_CROSSING) {
+        port->face->refused++;
+        engine->report = (ecc_report_t) { .hook = ECC_NO_HOOK }; /* nothing has failed */
+        return 0;
+    }
+    port->last = time;
+    count_lateness(self, time - due);
+    return ret;
+}
+
+/* All that has come through a port; at most what the ring holds, so that a flood does not stop the rest. */
+static int
+collect(ecc_live_t *self, port_t *port, bool enters)
+{
+    ecc_live_socket_t *socket = &port->socket;
+    int ret = 0;
+
+    for (uint32_t i = 0; i < socket->n_slots && ret == 0; i++) {
+        int64_t size;
+        int64_t stamp;
+        const unsigned char *frame = ecc_live_socket_next(socket, &size, &stamp);
+        if (frame == NULL) {
+            break;
+        }
+        port->face->received++;
+        if (ecc_frames_read(self->frames[port->face->node], port->face->frames, frame, size, self->crossing)
+                == ECC_FRAME_TAKEN
+            && enters) {
+            ret = enter(self, port, arrival_of(self, stamp));
+        }
+        ecc_live_socket_release(socket);
+    }
+    return ret;
+}
+
+/* ---- what goes out ---- */
+
+/* What has left for the far end of a port waits until it is due. */
+static int
+take_leaving(ecc_live_t *self, uint32_t index)
+{
+    const ecc_live_port_t *face = self->ports[index].face;
+    ecc_engine_t *engine = self->engines[face->node];
+    size_t size = (size_t) ecc_cut_take_leaving(engine, face->peer, NULL);
+    int ret = 0;
+
+    if (size > self->leaving_room) {
+        void *block = self->leaving;
+        release(self, self->leaving_room, 1, block);
+        self->leaving_room = 0;
+        self->leaving = allocate(self, 2 * size, 1);
+        if (self->leaving == NULL) {
+            return ECC_ERR_NO_MEMORY;
+        }
+        self->leaving_room = 2 * size;
+    }
+    (void) ecc_cut_take_leaving(engine, face->peer, self->leaving);
+    for (size_t at = 0; at < size && ret == 0; at += self->crossing_size) {
+        ecc_ps_t time;
+        memcpy(&time, self->leaving + at, sizeof(time));
+        ret = ecc_waiting_push(&self->waiting, &self->memory, time, index, self->leaving + at);
+    }
+    return ret;
+}
+
+static void
+send_port(port_t *port)
+{
+    int64_t n = port->socket.n_waiting;
+    int64_t n_lost = n > 0 ? ecc_live_socket_send(&port->socket) : 0;
+
+    port->face->sent += n;
+    port->face->not_sent += n_lost;
+}
+
+/* Everything that is due goes out; whether there was anything. */
+static bool
+send_due(ecc_live_t *self)
+{
+    bool any = false;
+
+    while (ecc_waiting_first(&self->waiting) <= self->now) {
+        uint32_t index;
+        const unsigned char *crossing = ecc_waiting_pop(&self->waiting, &index);
+        port_t *port = &self->ports[index];
+        int64_t size;
+        if (port->socket.n_waiting == ECC_LIVE_BATCH) {
+            send_port(port);
+        }
+        size = ecc_frames_write(
+            self->frames[port->face->node], port->face->frames, crossing, ecc_live_socket_space(&port->socket));
+        if (size > 0) {
+            ecc_live_socket_append(&port->socket, (size_t) size);
+        }
+        any = true;
+    }
+    for (int64_t i = 0; i < self->n_ports && any; i++) {
+        send_port(&self->ports[i]);
+    }
+    return any;
+}
+
+/* ---- running ---- */
+
+/* One turn; `any`: whether anything has happened. */
+static int
+turn(ecc_live_t *self, bool *any)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        self->failed = self->ports[i].face->node;
+        ret = collect(self, &self->ports[i], true);
+    }
+    for (int64_t i = 0; i < self->n_nodes && ret == 0; i++) {
+        int64_t n_before = self->engines[i]->n_events;
+        self->failed = i;
+        ret = ecc_run_until(self->engines[i], self->now);
+        *any = *any || self->engines[i]->n_events > n_before;
+    }
+    for (int64_t i = 0; i < self->n_ports && ret == 0; i++) {
+        self->failed = self->ports[i].face->node;
+        ret = take_leaving(self, (uint32_t) i);
+    }
+    *any = send_due(self) || *any;
+    return ret;
+}
+
+/* Nothing is to be done before the next event: the thread sleeps until shortly before it, or until a frame comes. */
+static void
+rest(ecc_live_t *self, ecc_ps_t until)
+{
+    ecc_ps_t next = ecc_waiting_first(&self->waiting);
+    double wait;
+    int64_t ns;
+    struct timespec time;
+
+    next = until < next ? until : next;
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        ecc_ps_t of_node = ecc_run_next_event(self->engines[i]);
+        next = of_node < next ? of_node : next;
+    }
+    wait = (double) (next - self->now) * 1e-3 * self->slow - (double) (read_clock(CLOCK_MONOTONIC) - self->looked);
+    ns = wait < (double) LONGEST_SLEEP ? (int64_t) wait : LONGEST_SLEEP;
+    if (ns > SPIN) {
+        time = (struct timespec) { .tv_nsec = ns - SPIN };
+        self->may_sleep = ns - SPIN;
+        (void) ppoll(self->polled, (nfds_t) self->n_ports, &time, NULL);
+    }
+}
+
+static int
+begin(ecc_live_t *self, ecc_ps_t until)
+{
+    int ret = 0;
+
+    for (int64_t i = 0; i < self->n_nodes && ret == 0; i++) {
+        self->failed = i;
+        ret = ecc_run_begin(self->engines[i], until, -1);
+    }
+    if (self->longest_step > 0 || self->looked == 0) { /* what is between calls is no time */
+        self->looked = read_clock(CLOCK_MONOTONIC);
+    }
+    return ret;
+}
+
+int
+ecc_live_advance(ecc_live_t *self, ecc_ps_t until, int64_t real_time)
+{
+    int ret = begin(self, until);
+    int64_t end = self->looked + real_time;
+
+    while (ret == 0) {
+        bool any = false;
+        look(self, until);
+        ret = turn(self, &any);
+        if (ret != 0 || self->now >= until || self->looked >= end) {
+            break;
+        }
+        if (!any) {
+            rest(self, until);
+        }
+    }
+    for (int64_t i = 0; i < self->n_nodes; i++) {
+        int of_node = ecc_run_end(self->engines[i], i == self->failed ? ret : 0);
+        ret = ret == 0 ? of_node : ret;
+    }
+    self->stats.now = self->now;
+    return ret != 0 ? ECC_STOP_ERROR : self->now >= until ? ECC_STOP_UNTIL : ECC_STOP_MAX_EVENTS;
+}
+
+int64_t
+ecc_live_settle(ecc_live_t *self)
+{
+    int64_t begun = read_clock(CLOCK_MONOTONIC);
+    int64_t n_missing;
+
+    do {
+        n_missing = 0;
+        for (int64_t i = 0; i < self->n_ports; i++) {
+            const ecc_live_port_t *face = self->ports[i].face;
+            (void) collect(self, &self->ports[i], false);
+            n_missing += face->sent - face->not_sent - face->frames->verdicts[ECC_FRAME_TAKEN];
+        }
+    } while (n_missing > 0 && read_clock(CLOCK_MONOTONIC) - begun < SETTLING);
+    for (int64_t i = 0; i < self->n_ports; i++) {
+        n_missing += self->ports[i].face->not_sent;
+    }
+    return n_missing;
+}
+
+void
+ecc_live_stats(const ecc_live_t *self, ecc_live_stats_t *stats)
+{
+    *stats = self->stats;
+}
