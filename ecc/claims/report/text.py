@@ -12,12 +12,13 @@ from ecc.display import number_text
 
 __all__ = ["INTRODUCTION", "MEANING", "TITLE", "again", "beside", "count", "evidence", "tally", "typeset"]
 
-TITLE = "Published claims on explicit congestion control, checked"
+TITLE = "Published claims on congestion control, checked"
 INTRODUCTION = (
     "With explicit congestion control, routers signal to senders how fast to send, where TCP has to find out from lost "
-    "packets. This page takes what the papers on such protocols claim, theorem by theorem and figure by figure, and "
-    "computes it again: stability exactly, with the delays of the loop; traffic as a fluid; and a simulation of every "
-    "packet. All three run the same definition of each protocol. Each verdict is computed from what they find."
+    "packets or marks. This page takes what papers and standards on such protocols, and on queue disciplines, claim, "
+    "theorem by theorem and figure by figure, and computes it again: stability exactly, with the delays of the loop; "
+    "traffic as a fluid; and a simulation of every packet. All three run the same definition of each protocol. "
+    "Each verdict is computed from what they find."
 )
 MEANING: Mapping[Verdict, str] = {
     Verdict.CONFIRMED: "what is reported comes out",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecc import packet, plot
-from ecc.claims.checks.disciplines.loops import HALVING, NEWRENO, decibels, equal_flows, pair, rest
+from ecc.claims.checks.disciplines.loops import CLOCKED, HALVING, NEWRENO, decibels, equal_flows, pair, rest
 from ecc.claims.ledger import Claim, Finding, Measurement, Picture, Verdict, check
 from ecc.closed_loop import linearize
 from ecc.errors import LinearizationError
@@ -146,8 +146,8 @@ def hollot_red(claim: Claim) -> Finding:
         "their model": lambda flows, rtt: _theirs(flows, rtt, [POLE, -POLE], (0.0, SLOPE)),
     }
     for kind, discipline, spaced in (("p_b", PlainRED(**options), False), ("RED of 1993", RED(**options), True)):
-        for clocking in ("ack", "rate"):
-            rules[f"{kind}, clocked by {clocking}s"] = _ours(discipline, clocking, lambda p, s=spaced: held(p, s))  # type: ignore[misc]
+        for clocking, words in CLOCKED.items():
+            rules[f"{kind}, {words}"] = _ours(discipline, clocking, lambda p, s=spaced: held(p, s))  # type: ignore[misc]
     return _judge(claim, rules, first, f"Gain margins of RED, N = {FLOWS}")
 
 
@@ -164,8 +164,7 @@ def hollot_pi(claim: Claim) -> Finding:
     pi = PI(mark=True, interval=1.0 / 160.0)
     rules: dict[str, Rule] = {
         "their model": lambda flows, rtt: _theirs(flows, rtt, [1.0, 0.0], (GAIN / ZERO, GAIN)),
-        "clocked by acks": _ours(pi, "ack", lambda p: pi.reference),
-        "clocked by rates": _ours(pi, "rate", lambda p: pi.reference),
+        **{words: _ours(pi, clocking, lambda p: pi.reference) for clocking, words in CLOCKED.items()},
     }
     return _judge(claim, rules, first, f"Gain margins of PI, N = {FLOWS}")
 

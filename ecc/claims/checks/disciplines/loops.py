@@ -21,12 +21,15 @@ from ecc.queues import PI2, PIE
 from ecc.queues.discipline import QueueDiscipline
 
 __all__ = [
-    "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "HALVING", "NEWRENO",
-    "PACKET", "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest", "scaled",
+    "CLOCKED", "CUBIC_HOST", "DCTCP_HOST", "DELAYED_ACKS", "DUALPI2_BASE", "FRIENDLY", "HALF_A_PACKET", "HALVING",
+    "NEWRENO", "PACKET", "WINDOWS", "decibels", "equal_flows", "loop", "margin", "pair", "proven_within", "rest",
+    "scaled",
 ]  # fmt: skip
 
 PACKET = 8000.0
 """Bits of a packet."""
+CLOCKED = {"ack": "clocked by ACKs", "rate": "clocked by rates"}
+"""The two linear models by `clocking`, in words."""
 FLOWS = 10
 """Their number does not matter, only their windows do."""
 WINDOWS = (3.0, 5.0, 10.0, 30.0, 100.0, 1000.0)

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from ecc import plot
 from ecc.claims.checks.disciplines.loops import (
+    CLOCKED,
     CUBIC_HOST,
     DCTCP_HOST,
     DELAYED_ACKS,
@@ -66,10 +67,10 @@ def _of_probabilities(name: str, discipline: Any) -> tuple[list[Measurement], di
         margins, decays = _over_p(discipline, clocking)
         at, stable = int(np.argmin(margins)), min(margins) > 0.0
         least[clocking] = (margins[at], min(decays), max(margins) - margins[at])
-        curves[f"{name}, clocked by {clocking}s"] = margins
+        curves[f"{name}, {CLOCKED[clocking]}"] = margins
         note = f"largest {max(margins):.1f} dB; slowest decay {min(decays):.3g}/s, fastest {max(decays):.3g}/s"
         found.append(
-            Measurement(f"{name}, clocked by {clocking}s: least gain margin",
+            Measurement(f"{name}, {CLOCKED[clocking]}: least gain margin",
                         margins[at] if stable else "unstable", "dB" if stable else "",
                         note=f"at p = {PROBABILITIES[at]:.3g}; {note}", met=stable)
         )  # fmt: skip
