@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecc.errors import EccError, NativeError
-from ecc.native import Engine, Frames, Partition, Port, Team, picoseconds
+from ecc.native import Engine, Frames, Partition, Port, Team, bin_edges, picoseconds
 from ecc.native._engine import ffi, lib
 from ecc.native.guard import advancing, guarded
 
@@ -132,9 +132,7 @@ def _percentile(counts: NDArray[np.int64], share: float) -> float:
     total = np.cumsum(counts)
     if total[-1] == 0:
         return float("nan")
-    k = int(np.searchsorted(total, share * total[-1])) + 1
-    shift = max(k // 32 - 1, 0)
-    return float((k - 32 * shift) << shift)
+    return float(bin_edges()[np.searchsorted(total, share * total[-1]) + 1])
 
 
 def steal() -> float:

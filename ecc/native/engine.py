@@ -177,7 +177,7 @@ def bin_edges() -> NDArray[np.int64]:
     Returns
     -------
     ndarray of int, shape (n_bins + 1,)
-        int64, bytes: each byte up to 256, then 128 bins for each power of two.
+        int64: each number up to 256, then 128 bins for each power of two; bytes of queues, ns of lateness.
     """
     k = np.arange(lib.ECC_N_BINS + 1)
     shift = np.maximum(k // 128 - 1, 0)

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "bins.h"
 #include "cut.h"
 #include "flow.h"
 #include "receiver.h"
@@ -104,19 +105,6 @@ serve(ecc_link_state_t *link, ecc_ps_t from, int64_t size, enum ecc_packet_kind 
     return ecc_state_add(from, link->tx_time[kind]);
 }
 
-/* S-19. */
-static uint32_t
-bin(ecc_bytes_t queue)
-{
-    uint32_t index = (uint32_t) queue;
-
-    if (queue >= 256) {
-        uint32_t shift = 56u - (uint32_t) __builtin_clzll((uint64_t) queue);
-        index = shift * 128 + (uint32_t) ((uint64_t) queue >> shift);
-    }
-    return index < ECC_N_BINS ? index : ECC_N_BINS - 1;
-}
-
 ECC_COLD void
 ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
 {
@@ -125,7 +113,7 @@ ecc_link_measure(ecc_link_state_t *link, ecc_ps_t time)
     link->area += (ecc_wide_t) link->queue * span;
     link->measured_until = time;
     if (link->histogram != NULL) {
-        link->histogram[bin(link->queue)] += span;
+        link->histogram[ecc_bin(link->queue)] += span;
     }
 }
 
@@ -310,7 +298,7 @@ ecc_link_arrive(ecc_engine_t *self, uint32_t id)
     if (link->measures_queue) {
         ecc_link_measure(link, self->now);
         if (link->histogram != NULL) {
-            link->histogram[ECC_N_BINS + bin(link->queue)]++;
+            link->histogram[ECC_N_BINS + ecc_bin(link->queue)]++;
         }
     }
     ECC_DEBUG(link->count.arrived++);

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bins.h"
 #include "cut.h"
 #include "live_socket.h"
 #include "run.h"
@@ -232,24 +233,12 @@ arrival_of(const ecc_live_t *self, int64_t stamp)
 
 /* ---- what comes in ---- */
 
-static uint32_t
-bin(int64_t ns)
-{
-    uint32_t index = (uint32_t) ns;
-
-    if (ns >= 64) {
-        uint32_t shift = 58u - (uint32_t) __builtin_clzll((uint64_t) ns);
-        index = shift * 32 + (uint32_t) ((uint64_t) ns >> shift);
-    }
-    return index < ECC_LIVE_N_BINS ? index : ECC_LIVE_N_BINS - 1;
-}
-
 static void
 count_lateness(ecc_live_t *self, ecc_ps_t late)
 {
     int64_t ns = late > 0 ? late / 1000 : 0;
 
-    self->stats.late[bin(ns)]++;
+    self->stats.late[ecc_bin(ns)]++;
     self->stats.latest = ns > self->stats.latest ? ns : self->stats.latest;
 }
 

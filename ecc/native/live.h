@@ -15,8 +15,6 @@
 
 /* cdef: begin */
 
-#define ECC_LIVE_N_BINS 1216 /* of lateness, up to 2^40 ns: each below 64 ns, then 32 for each power of two */
-
 /* One end of a real link. */
 typedef struct {
     int64_t socket;           /* AF_PACKET, SOCK_RAW, bound to an interface; stays the caller's */
@@ -45,8 +43,8 @@ typedef struct {
     int64_t frozen;  /* ns of these, in which time stood */
     int64_t longest; /* ns, the longest time from look to look that was not sleep */
     int64_t looks;
-    int64_t late[ECC_LIVE_N_BINS]; /* packets by how much later they were there than due [ns of the engines] */
-    int64_t latest;                /* ns */
+    int64_t late[ECC_N_BINS]; /* packets by how much later they were there than due [ns of the engines] */
+    int64_t latest;           /* ns */
 } ecc_live_stats_t;
 
 typedef struct ecc_live ecc_live_t;
