@@ -555,6 +555,12 @@ class Workload:
         sides = [one for tmix in self.tmix for one in tmix.templates]
         return [template in sides for template in self.templates]
 
+    @property
+    def chains(self) -> list[tuple[int, int]]:
+        """Pairs of templates of which transfers of one may be subsequent to those of the other."""
+        kinds = {template: kind for kind, template in enumerate(self.templates)}
+        return [(kinds[tmix.templates[INITIATOR]], kinds[tmix.templates[ACCEPTOR]]) for tmix in self.tmix]
+
     def blocks(self, seed: int, duration: float) -> Iterator[NDArray[np.void]]:
         """Yield all transfers that start before `duration`, in the order of their starts, some at a time.
 

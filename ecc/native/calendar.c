@@ -116,6 +116,8 @@ ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory)
     void *block = self->nodes;
 
     ecc_memory_release(memory, (self->n_nodes + (size_t) 1) * sizeof(*self->nodes), &block);
+    block = self->order;
+    ecc_memory_release(memory, ecc_calendar_order_size(self->n_nodes), &block);
     block = self->buckets;
     ecc_memory_release(memory, self->n_buckets * sizeof(*self->buckets), &block);
     block = self->occupied;
@@ -127,16 +129,19 @@ ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory)
 
 int
 ecc_calendar_renumber(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days, uint32_t n_groups,
-    const uint32_t *old, const uint32_t *new)
+    const uint32_t *old, const uint32_t *new, uint64_t *order)
 {
     ecc_calendar_t wider;
     uint32_t group = 0;
     int ret = ecc_calendar_init(&wider, memory, n_nodes, n_days);
 
     if (ret != 0) {
+        void *block = order;
+        ecc_memory_release(memory, ecc_calendar_order_size(n_nodes), &block);
         ecc_calendar_free(&wider, memory);
         return ret;
     }
+    wider.order = order;
     if (self->nodes != NULL) {
         wider.shift = self->shift;
         wider.clock = self->clock;
@@ -162,7 +167,7 @@ ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id
     ecc_node_t *node = &nodes[id];
 
     node->time = time;
-    if (ecc_calendar_before(time, id, bucket->time, bucket->head)) {
+    if (ecc_calendar_before(self, time, id, bucket->time, bucket->head)) {
         node->next = bucket->head;
         node->prev = ECC_NO_NODE;
         nodes[bucket->head].prev = id;
@@ -171,7 +176,7 @@ ecc_calendar_insert_into(ecc_calendar_t *self, ecc_bucket_t *bucket, uint32_t id
     } else {
         /* from the tail: events set for the same distant time come in their order */
         uint32_t prev = bucket->tail;
-        while (ecc_calendar_before(time, id, nodes[prev].time, prev)) {
+        while (ecc_calendar_before(self, time, id, nodes[prev].time, prev)) {
             prev = nodes[prev].prev;
             self->work++;
         }
@@ -269,7 +274,7 @@ find_beyond_year(ecc_calendar_t *self)
     for (uint32_t i = next_occupied(self, 0); i < self->n_buckets; i = next_occupied(self, i + 1)) {
         const ecc_bucket_t *bucket = &self->buckets[i];
         if (self->first == ECC_NO_NODE
-            || ecc_calendar_before(bucket->time, bucket->head, self->first_time, self->first)) {
+            || ecc_calendar_before(self, bucket->time, bucket->head, self->first_time, self->first)) {
             self->first = bucket->head;
             self->first_time = bucket->time;
         }
@@ -342,7 +347,7 @@ ecc_calendar_verify(const ecc_calendar_t *self)
             if (node->prev != prev || ecc_calendar_bucket(self, node->time) != index || node->time < self->clock) {
                 return ECC_ERR_BROKEN;
             }
-            if (prev != ECC_NO_NODE && !ecc_calendar_before(self->nodes[prev].time, prev, node->time, id)) {
+            if (prev != ECC_NO_NODE && !ecc_calendar_before(self, self->nodes[prev].time, prev, node->time, id)) {
                 return ECC_ERR_BROKEN;
             }
             prev = id;

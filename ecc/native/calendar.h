@@ -2,7 +2,8 @@
 #define ECC_CALENDAR_H
 
 /*
- * A calendar queue (Brown 1988) of nodes that have numbers: a node has at most one time. Order: (time, number).
+ * A calendar queue (Brown 1988) of nodes that have numbers: a node has at most one time. Order: (time, number), or, at
+ * equal times, as another list says.
  *
  * A bucket holds the nodes of a stretch of 2^shift ps (a day), sorted; days that are n_buckets apart share a bucket.
  * Two levels of bits tell which buckets hold anything. The width follows the mean time between events. All memory is
@@ -35,6 +36,7 @@ typedef struct {
     uint32_t first;      /* the next node; ECC_NO_NODE: not known, ECC_CALENDAR_EMPTY: known to be none */
     int shift;
     ecc_node_t *nodes;
+    uint64_t *order; /* by node, of those at equal times; NULL: that of their numbers */
     ecc_bucket_t *buckets;
     uint64_t *occupied; /* a bit a bucket */
     uint64_t *summary;  /* a bit a word of occupied */
@@ -53,10 +55,18 @@ void ecc_calendar_free(ecc_calendar_t *self, ecc_memory_t *memory);
 
 /*
  * Room for more nodes, numbered anew: those from old[g] up to the next group's are now those from new[g] on, for
- * n_groups groups; both lists grow. On failure nothing has changed. Legal on zeroed memory.
+ * n_groups groups; both lists grow. `order`, or NULL, is of the new numbers, in memory of ecc_calendar_order_size, and is
+ * the calendar's from now on. On failure nothing else has changed. Legal on zeroed memory.
  */
 ECC_MUST_CHECK int ecc_calendar_renumber(ecc_calendar_t *self, ecc_memory_t *memory, uint32_t n_nodes, uint32_t n_days,
-    uint32_t n_groups, const uint32_t *old, const uint32_t *new);
+    uint32_t n_groups, const uint32_t *old, const uint32_t *new, uint64_t *order);
+
+static inline size_t
+ecc_calendar_order_size(uint32_t n_nodes)
+{
+    return (n_nodes + (size_t) 1) * sizeof(uint64_t);
+}
+
 ECC_MUST_CHECK int ecc_calendar_verify(const ecc_calendar_t *self);
 
 void ecc_calendar_remove(ecc_calendar_t *self, uint32_t node);
@@ -72,9 +82,12 @@ ecc_calendar_bucket(const ecc_calendar_t *self, ecc_ps_t time)
 }
 
 static inline bool
-ecc_calendar_before(ecc_ps_t time, uint32_t node, ecc_ps_t other_time, uint32_t other)
+ecc_calendar_before(const ecc_calendar_t *self, ecc_ps_t time, uint32_t node, ecc_ps_t other_time, uint32_t other)
 {
-    return time < other_time || (time == other_time && node < other);
+    if (time != other_time) {
+        return time < other_time;
+    }
+    return self->order == NULL || other == ECC_CALENDAR_EMPTY ? node < other : self->order[node] < self->order[other];
 }
 
 /* Notes that a bucket holds something. */
@@ -117,7 +130,7 @@ ecc_calendar_insert(ecc_calendar_t *self, uint32_t id, ecc_ps_t time)
     } else {
         ecc_calendar_insert_into(self, bucket, id, time);
     }
-    if (self->first != ECC_NO_NODE && ecc_calendar_before(time, id, self->first_time, self->first)) {
+    if (self->first != ECC_NO_NODE && ecc_calendar_before(self, time, id, self->first_time, self->first)) {
         self->first = id;
         self->first_time = time;
     }

@@ -251,7 +251,8 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     bool is_here = ecc_cut_has_sender(self, index);
     bool started = ecc_archive_flag(archive, flow->started);
 
-    ecc_archive_require(archive, is_here ? started || (!is_transfer && flow->spec->start >= self->now) : !started);
+    ecc_archive_require(
+        archive, is_here ? started || (!is_transfer && flow->spec->start >= self->now) : started == is_transfer);
     if ((is_here && !started) || archive->ret != 0) {
         return;
     }
@@ -265,7 +266,8 @@ move_flow(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     ecc_archive_require(archive, flow->active == (is_here && flow->finish == -1) && !(flow->active && flow->completed));
     move_counters(archive, self, index);
     ecc_archive_node(archive, self->now, &self->fast, self->base[ECC_EVENT_SEND] + index, flow->active);
-    ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, is_here);
+    ecc_archive_node(
+        archive, self->now, &self->slow, self->base[ECC_EVENT_TIMEOUT] + index, is_transfer ? flow->active : is_here);
     if (self->wants_stops) {
         ecc_archive_node(archive, self->now, &self->slow, self->base[ECC_EVENT_STOP] + index, flow->active);
     }
@@ -335,7 +337,8 @@ move_subsequent(ecc_archive_t *archive, ecc_engine_t *self, uint32_t index)
     const ecc_flow_state_t *flow = &self->flows[index];
     uint32_t n = ecc_archive_count(archive, chain_length(&self->transfers, flow->subsequent), sizeof(ecc_transfer_t));
 
-    ecc_archive_require(archive, flow->number + n < self->n_flows + self->transfers.n_added);
+    ecc_archive_require(archive,
+        flow->number + n < self->n_flows + self->transfers.n_added && (n == 0 || ecc_cut_has_sender(self, index)));
     if (n > 0 && ecc_archive_reads(archive)) {
         ecc_transfer_t *specs = read_specs(archive, self, n, 1);
         void *block = specs;
@@ -379,6 +382,26 @@ move_pending(ecc_archive_t *archive, ecc_engine_t *self)
             move_chain(archive, transfers, transfers->pending[i].subsequent);
         }
     }
+}
+
+/* Of a part: the numbers of those pending, as others have the rest, and when the last of all that were added starts. */
+static void
+move_numbers(ecc_archive_t *archive, ecc_engine_t *self)
+{
+    ecc_transfers_t *transfers = &self->transfers;
+    int64_t end = self->n_flows + transfers->n_added - 1;
+    int64_t last = self->n_flows - (int64_t) 1;
+
+    for (size_t i = transfers->n_consumed; i < transfers->n_pending && archive->ret == 0; i++) {
+        ecc_archive_whole(archive, &transfers->pending[i].number, last + 1, end);
+        last = transfers->pending[i].number;
+        for (uint32_t entry = transfers->pending[i].subsequent; entry != ECC_NO_SUBSEQUENT;) {
+            transfers->linked[entry].number = ++last;
+            entry = transfers->linked[entry].subsequent;
+        }
+        ecc_archive_require(archive, last <= end);
+    }
+    ecc_archive_whole(archive, &transfers->last_start, 0, ECC_NEVER);
 }
 
 /* Results that were not taken yet; after them is room for one of each alive transfer. */
@@ -448,7 +471,16 @@ move_slot(ecc_archive_t *archive, ecc_engine_t *self, uint32_t slot)
     if (!is_alive || archive->ret != 0) {
         return;
     }
-    transfers->n_alive += ecc_archive_reads(archive);
+    if (self->cut != NULL) {
+        ecc_cut_slot_t *more = &self->cut->slots[slot];
+        if (ecc_archive_reads(archive)) {
+            ecc_cut_join(self, slot);
+        }
+        ecc_archive_index(archive, &more->n_away, ecc_cut_has_template(self, template_index) ? UINT32_MAX : 1);
+        ecc_archive_whole(archive, &more->last, 0, ECC_NEVER);
+        ecc_archive_whole(archive, &more->end, -1, self->now);
+    }
+    transfers->n_alive += ecc_archive_reads(archive) && ecc_cut_has_template(self, template_index);
     ecc_archive_whole(archive, &flow->size, -1, INT64_MAX);
     ecc_archive_whole(archive, &flow->access_delay, 0, ECC_MAX_DELAY);
     ecc_archive_whole(archive, &flow->ack_delay, 0, ECC_MAX_DELAY);
@@ -483,9 +515,13 @@ move_transfers(ecc_archive_t *archive, ecc_engine_t *self)
         ecc_archive_require(archive, slot < n_slots && n_free < n_slots && !self->flows[self->n_flows + slot].started);
         slot = archive->ret == 0 ? self->flows[self->n_flows + slot].next_free : ECC_NO_SLOT;
     }
-    ecc_archive_require(archive, n_free + transfers->n_alive == n_slots);
+    ecc_archive_require(
+        archive, n_free + transfers->n_alive + (self->cut == NULL ? 0 : self->cut->n_passing) == n_slots);
     move_finished(archive, self);
     move_pending(archive, self);
+    if (self->cut != NULL) {
+        move_numbers(archive, self);
+    }
 }
 
 /* ---- the engine ---- */
@@ -554,6 +590,11 @@ move_cut(ecc_archive_t *archive, ecc_engine_t *self)
     }
     for (int64_t i = 0; i < cut->n_parts; i++) {
         ecc_archive_require(archive, ecc_cut_outbox(self, cut->half, i)->size == 0);
+    }
+    for (uint32_t i = 0; i < self->transfers.n_templates && archive->ret == 0; i++) {
+        int64_t part = cut->templates[i];
+        ECC_ARCHIVE_MOVE(archive, part);
+        ecc_archive_require(archive, part == cut->templates[i]);
     }
     for (size_t i = 0; i < n_lists && archive->ret == 0; i++) {
         int64_t part = cut->links[i];

@@ -21,15 +21,31 @@
 #include "channel.h"
 #include "config.h"
 #include "ecn.h"
+#include "flow.h"
+#include "link.h"
+#include "transfers.h"
 #include "transport.h"
 
 #define ON_ACCESS (-1) /* `hop` of a crossing: else a link of the route, by number, or behind these the pure delay */
 #define FIRST_ROOM 4096u
 
+/* Of a transfer, what a part needs to know where it only passes; of a flow -1 and 0. */
+typedef struct {
+    int64_t template_index;
+    ecc_ps_t ack_delay;
+} passing_t;
+
 static size_t
 body_size(const ecc_engine_t *self)
 {
     return self->packets.stride - sizeof(ecc_packet_t);
+}
+
+/* Of a crossing and what follows it. */
+static size_t
+crossing_size(const ecc_engine_t *self)
+{
+    return sizeof(ecc_crossing_t) + body_size(self) + (self->transfers.n_templates > 0 ? sizeof(passing_t) : 0);
 }
 
 static int64_t
@@ -58,8 +74,8 @@ part_behind_wire(const ecc_engine_t *self, uint32_t flow, uint32_t position)
     if ((hop & ECC_HOP_END) == ECC_END_LINK) {
         return self->cut->links[self->hops[position + 1] >> ECC_HOP_LINK];
     }
-    return (hop & ECC_HOP_END) == ECC_END_HOST && (hop & ECC_HOP_IS_ACK) == 0 ? self->cut->receivers[flow]
-                                                                              : self->cut->senders[flow];
+    return (hop & ECC_HOP_END) == ECC_END_HOST && (hop & ECC_HOP_IS_ACK) == 0 ? ecc_cut_receiver(self, flow)
+                                                                              : ecc_cut_sender(self, flow);
 }
 
 /* The part that puts packets on a list: an access line, the wire of a link of the route, or the pure delay. */
@@ -70,7 +86,7 @@ part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     uint32_t position = self->flows[flow].position;
 
     if (hop == ON_ACCESS) {
-        return self->cut->senders[flow];
+        return ecc_cut_sender(self, flow);
     }
     if (hop < n_hops(spec)) {
         return self->cut->links[self->hops[position + hop] >> ECC_HOP_LINK];
@@ -78,7 +94,7 @@ part_before(const ecc_engine_t *self, uint32_t flow, int64_t hop)
     if (ends_with_ack(self, position + (uint32_t) n_hops(spec) - 1)) {
         return self->cut->links[self->hops[position + n_hops(spec) - 1] >> ECC_HOP_LINK];
     }
-    return spec->n_reverse > 0 ? self->cut->senders[flow] : self->cut->receivers[flow];
+    return spec->n_reverse > 0 ? ecc_cut_sender(self, flow) : ecc_cut_receiver(self, flow);
 }
 
 /* The part that has what is at its end. */
@@ -91,7 +107,7 @@ part_after(const ecc_engine_t *self, uint32_t flow, int64_t hop)
         return self->cut->links[self->hops[position] >> ECC_HOP_LINK];
     }
     return hop < n_hops(self->flows[flow].spec) ? part_behind_wire(self, flow, position + (uint32_t) hop)
-                                                : self->cut->senders[flow];
+                                                : ecc_cut_sender(self, flow);
 }
 
 /* A packet on its way to another part takes so long at least (S-124). */
@@ -139,6 +155,30 @@ allows_partition(ecc_engine_t *self, uint32_t flow)
     return allowed;
 }
 
+/* S-127. */
+static bool
+allows_template(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_template_t *template = &self->transfers.templates[index];
+    const uint32_t *hops = &self->hops[template->position];
+    const int64_t *links = self->cut->links;
+    int64_t part = self->cut->templates[index];
+    int64_t n_forward = template->spec.n_forward;
+    bool allowed = links[hops[0] >> ECC_HOP_LINK] == part
+        && (template->length == n_forward || links[hops[n_forward] >> ECC_HOP_LINK] == part);
+
+    for (int64_t hop = 0; hop < template->length; hop++) {
+        bool is_last = hop == n_forward - 1 || hop == template->length - 1;
+        uint32_t link = hops[hop] >> ECC_HOP_LINK;
+        if (links[link] != (is_last ? part : links[hops[hop + 1] >> ECC_HOP_LINK])) {
+            ecc_ps_t delay = self->links[link].spec.delay;
+            allowed = allowed && delay > 0;
+            self->cut->lookahead = delay < self->cut->lookahead ? delay : self->cut->lookahead;
+        }
+    }
+    return allowed;
+}
+
 static bool
 are_parts(const int64_t *parts, int64_t n, int64_t n_parts)
 {
@@ -167,7 +207,8 @@ allocate(ecc_engine_t *self, size_t size, void **block)
 static size_t
 numbers_size(const ecc_engine_t *self)
 {
-    return (2 * (size_t) self->n_links + 4 * (size_t) self->n_flows + 1) * sizeof(int64_t);
+    return (2 * (size_t) self->n_links + 4 * (size_t) self->n_flows + self->transfers.n_templates + 1)
+        * sizeof(int64_t);
 }
 
 int
@@ -185,7 +226,8 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
         return 0;
     }
     if (n_parts < 0 || n_parts > ECC_MAX_PARTS || partition->part < 0 || partition->part >= n_parts
-        || self->transfers.n_templates > 0 || !are_parts(partition->links, self->n_links, n_parts)
+        || !are_parts(partition->links, self->n_links, n_parts)
+        || !are_parts(partition->templates, self->transfers.n_templates, n_parts)
         || !are_parts(partition->senders, self->n_flows, n_parts)
         || !are_parts(partition->receivers, self->n_flows, n_parts)) {
         return fail(self, ECC_ENTITY_NONE, 0, (double) n_parts);
@@ -206,6 +248,7 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
     self->cut->senders = self->cut->links + n_links;
     self->cut->receivers = self->cut->senders + n_flows;
     self->cut->last = self->cut->receivers + n_flows;
+    self->cut->templates = self->cut->last + n_links + 2 * n_flows;
     ret = allocate(self, 2 * (size_t) n_parts * sizeof(ecc_outbox_t), &outboxes);
     if (ret != 0) {
         return ret;
@@ -218,12 +261,18 @@ ecc_cut_init(ecc_engine_t *self, const ecc_partition_t *partition)
         memcpy(self->cut->senders, partition->senders, n_flows * sizeof(int64_t));
         memcpy(self->cut->receivers, partition->receivers, n_flows * sizeof(int64_t));
     }
+    for (uint32_t i = 0; i < self->transfers.n_templates; i++) {
+        self->cut->templates[i] = partition->templates[i];
+        if (!allows_template(self, i)) {
+            return fail(self, ECC_ENTITY_TRANSFER, self->n_flows + i, (double) self->cut->templates[i]);
+        }
+    }
     for (uint32_t flow = 0; flow < self->n_flows; flow++) {
         if (!allows_partition(self, flow)) {
             return fail(self, ECC_ENTITY_FLOW, flow, (double) self->cut->senders[flow]);
         }
     }
-    return 0;
+    return ecc_cut_reserve(self, self->room - self->n_flows);
 }
 
 void
@@ -241,36 +290,190 @@ ecc_cut_free(ecc_engine_t *self)
     ecc_memory_release(
         &self->memory, 2 * (size_t) self->cut->n_parts * sizeof(ecc_outbox_t), (void **) &self->cut->outboxes);
     ecc_memory_release(&self->memory, numbers_size(self), (void **) &self->cut->links);
+    ecc_memory_release(&self->memory, self->cut->n_slots * sizeof(*self->cut->slots), (void **) &self->cut->slots);
+    ecc_memory_release(&self->memory, self->cut->n_heads * sizeof(*self->cut->heads), (void **) &self->cut->heads);
     ecc_memory_release(&self->memory, sizeof(*self->cut), &block);
     self->cut = NULL;
 }
 
+/* ---- slots of transfers ---- */
+
+static uint32_t *
+head_of(const ecc_engine_t *self, int64_t number)
+{
+    return &self->cut->heads[(uint64_t) number & (self->cut->n_heads - 1)];
+}
+
+void
+ecc_cut_join(ecc_engine_t *self, uint32_t slot)
+{
+    uint32_t *head = head_of(self, self->flows[self->n_flows + slot].number);
+
+    self->cut->slots[slot] = (ecc_cut_slot_t) { .next = *head, .end = -1 };
+    *head = slot;
+    self->cut->n_passing += !ecc_cut_has_sender(self, self->n_flows + slot);
+}
+
+void
+ecc_cut_leave(ecc_engine_t *self, uint32_t slot)
+{
+    uint32_t *link = head_of(self, self->flows[self->n_flows + slot].number);
+
+    while (*link != slot) {
+        link = &self->cut->slots[*link].next;
+    }
+    *link = self->cut->slots[slot].next;
+    self->cut->n_passing -= !ecc_cut_has_sender(self, self->n_flows + slot);
+}
+
+/* The slot of the transfer with a number, or ECC_NO_SLOT. */
+static uint32_t
+find_slot(const ecc_engine_t *self, int64_t number)
+{
+    uint32_t slot = *head_of(self, number);
+
+    while (slot != ECC_NO_SLOT && self->flows[self->n_flows + slot].number != number) {
+        slot = self->cut->slots[slot].next;
+    }
+    return slot;
+}
+
+int
+ecc_cut_reserve(ecc_engine_t *self, uint32_t n_slots)
+{
+    ecc_cut_t *cut = self->cut;
+    uint32_t n_heads = 1;
+    void *slots = cut->slots;
+    void *heads = cut->heads;
+    int ret;
+
+    if (n_slots == 0) {
+        return 0;
+    }
+    while (n_heads < n_slots) {
+        n_heads *= 2;
+    }
+    ret = ecc_memory_resize(&self->memory, cut->n_slots * sizeof(*cut->slots), n_slots * sizeof(*cut->slots), &slots);
+    cut->slots = slots;
+    if (ret == 0) {
+        cut->n_slots = n_slots;
+        ret = ecc_memory_resize(
+            &self->memory, cut->n_heads * sizeof(*cut->heads), n_heads * sizeof(*cut->heads), &heads);
+        cut->heads = heads;
+    }
+    if (ret != 0) {
+        return ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, (double) n_slots);
+    }
+    cut->n_heads = n_heads;
+    for (uint32_t i = 0; i < n_heads; i++) {
+        cut->heads[i] = ECC_NO_SLOT;
+    }
+    for (uint32_t slot = 0; slot < self->transfers.n_slots; slot++) {
+        if (self->flows[self->n_flows + slot].started) {
+            uint32_t *head = head_of(self, self->flows[self->n_flows + slot].number);
+            cut->slots[slot].next = *head;
+            *head = slot;
+        }
+    }
+    return 0;
+}
+
+/* Whether a transfer that passed left something behind: what departs silently is in a queue until then. */
+static bool
+is_queued(ecc_engine_t *self, const ecc_flow_state_t *flow)
+{
+    uint32_t n = self->transfers.templates[flow->template_index].length;
+    bool found = false;
+
+    for (uint32_t k = flow->position; k < flow->position + n && self->flow_queues != NULL; k++) {
+        ecc_link_catch_up(self, &self->links[self->hops[k] >> ECC_HOP_LINK]);
+        found = found || self->flow_queues[k] != 0;
+    }
+    return found;
+}
+
+bool
+ecc_cut_free_slots(ecc_engine_t *self)
+{
+    uint32_t n_freed = 0;
+
+    for (uint32_t slot = 0; slot < self->transfers.n_slots; slot++) {
+        ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
+        if (flow->started && !ecc_cut_has_sender(self, self->n_flows + slot) && flow->n_packets == 0
+            && !is_queued(self, flow)) {
+            ecc_cut_leave(self, slot);
+            ecc_transfers_free_slot(self, slot);
+            n_freed++;
+        }
+    }
+    return n_freed > self->transfers.n_slots / 4;
+}
+
 /* ---- what leaves ---- */
 
+/* Appends a crossing for a part; without a packet, zeros follow. */
 static int
-leave(ecc_engine_t *self, int64_t part, uint32_t id, int64_t hop, ecc_ps_t time)
+append(ecc_engine_t *self, int64_t part, const ecc_crossing_t *crossing, uint32_t index, const ecc_packet_t *packet)
 {
     ecc_outbox_t *outbox = ecc_cut_outbox(self, self->cut->half, part);
-    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
-    size_t size = sizeof(ecc_crossing_t) + body_size(self);
-    ecc_crossing_t crossing = { time, packet->sent, packet->offset, packet->size, packet->flow, hop };
+    size_t size = crossing_size(self);
+    unsigned char *to;
 
     if (outbox->size + size > outbox->room) {
         size_t room = 2 * outbox->room + FIRST_ROOM + size;
         void *bytes = outbox->bytes;
         int ret = ecc_memory_resize(&self->memory, outbox->room, room, &bytes);
         if (ret != 0) {
-            return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, packet->flow, ECC_NO_HOOK, (double) room);
+            return ecc_state_fail(self, ret, ECC_ENTITY_FLOW, crossing->flow, ECC_NO_HOOK, (double) room);
         }
         outbox->bytes = bytes;
         outbox->room = room;
     }
-    memcpy(outbox->bytes + outbox->size, &crossing, sizeof(crossing));
-    memcpy(outbox->bytes + outbox->size + sizeof(crossing), ecc_packets_header(packet), body_size(self));
+    to = outbox->bytes + outbox->size;
     outbox->size += size;
+    memset(to, 0, size);
+    memcpy(to, crossing, sizeof(*crossing));
+    if (packet != NULL) {
+        memcpy(to + sizeof(*crossing), ecc_packets_header(packet), body_size(self));
+    }
+    if (self->transfers.n_templates > 0) {
+        const ecc_flow_state_t *flow = &self->flows[index];
+        passing_t passing = { -1, 0 };
+        if (index >= self->n_flows) {
+            passing = (passing_t) { flow->template_index, flow->ack_delay };
+        }
+        memcpy(to + sizeof(*crossing) + body_size(self), &passing, sizeof(passing));
+    }
+    return 0;
+}
+
+static int
+leave(ecc_engine_t *self, int64_t part, uint32_t id, int64_t hop, ecc_ps_t time)
+{
+    const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
+    uint32_t index = packet->flow;
+    ecc_crossing_t crossing = { time, packet->sent, packet->offset, packet->size, ecc_state_number(self, index), hop };
+    int ret = append(self, part, &crossing, index, packet);
+
+    if (ret != 0) {
+        return ret;
+    }
+    if (index >= self->n_flows) {
+        self->flows[index].n_packets--;
+        self->cut->slots[index - self->n_flows].n_away += ecc_cut_has_sender(self, index);
+    }
     self->cut->first_arrival = time < self->cut->first_arrival ? time : self->cut->first_arrival;
     ecc_packets_release(&self->packets, id);
     return 0;
+}
+
+int
+ecc_cut_report_discarded(ecc_engine_t *self, uint32_t index)
+{
+    const ecc_flow_state_t *flow = &self->flows[index];
+    ecc_crossing_t crossing = { .time = self->now, .flow = flow->number, .hop = n_hops(flow->spec) + 1 };
+
+    return append(self, ecc_cut_sender(self, index), &crossing, index, NULL);
 }
 
 bool
@@ -309,7 +512,7 @@ bool
 ecc_cut_leaves_as_ack(ecc_engine_t *self, uint32_t id, ecc_ps_t time, int *ret)
 {
     uint32_t index = ecc_packets_at(&self->packets, id)->flow;
-    int64_t part = self->cut->senders[index];
+    int64_t part = ecc_cut_sender(self, index);
 
     if (part == self->cut->part) {
         return false;
@@ -367,17 +570,13 @@ is_ack(const ecc_engine_t *self, const ecc_crossing_t *crossing)
     return crossing->hop >= spec->n_forward && !self->flows[crossing->flow].immediate_ack;
 }
 
-/* The numbers of a crossing, and that it comes over a cut (S-123). */
+/* The numbers of a crossing, whose flow is its index here, and that it comes over a cut (S-123). */
 static bool
 is_crossing(const ecc_engine_t *self, const ecc_crossing_t *crossing)
 {
     ecc_ps_t earliest = self->stop == ECC_STOP_NOT_YET ? 0 : self->now + 1;
-    const ecc_flow_state_t *flow;
+    const ecc_flow_state_t *flow = &self->flows[crossing->flow];
 
-    if (crossing->flow < 0 || crossing->flow >= self->n_flows) {
-        return false;
-    }
-    flow = &self->flows[crossing->flow];
     return crossing->hop >= ON_ACCESS && crossing->hop <= n_hops(flow->spec)
         && !(crossing->hop >= 0 && crossing->hop < n_hops(flow->spec)
             && ends_with_ack(self, flow->position + (uint32_t) crossing->hop))
@@ -443,7 +642,8 @@ list_of(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_channel_t **chan
     if (crossing->hop == n_hops(flow->spec)) {
         *channel = flow->spec->impairment > 0 ? &self->receivers[index].channel : NULL;
         *node = self->base[ECC_EVENT_ACK] + index;
-        *last = &self->cut->last[self->n_links + self->n_flows + index];
+        *last = index < self->n_flows ? &self->cut->last[self->n_links + self->n_flows + index]
+                                      : &self->cut->slots[index - self->n_flows].last;
         return &flow->acks;
     }
     link = self->hops[position_of(self, crossing)] >> ECC_HOP_LINK;
@@ -453,10 +653,60 @@ list_of(ecc_engine_t *self, const ecc_crossing_t *crossing, ecc_channel_t **chan
     return &self->links[link].wire;
 }
 
-/* One packet enters. */
+/* Who a crossing is of, here; a transfer that comes to pass takes a slot. */
 static int
-enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body)
+find_flow(ecc_engine_t *self, const ecc_crossing_t *crossing, passing_t passing, uint32_t *index)
 {
+    ecc_transfers_t *transfers = &self->transfers;
+    const ecc_flow_state_t *flow;
+    bool is_here;
+    uint32_t slot;
+    int ret = 0;
+
+    *index = (uint32_t) crossing->flow;
+    if (crossing->flow >= 0 && crossing->flow < self->n_flows) {
+        return passing.template_index == -1 ? 0 : ECC_ERR_CROSSING;
+    }
+    if (crossing->flow < 0 || crossing->flow >= self->n_flows + transfers->n_added || passing.template_index < 0
+        || passing.template_index >= transfers->n_templates || passing.ack_delay < 0
+        || passing.ack_delay > ECC_MAX_DELAY) {
+        return ECC_ERR_CROSSING;
+    }
+    is_here = ecc_cut_has_template(self, passing.template_index);
+    slot = find_slot(self, crossing->flow);
+    if (slot == ECC_NO_SLOT) {
+        ret = is_here
+            ? ECC_ERR_CROSSING
+            : ecc_transfers_let_pass(self, (uint32_t) passing.template_index, crossing->flow, passing.ack_delay, &slot);
+    }
+    if (ret != 0) {
+        return ret;
+    }
+    *index = self->n_flows + slot;
+    flow = &self->flows[*index];
+    return flow->template_index == passing.template_index && flow->ack_delay == passing.ack_delay
+            && (!is_here || self->cut->slots[slot].n_away > 0)
+        ? 0
+        : ECC_ERR_CROSSING;
+}
+
+/* Another part has discarded a packet of a transfer whose sender is here. */
+static int
+enter_discarded(ecc_engine_t *self, const ecc_crossing_t *crossing)
+{
+    if (!ecc_cut_has_sender(self, (uint32_t) crossing->flow) || crossing->time < 0 || crossing->time > self->now) {
+        return ECC_ERR_CROSSING;
+    }
+    self->cut->slots[crossing->flow - self->n_flows].n_away--;
+    ecc_flow_finish_if_done(self, (uint32_t) crossing->flow, crossing->time);
+    return 0;
+}
+
+/* One packet enters, its flow being its index here. */
+static int
+enter_packet(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body)
+{
+    ecc_flow_state_t *flow = &self->flows[crossing->flow];
     ecc_channel_t *channel;
     ecc_packet_t *packet;
     ecc_fifo_t *list;
@@ -495,13 +745,38 @@ enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *b
         return ret;
     }
     *last = crossing->time;
+    if (crossing->flow >= self->n_flows) {
+        flow->n_packets++;
+        self->cut->slots[crossing->flow - self->n_flows].n_away -= ecc_cut_has_sender(self, (uint32_t) crossing->flow);
+    }
     return 0;
+}
+
+static int
+enter(ecc_engine_t *self, const ecc_crossing_t *crossing, const unsigned char *body)
+{
+    ecc_crossing_t here = *crossing;
+    passing_t passing = { -1, 0 };
+    uint32_t index;
+    int ret;
+
+    if (self->transfers.n_templates > 0) {
+        memcpy(&passing, body + body_size(self), sizeof(passing));
+    }
+    ret = find_flow(self, crossing, passing, &index);
+    if (ret != 0) {
+        return ret;
+    }
+    here.flow = index;
+    return index >= self->n_flows && crossing->hop == n_hops(self->flows[index].spec) + 1
+        ? enter_discarded(self, &here)
+        : enter_packet(self, &here, body);
 }
 
 int
 ecc_cut_enter(ecc_engine_t *self, const unsigned char *bytes, size_t size)
 {
-    size_t each = sizeof(ecc_crossing_t) + body_size(self);
+    size_t each = crossing_size(self);
     int ret = self->cut == NULL || size % each != 0 ? ECC_ERR_CROSSING : 0;
     size_t at = 0;
 

@@ -15,18 +15,32 @@ typedef struct {
     size_t room;
 } ecc_outbox_t;
 
+/* Of the transfer in a slot: its sender is here, or it only passes (S-127). */
+typedef struct {
+    uint32_t next;   /* slot of another whose number has the same remainder, or ECC_NO_SLOT */
+    uint32_t n_away; /* packets that have left, and have neither entered again nor been discarded elsewhere */
+    ecc_ps_t last;   /* arrival of the last packet that entered its pure delay */
+    ecc_ps_t end;    /* when the last of its packets was discarded or the sender stopped, so far */
+} ecc_cut_slot_t;
+
 struct ecc_cut {
     int64_t part; /* that of this engine */
     int64_t n_parts;
     int64_t *links;         /* the part of each ... */
     int64_t *senders;       /* ... by flow */
     int64_t *receivers;     /* by flow */
+    int64_t *templates;     /* sender and receiver of its transfers */
     ecc_ps_t *last;         /* arrival of the last packet that entered a wire, an access line, a pure delay */
     ecc_ps_t lookahead;     /* the least time from an event here to what it causes elsewhere */
     ecc_outbox_t *outboxes; /* by part, twice: others read one half while this engine fills the other */
     bool half;              /* that is being filled ... */
     ecc_ps_t first_arrival; /* ... and the earliest arrival in it */
     ecc_ps_t window;        /* of a team, at the end of the last call: the same in all parts */
+    ecc_cut_slot_t *slots;
+    uint32_t *heads; /* by remainder of the number of a transfer: a slot, or ECC_NO_SLOT */
+    uint32_t n_slots;
+    uint32_t n_heads;   /* a power of two */
+    uint32_t n_passing; /* slots of transfers whose sender is elsewhere */
 };
 
 /* Copies the partition and checks it (S-122); routes are installed. */
@@ -39,17 +53,57 @@ ecc_cut_has_link(const ecc_engine_t *self, uint32_t link)
     return self->cut == NULL || self->cut->links[link] == self->cut->part;
 }
 
+/* The part of the sender of a flow, or of the transfer in a slot; there is a cut. */
+static inline int64_t
+ecc_cut_sender(const ecc_engine_t *self, uint32_t flow)
+{
+    return flow < self->n_flows ? self->cut->senders[flow] : self->cut->templates[self->flows[flow].template_index];
+}
+
+static inline int64_t
+ecc_cut_receiver(const ecc_engine_t *self, uint32_t flow)
+{
+    return flow < self->n_flows ? self->cut->receivers[flow] : self->cut->templates[self->flows[flow].template_index];
+}
+
 static inline bool
 ecc_cut_has_sender(const ecc_engine_t *self, uint32_t flow)
 {
-    return self->cut == NULL || flow >= self->n_flows || self->cut->senders[flow] == self->cut->part;
+    return self->cut == NULL || ecc_cut_sender(self, flow) == self->cut->part;
 }
 
 static inline bool
 ecc_cut_has_receiver(const ecc_engine_t *self, uint32_t flow)
 {
-    return self->cut == NULL || flow >= self->n_flows || self->cut->receivers[flow] == self->cut->part;
+    return self->cut == NULL || ecc_cut_receiver(self, flow) == self->cut->part;
 }
+
+/* Whether transfers of a template have their sender here. */
+static inline bool
+ecc_cut_has_template(const ecc_engine_t *self, int64_t template_index)
+{
+    return self->cut == NULL || self->cut->templates[template_index] == self->cut->part;
+}
+
+/* Room for so many slots. */
+ECC_MUST_CHECK int ecc_cut_reserve(ecc_engine_t *self, uint32_t n_slots);
+
+/* A slot has a transfer, or has it no more. */
+void ecc_cut_join(ecc_engine_t *self, uint32_t slot);
+void ecc_cut_leave(ecc_engine_t *self, uint32_t slot);
+
+/* Frees slots of transfers that have passed; whether these are many. */
+bool ecc_cut_free_slots(ecc_engine_t *self);
+
+/* Whether packets of the transfer in a slot are in other parts. */
+static inline bool
+ecc_cut_is_away(const ecc_engine_t *self, uint32_t flow)
+{
+    return self->cut != NULL && self->cut->slots[flow - self->n_flows].n_away > 0;
+}
+
+/* A packet of a transfer whose sender is elsewhere was discarded here: its part will know. */
+ECC_MUST_CHECK int ecc_cut_report_discarded(ecc_engine_t *self, uint32_t flow);
 
 /* What a flow has sent, retransmissions not counted, as far as this engine knows: bounds what others say of it. */
 static inline int64_t

@@ -409,6 +409,12 @@ hash(ecc_engine_t *self, uint64_t kind, uint64_t entity)
     self->n_events++;
 }
 
+static void
+hash_flow(ecc_engine_t *self, uint64_t kind, uint32_t flow)
+{
+    hash(self, kind, (uint64_t) ecc_state_number(self, flow));
+}
+
 /* Fetches the memory that the next event will touch while this one runs. */
 static inline void
 prefetch_next(ecc_engine_t *self)
@@ -439,11 +445,11 @@ run_fast(ecc_engine_t *self)
     prefetch_next(self);
 
     if (id >= base[ECC_EVENT_SEND]) {
-        hash(self, ECC_EVENT_SEND, id - base[ECC_EVENT_SEND]);
+        hash_flow(self, ECC_EVENT_SEND, id - base[ECC_EVENT_SEND]);
         return ecc_sender_send(self, id - base[ECC_EVENT_SEND]);
     }
     if (id >= base[ECC_EVENT_ACK]) {
-        hash(self, ECC_EVENT_ACK, id - base[ECC_EVENT_ACK]);
+        hash_flow(self, ECC_EVENT_ACK, id - base[ECC_EVENT_ACK]);
         return ecc_sender_ack(self, id - base[ECC_EVENT_ACK]);
     }
     if (id < base[ECC_EVENT_HOP]) {
@@ -454,7 +460,7 @@ run_fast(ecc_engine_t *self)
         hash(self, ECC_EVENT_HOP, id - base[ECC_EVENT_HOP]);
         return ecc_link_hop(self, id - base[ECC_EVENT_HOP]);
     }
-    hash(self, ECC_EVENT_ACCESS, id - base[ECC_EVENT_ACCESS]);
+    hash_flow(self, ECC_EVENT_ACCESS, id - base[ECC_EVENT_ACCESS]);
     return ecc_flow_access(self, id - base[ECC_EVENT_ACCESS]);
 }
 
@@ -478,12 +484,12 @@ start(ecc_engine_t *self, uint32_t node)
     if (ret != 0) {
         return ret;
     }
-    hash(self, ECC_EVENT_START, index);
+    hash_flow(self, ECC_EVENT_START, index);
     ret = ecc_flow_start(self, index);
     if (ret == 0 && is_subsequent) {
-        ecc_flow_finish_if_done(self, node - 1); /* S-61 */
+        ecc_flow_finish_if_done(self, node - 1, self->now); /* S-61 */
     }
-    return ret == 0 && is_next && ecc_transfers_needs_input(&self->transfers) ? ECC_NEEDS_TRANSFERS : ret;
+    return ret == 0 && is_next && ecc_transfers_needs_input(self) ? ECC_NEEDS_TRANSFERS : ret;
 }
 
 /* The next event of the kinds from INTERVAL to FLUSH. */
@@ -501,18 +507,18 @@ run_slow(ecc_engine_t *self)
         return start(self, id - base[ECC_EVENT_START]);
     }
     if (id < base[ECC_EVENT_TIMER]) {
-        hash(self, ECC_EVENT_STOP, id - base[ECC_EVENT_STOP]);
+        hash_flow(self, ECC_EVENT_STOP, id - base[ECC_EVENT_STOP]);
         return ecc_flow_stop(self, id - base[ECC_EVENT_STOP]);
     }
     if (id < base[ECC_EVENT_TIMEOUT]) {
-        hash(self, ECC_EVENT_TIMER, id - base[ECC_EVENT_TIMER]);
+        hash_flow(self, ECC_EVENT_TIMER, id - base[ECC_EVENT_TIMER]);
         return ecc_flow_timer(self, id - base[ECC_EVENT_TIMER]);
     }
     if (id < base[ECC_EVENT_FLUSH]) {
-        hash(self, ECC_EVENT_TIMEOUT, id - base[ECC_EVENT_TIMEOUT]);
+        hash_flow(self, ECC_EVENT_TIMEOUT, id - base[ECC_EVENT_TIMEOUT]);
         return ecc_sender_timeout(self, id - base[ECC_EVENT_TIMEOUT]);
     }
-    hash(self, ECC_EVENT_FLUSH, id - base[ECC_EVENT_FLUSH]);
+    hash_flow(self, ECC_EVENT_FLUSH, id - base[ECC_EVENT_FLUSH]);
     return ecc_receiver_flush(self, id - base[ECC_EVENT_FLUSH]);
 }
 
@@ -610,14 +616,21 @@ ecc_run_end(ecc_engine_t *self, int ret)
 int
 ecc_engine_advance(ecc_engine_t *self, ecc_ps_t until, int64_t max_events)
 {
+    ecc_ps_t known = ecc_transfers_known_until(self);
     int ret = ecc_run_begin(self, until, max_events);
 
     if (ret != 0) {
         return ret;
     }
     self->stop = ECC_STOP_UNTIL;
-    ret = ecc_transfers_needs_input(&self->transfers) ? ECC_NEEDS_TRANSFERS
-                                                      : ecc_run_until(self, until > self->now ? until : self->now);
+    until = until > self->now ? until : self->now;
+    if (ecc_transfers_needs_input(self) || known < self->now) {
+        return ecc_run_end(self, ECC_NEEDS_TRANSFERS);
+    }
+    ret = ecc_run_until(self, until < known ? until : known);
+    if (ret == 0 && self->stop != ECC_STOP_MAX_EVENTS && until > known) {
+        ret = ECC_NEEDS_TRANSFERS;
+    }
     return ecc_run_end(self, ret);
 }
 

@@ -102,7 +102,7 @@ typedef struct {
     int64_t queue_low;    /* bytes, lowest since the last on_interval */
     int64_t packet_size;  /* bytes */
     int64_t kind;         /* enum ecc_packet_kind */
-    int64_t flow;         /* index */
+    int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     int64_t link;         /* index */
     int64_t flow_queue;   /* bytes of this flow and kind in the queue, if wanted, else 0 */
     double sojourn;       /* s that the packet has waited; on_dequeue, and on_drop after it; on_interval: the longest */
@@ -127,7 +127,7 @@ typedef struct {
     double window;        /* w: bytes, 0 = not window-clocked */
     double timer;         /* w: s from now until on_timer, < 0: none */
     int64_t kind;         /* on_loss: enum ecc_loss_kind; on_send: enum ecc_segment_kind; else 0 */
-    int64_t flow;         /* index */
+    int64_t flow;         /* number: of a flow its index, of a transfer the flows and the transfers before it */
     double random;        /* uniform [0, 1), if wanted, else 0 */
     int64_t size;         /* bytes to deliver, -1 unlimited */
     int64_t header_bytes; /* that a packet is longer on links, and for the pacer, than its data */
@@ -284,17 +284,19 @@ typedef struct {
     const int64_t *links;     /* the part of each link ... */
     const int64_t *senders;   /* ... of the sender of each flow ... */
     const int64_t *receivers; /* ... and of its receiver */
+    const int64_t *templates; /* the part of sender and receiver of the transfers of each template */
 } ecc_partition_t;
 
-/* A packet on its way to another part; its header and what it carries for its receiver or its sender follow. */
+/* A packet on its way to another part; its header and what it carries for its receiver or its sender follow, and, where
+   there are templates, two words: the template of a transfer, or -1, and its ack_delay. */
 typedef struct {
     ecc_ps_t time; /* when it reaches the end of what it is on */
     ecc_ps_t sent; /* when it left its sender */
     int64_t offset;
     int64_t size; /* bytes of data, also once it is an ACK */
-    int64_t flow;
-    int64_t hop; /* what it is on: -1 the access line; the wire of a link of the route, from 0; behind these the pure
-                    delay of ACKs */
+    int64_t flow; /* number */
+    int64_t hop;  /* what it is on: -1 the access line; the wire of a link of the route, from 0; behind these the pure
+                     delay of ACKs; and then, of a transfer: nothing, as it was discarded at `time` */
 } ecc_crossing_t;
 
 /* resize(context, block, size): as realloc; size 0 releases. NULL on failure, and the block is as it was. */
@@ -390,6 +392,7 @@ typedef struct {
     int64_t template_index;
     ecc_ps_t start;
     ecc_bytes_t size;
+    ecc_ps_t end; /* when it did not send any more and none of its packets was in the network, -1 not yet */
     ecc_flow_result_t flow;
 } ecc_transfer_result_t;
 
@@ -431,7 +434,8 @@ void ecc_engine_stop(ecc_engine_t *self);
  * Hands over n transfers, which are copied: none may start before the present or before the one before it. more = 0:
  * they are the last. Subsequent transfers come in the same call as the one that they are subsequent to. An engine with
  * templates stops (ECC_STOP_TRANSFERS) whenever none is pending and more may come. Returns 0, or a code, and then none
- * was added; the report has the number of the one that is wrong.
+ * was added; the report has the number of the one that is wrong. Parts are all given all transfers, and each keeps its
+ * own; a part stops before the start of the last one that was added, if more may come.
  */
 ECC_MUST_CHECK int ecc_engine_add(ecc_engine_t *self, const ecc_transfer_t *transfers, int64_t n, int64_t more);
 

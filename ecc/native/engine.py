@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -241,17 +241,18 @@ class Stats:
 
 @dataclass(frozen=True)
 class Partition:
-    """Which part of a network an engine runs: its number, and the part of each link, sender and receiver."""
+    """Which part of a network an engine runs: its number, and the part of each link, sender, receiver and template."""
 
     part: int
     links: NDArray[np.int64]
     senders: NDArray[np.int64]
     receivers: NDArray[np.int64]
+    templates: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def n_parts(self) -> int:
         """How many there are."""
-        return int(max(of.max(initial=0) for of in (self.links, self.senders, self.receivers))) + 1
+        return int(max(of.max(initial=0) for of in (self.links, self.senders, self.receivers, self.templates))) + 1
 
 
 @check_arguments
@@ -412,11 +413,12 @@ class Engine:
         if self._histogram is not None:
             config.histogram = _pointer("int64_t *", self._histogram)
         if partition is not None:
-            of = [np.array(parts, np.int64) for parts in (partition.links, partition.senders, partition.receivers)]
-            if [len(parts) for parts in of] != [self._links, self._flows, self._flows]:
-                raise ValueError("a partition must have an entry for each link, sender and receiver")
+            names = ("links", "senders", "receivers", "templates")
+            of = [np.array(getattr(partition, name), np.int64) for name in names]
+            if [len(parts) for parts in of] != [self._links, self._flows, self._flows, len(template_table)]:
+                raise ValueError("a partition must have an entry for each link, sender, receiver and template")
             config.partition.n_parts, config.partition.part = partition.n_parts, partition.part
-            for name, parts in zip(("links", "senders", "receivers"), of, strict=True):
+            for name, parts in zip(names, of, strict=True):
                 setattr(config.partition, name, _pointer("const int64_t *", parts))
         engine, report = ffi.new("ecc_engine_t **"), ffi.new("ecc_report_t *")
         if lib.ecc_engine_new(config, engine, report) != 0:
@@ -493,21 +495,21 @@ class Engine:
 
     @guarded
     def take_finished(self) -> NDArray[np.void]:
-        """Return the results of the finished transfers that were not taken yet, dtype TRANSFER_RESULT.
+        """Return the results of the finished transfers that were not taken yet, by `end`, dtype TRANSFER_RESULT.
 
         `number` counts the flows and then the transfers, in the order of their starts.
         """
         results = np.zeros(self.stats.finished, TRANSFER_RESULT)
         lib.ecc_engine_take_finished(self._engine, _pointer("ecc_transfer_result_t *", results), len(results))
-        return results
+        return results[np.lexsort((results["number"], results["end"]))]
 
     @property
     @guarded
     def alive(self) -> NDArray[np.void]:
-        """The results so far of the transfers that are alive, dtype TRANSFER_RESULT."""
+        """The results so far of the transfers that are alive, by number, dtype TRANSFER_RESULT."""
         results = np.zeros(self.stats.alive, TRANSFER_RESULT)
         lib.ecc_engine_alive(self._engine, _pointer("ecc_transfer_result_t *", results))
-        return results
+        return results[np.argsort(results["number"])]
 
     @guarded
     def save(self) -> dict[str, NDArray[Any]]:

@@ -46,9 +46,9 @@
         "and has no stop")                                                                                             \
     X(CHECKPOINT, "a checkpoint must be that of an engine of the same make, configuration and part, and whole")        \
     X(PARTITION,                                                                                                       \
-        "a network may be cut into at most 1024 parts, numbered from 0, where there is a delay and no transfers; "     \
+        "a network may be cut into at most 1024 parts, numbered from 0, where there is a delay; "                      \
         "receivers with on_receive, or without events of their own, are with their senders, and others that have "     \
-        "reverse links with the first of these")                                                                       \
+        "reverse links with the first of these; of transfers both are with the first links")                           \
     X(CROSSING, "what enters a part must be whole, and a packet that this part awaits, in time and in order")          \
     X(FRAMES,                                                                                                          \
         "frames need a format for each of at most 2^23 flows, whose fields are words of its header and fill it, an "   \

@@ -145,17 +145,24 @@ ecc_flow_fail(ecc_engine_t *self, int code, uint32_t index, int hook, double val
 }
 
 void
-ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t index)
+ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t index, ecc_ps_t now)
 {
     const ecc_flow_state_t *flow = &self->flows[index];
 
-    if (index >= self->n_flows && !flow->active && flow->n_packets == 0
-        && !ecc_transfers_subsequent_is_due(self, index)) {
-        ecc_transfers_finish(self, index);
+    if (index < self->n_flows || flow->active) {
+        return;
+    }
+    if (self->cut != NULL) {
+        ecc_cut_slot_t *slot = &self->cut->slots[index - self->n_flows];
+        slot->end = now > slot->end ? now : slot->end;
+        now = slot->end;
+    }
+    if (flow->n_packets == 0 && !ecc_cut_is_away(self, index) && !ecc_transfers_subsequent_is_due(self, index)) {
+        ecc_transfers_finish(self, index, now);
     }
 }
 
-void
+int
 ecc_flow_discard(ecc_engine_t *self, uint32_t id)
 {
     uint32_t index = ecc_packets_at(&self->packets, id)->flow;
@@ -163,8 +170,12 @@ ecc_flow_discard(ecc_engine_t *self, uint32_t id)
     ecc_packets_release(&self->packets, id);
     if (index >= self->n_flows) {
         self->flows[index].n_packets--;
-        ecc_flow_finish_if_done(self, index);
+        if (!ecc_cut_has_sender(self, index)) {
+            return ecc_cut_report_discarded(self, index);
+        }
+        ecc_flow_finish_if_done(self, index, self->now);
     }
+    return 0;
 }
 
 int
@@ -182,8 +193,12 @@ ecc_flow_end(ecc_engine_t *self, uint32_t index)
     if (self->wants_stops) {
         ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_STOP] + index);
     }
+    if (index >= self->n_flows) {
+        flow->timeout_pending = false;
+        ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index);
+    }
     ret = ecc_flow_hooks_stop(self, index);
-    ecc_flow_finish_if_done(self, index);
+    ecc_flow_finish_if_done(self, index, self->now);
     return ret;
 }
 
@@ -193,7 +208,7 @@ ecc_flow_start(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     int ret;
 
-    ecc_state_trace(self, ECC_EVENT_START, index, ecc_state_in_flight(flow));
+    ecc_state_trace_flow(self, ECC_EVENT_START, index, ecc_state_in_flight(flow));
     flow->active = true;
     flow->started = true;
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_START, flow->spec->on_start, 0);
@@ -205,7 +220,7 @@ ecc_flow_stop(ecc_engine_t *self, uint32_t index)
 {
     ecc_flow_state_t *flow = &self->flows[index];
 
-    ecc_state_trace(self, ECC_EVENT_STOP, index, ecc_state_in_flight(flow));
+    ecc_state_trace_flow(self, ECC_EVENT_STOP, index, ecc_state_in_flight(flow));
     return flow->active ? ecc_flow_end(self, index) : 0;
 }
 
@@ -216,7 +231,7 @@ ecc_flow_timer(ecc_engine_t *self, uint32_t index)
     double timer;
     int ret;
 
-    ecc_state_trace(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
+    ecc_state_trace_flow(self, ECC_EVENT_TIMER, index, ecc_state_in_flight(flow));
     ret = ecc_flow_hooks_without_packet(self, index, ECC_FLOW_ON_TIMER, flow->spec->on_timer, 0);
     if (ret != 0) {
         return ret;
@@ -237,7 +252,7 @@ ecc_flow_access(ecc_engine_t *self, uint32_t index)
     uint32_t id = flow->access.head;
     ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
 
-    ecc_state_trace(self, ECC_EVENT_ACCESS, index, packet->offset);
+    ecc_state_trace_flow(self, ECC_EVENT_ACCESS, index, packet->offset);
     flow->access.head = packet->next;
     if (flow->access.head != ECC_NO_PACKET) {
         ecc_calendar_insert(&self->fast, self->base[ECC_EVENT_ACCESS] + index, packet->next_time);

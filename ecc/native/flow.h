@@ -46,10 +46,10 @@ void ecc_flow_return_ack(ecc_engine_t *self, uint32_t packet, ecc_ps_t time);
 ECC_MUST_CHECK int ecc_flow_send_ack(ecc_engine_t *self, uint32_t packet);
 
 /* A packet leaves the network: its memory is released, and its flow may finish (S-59). */
-void ecc_flow_discard(ecc_engine_t *self, uint32_t packet);
+ECC_MUST_CHECK int ecc_flow_discard(ecc_engine_t *self, uint32_t packet);
 
 /* S-59, S-61: a transfer finishes that is not active, has nothing in the network and awaits no subsequent one. */
-void ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t flow);
+void ecc_flow_finish_if_done(ecc_engine_t *self, uint32_t flow, ecc_ps_t now);
 
 /* S-43: the least time in which the first answer can come. */
 ecc_ps_t ecc_flow_first_rtt(ecc_engine_t *self, uint32_t flow);

@@ -45,7 +45,7 @@ fill_env(ecc_engine_t *self, uint32_t index, int hook_number, int64_t packet_siz
     env->window = flow->window;
     env->timer = -1.0;
     env->kind = kind;
-    env->flow = index;
+    env->flow = ecc_state_number(self, index);
     env->random = 0.0;
     env->size = flow->size;
     env->header_bytes = flow->has_header_bytes ? flow->spec->header_bytes : 0;

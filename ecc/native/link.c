@@ -206,8 +206,7 @@ impair(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enum ecc_p
         link->lost++;
         link->lost_bytes += size;
         ecc_state_trace(self, ECC_EVENT_LOSS, index, ecc_packets_at(&self->packets, id)->offset);
-        ecc_flow_discard(self, id);
-        return 0;
+        return ecc_flow_discard(self, id);
     }
     time = ecc_channel_arrival(link->channel, self->now, link->spec.delay);
     if (link->channel->spec.reorders == 0) {
@@ -227,6 +226,7 @@ ecc_link_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
     ecc_link_state_t *link = &self->links[index];
     const ecc_packet_t *packet = ecc_packets_at(&self->packets, id);
     int ret;
+    int gone;
 
     link->dropped++;
     link->dropped_bytes += size;
@@ -235,8 +235,8 @@ ecc_link_drop(ecc_engine_t *self, uint32_t index, uint32_t id, int64_t size, enu
     }
     ecc_state_trace(self, ECC_EVENT_DROP, index, packet->offset);
     ret = ecc_router_call(self, index, ECC_LINK_ON_DROP, link->spec.on_drop, packet, packet->position, size, kind);
-    ecc_flow_discard(self, id);
-    return ret;
+    gone = ecc_flow_discard(self, id);
+    return ret != 0 ? ret : gone;
 }
 
 ECC_COLD void

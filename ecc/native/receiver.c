@@ -97,9 +97,8 @@ ecc_receiver_return(ecc_engine_t *self, uint32_t id)
     }
     if (ecc_channel_loses(channel, 1)) {
         receiver->acks_lost++;
-        ecc_state_trace(self, ECC_EVENT_ACK_LOSS, packet->flow, packet->offset);
-        ecc_flow_discard(self, id);
-        return 0;
+        ecc_state_trace_flow(self, ECC_EVENT_ACK_LOSS, packet->flow, packet->offset);
+        return ecc_flow_discard(self, id);
     }
     time = ecc_channel_arrival(channel, self->now, flow->ack_delay);
     if (self->cut != NULL && ecc_cut_leaves_as_ack(self, id, time, &ret)) {
@@ -169,7 +168,10 @@ ecc_receiver_receive(ecc_engine_t *self, uint32_t id, bool may_delay)
         return send_ack(self, id);
     }
     if (receiver->delayed != ECC_NO_PACKET) {
-        ecc_flow_discard(self, receiver->delayed);
+        int ret = ecc_flow_discard(self, receiver->delayed);
+        if (ret != 0) {
+            return ret;
+        }
     } else {
         ecc_calendar_insert(&self->slow, node, ecc_state_add(self->now, flow->spec->ack_wait));
     }
@@ -186,7 +188,7 @@ ecc_receiver_flush(ecc_engine_t *self, uint32_t index)
 {
     uint32_t delayed = self->receivers[index].delayed;
 
-    ecc_state_trace(self, ECC_EVENT_FLUSH, index, ecc_packets_at(&self->packets, delayed)->offset);
+    ecc_state_trace_flow(self, ECC_EVENT_FLUSH, index, ecc_packets_at(&self->packets, delayed)->offset);
     return send_delayed(self, index);
 }
 

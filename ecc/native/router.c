@@ -36,7 +36,7 @@ call(ecc_engine_t *self, uint32_t index, uint32_t at, enum ecc_link_hook number,
     env->queue_low = router->queue_low;
     env->packet_size = packet_size;
     env->kind = kind;
-    env->flow = flow;
+    env->flow = flow < (int64_t) self->n_flows ? flow : self->flows[flow].number;
     env->link = at;
     env->flow_queue = router->spec.wants_flow_queue ? flow_queue : 0;
     env->sojourn = ecc_state_seconds(link->sojourn);

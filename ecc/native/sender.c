@@ -275,7 +275,7 @@ ecc_sender_send(ecc_engine_t *self, uint32_t index)
     ecc_flow_state_t *flow = &self->flows[index];
     int ret;
 
-    ecc_state_trace(self, ECC_EVENT_SEND, index, flow->sent);
+    ecc_state_trace_flow(self, ECC_EVENT_SEND, index, flow->sent);
     ret = emit(self, index, next(self, index));
     if (ret != 0) {
         return ret;
@@ -338,7 +338,7 @@ acknowledge_reliable(ecc_engine_t *self, uint32_t index, const ecc_packet_t *pac
     *acked = effect.acked;
     flow->expected += effect.acked;
     flow->n_timeouts = effect.acked > 0 ? 0 : flow->n_timeouts;
-    if (effect.starts_timer) {
+    if (effect.starts_timer && (flow->active || index < self->n_flows)) { /* S-51 */
         start_timer(self, index);
     }
     return effect.begins_recovery && flow->active
@@ -408,7 +408,7 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
     int64_t acked = 0;
     int ret;
 
-    ecc_state_trace(self, ECC_EVENT_ACK, index, packet->offset);
+    ecc_state_trace_flow(self, ECC_EVENT_ACK, index, packet->offset);
     count_received(self, flow, id, packet->size);
     measure_rtt(self, index, packet->sent);
     ret = flow->reliable ? acknowledge_reliable(self, index, packet, &acked) : acknowledge(self, index, packet, &acked);
@@ -422,8 +422,7 @@ ecc_sender_ack(ecc_engine_t *self, uint32_t index)
         self->marked = 0;
         self->ece = 0;
     }
-    ecc_flow_discard(self, id);
-    if (ret != 0) {
+    if (ecc_flow_discard(self, id) != 0 || ret != 0) { /* an ACK at its sender is discarded without fail */
         return ret;
     }
     if (flow->active && flow->size >= 0 && flow->expected - flow->lost >= flow->size) {
@@ -455,7 +454,7 @@ ecc_sender_timeout(ecc_engine_t *self, uint32_t index)
     ecc_ps_t deadline = ecc_state_add(flow->timer_start, timeout(self, index));
     int ret = 0;
 
-    ecc_state_trace(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
+    ecc_state_trace_flow(self, ECC_EVENT_TIMEOUT, index, ecc_state_in_flight(flow));
     flow->timeout_pending = false;
     if (ecc_state_in_flight(flow) == 0 || (flow->reliable && !flow->active)) {
         return 0;

@@ -420,15 +420,31 @@ ecc_state_add(ecc_ps_t a, ecc_ps_t b)
     return sum < ECC_NEVER ? sum : ECC_NEVER;
 }
 
+/* The number of a flow, which events and hooks know it by (S-10). */
+static inline int64_t
+ecc_state_number(const ecc_engine_t *self, uint32_t flow)
+{
+    return flow < self->n_flows ? (int64_t) flow : self->flows[flow].number;
+}
+
 /* S-12, S-13: a record of the trace, if one is kept. */
 static inline void
-ecc_state_trace(ecc_engine_t *self, int64_t kind, uint32_t entity, int64_t value)
+ecc_state_trace(ecc_engine_t *self, int64_t kind, int64_t entity, int64_t value)
 {
     if (self->trace != NULL) {
         if (self->n_traced < self->trace_room) {
             self->trace[self->n_traced] = (ecc_event_t) { self->now, kind, entity, value };
         }
         self->n_traced++;
+    }
+}
+
+/* Of an event of a flow. */
+static inline void
+ecc_state_trace_flow(ecc_engine_t *self, int64_t kind, uint32_t flow, int64_t value)
+{
+    if (self->trace != NULL) {
+        ecc_state_trace(self, kind, ecc_state_number(self, flow), value);
     }
 }
 

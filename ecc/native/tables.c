@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "channel.h"
+#include "cut.h"
 #include "link.h"
 #include "transport.h"
 
 #define INITIAL_SLOTS 16u
+#define ORDER_KIND 56 /* above this bit */
 
 static void
 release(ecc_engine_t *self, size_t size, void *block)
@@ -205,6 +207,52 @@ reserve_hops(ecc_engine_t *self, uint32_t n_slots)
     return ret;
 }
 
+/* S-10: what comes first at one instant, the entity of a node of a kind being its `entity`th. */
+static uint64_t
+order_of(const ecc_engine_t *self, uint32_t kind, uint32_t entity)
+{
+    bool has_slot = kind != ECC_EVENT_DEPARTURE && kind != ECC_EVENT_HOP && kind != ECC_EVENT_INTERVAL;
+    uint32_t index = kind == ECC_EVENT_START ? entity - 1 : entity; /* after the START of the next transfer */
+    uint64_t number = entity;
+
+    if (has_slot && entity >= self->n_flows && index >= self->n_flows && entity > 0) {
+        number = (uint64_t) self->flows[index].number + (kind == ECC_EVENT_START);
+    }
+    return (uint64_t) kind << ORDER_KIND | number;
+}
+
+/* The order of all nodes of the kinds from `first` up to `last`, where there are transfers, else NULL. */
+static int
+make_order(ecc_engine_t *self, uint32_t room, uint32_t first, uint32_t last, uint32_t n_nodes, uint64_t **order)
+{
+    void *block = NULL;
+    uint32_t node = 0;
+    int ret = 0;
+
+    if (self->transfers.n_templates > 0) {
+        ret = ecc_memory_resize(&self->memory, 0, ecc_calendar_order_size(n_nodes), &block);
+    }
+    *order = block;
+    for (uint32_t kind = first; kind < last && block != NULL; kind++) {
+        for (uint32_t k = 0; k < nodes_of(self, kind, room); k++) {
+            (*order)[node++] = order_of(self, kind, k);
+        }
+    }
+    return ret;
+}
+
+void
+ecc_tables_order_slot(ecc_engine_t *self, uint32_t slot)
+{
+    for (uint32_t kind = ECC_EVENT_ACCESS; kind < ECC_N_EVENT_KINDS; kind++) {
+        uint32_t entity = self->n_flows + slot + (kind == ECC_EVENT_START);
+        ecc_calendar_t *calendar = kind < ECC_FIRST_SLOW_EVENT ? &self->fast : &self->slow;
+        if (kind != ECC_EVENT_INTERVAL && entity < nodes_of(self, kind, self->room)) {
+            calendar->order[self->base[kind] + entity] = order_of(self, kind, entity);
+        }
+    }
+}
+
 static int
 reserve_nodes(ecc_engine_t *self, uint32_t room)
 {
@@ -214,16 +262,24 @@ reserve_nodes(ecc_engine_t *self, uint32_t room)
     uint32_t *slow_base = base + n_fast_kinds;
     uint32_t n_fast;
     uint32_t n_slow;
+    uint64_t *order;
     int ret;
 
     number_nodes(self, room, base, &n_fast, &n_slow);
-    ret = ecc_calendar_renumber(&self->fast, &self->memory, n_fast, 2 * n_fast, n_fast_kinds, self->base, base);
+    ret = make_order(self, room, 0, n_fast_kinds, n_fast, &order);
+    if (ret == 0) {
+        ret = ecc_calendar_renumber(
+            &self->fast, &self->memory, n_fast, 2 * n_fast, n_fast_kinds, self->base, base, order);
+    }
     if (ret != 0) {
         return ret;
     }
     memcpy(self->base, base, n_fast_kinds * sizeof(*base));
-    ret = ecc_calendar_renumber(
-        &self->slow, &self->memory, n_slow, n_slow, n_slow_kinds, self->base + n_fast_kinds, slow_base);
+    ret = make_order(self, room, n_fast_kinds, ECC_N_EVENT_KINDS, n_slow, &order);
+    if (ret == 0) {
+        ret = ecc_calendar_renumber(
+            &self->slow, &self->memory, n_slow, n_slow, n_slow_kinds, self->base + n_fast_kinds, slow_base, order);
+    }
     if (ret != 0) {
         return ret;
     }
@@ -251,6 +307,9 @@ ecc_tables_reserve(ecc_engine_t *self, uint32_t room)
     }
     if (ret == 0) {
         ret = reserve_nodes(self, room);
+    }
+    if (ret == 0 && self->cut != NULL) {
+        ret = ecc_cut_reserve(self, n_slots);
     }
     return ret == 0 ? 0 : ecc_state_fail(self, ret, ECC_ENTITY_NONE, 0, ECC_NO_HOOK, self->room);
 }

@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "run.h"
 #include "state.h"
+#include "transfers.h"
 
 #define FIRST_WINDOW INT64_C(1000000000) /* 1 ms */
 #define MANY_EVENTS 200000               /* in a window: the next one is shorter; in one with less than half, longer */
@@ -198,11 +199,15 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     int64_t n_before = engine->n_events;
     int64_t n_window = 0;
     ecc_ps_t window = engine->cut->window;
+    ecc_ps_t known = ecc_transfers_known_until(engine); /* the same in all parts, as is `now` */
     int stop = ECC_STOP_ERROR;
     int ret = ecc_run_begin(engine, until, -1);
+    bool is_known;
     agreed_t all;
 
     until = until > engine->now ? until : engine->now;
+    is_known = until <= known;
+    until = is_known ? until : known;
     for (;;) {
         bool half = engine->cut->half;
         publish(self, part, n_before, n_window, ret);
@@ -225,8 +230,11 @@ ecc_team_advance(ecc_team_t *self, int64_t part, ecc_ps_t until, int64_t max_eve
     }
     engine->cut->window = window;
     if (!all.failed && ret == 0) {
-        stop = all.next <= until ? ECC_STOP_MAX_EVENTS : all.next < ECC_NEVER ? ECC_STOP_UNTIL : ECC_STOP_IDLE;
-        ret = all.next > until ? run_window(engine, until) : 0;
+        stop = all.next <= until   ? ECC_STOP_MAX_EVENTS
+            : !is_known            ? ECC_STOP_TRANSFERS
+            : all.next < ECC_NEVER ? ECC_STOP_UNTIL
+                                   : ECC_STOP_IDLE;
+        ret = all.next > until && until >= engine->now ? run_window(engine, until) : 0;
     }
     ret = ecc_run_end(engine, ret);
     return ret == 0 ? stop : ECC_STOP_ERROR;

@@ -13,22 +13,27 @@ from numpy.typing import NDArray
 
 from ecc.errors import NativeError
 from ecc.native._engine import ffi, lib
-from ecc.native.engine import TRANSFER_RESULT, Engine, Partition, Stats, picoseconds
+from ecc.native.engine import Engine, Partition, Stats, picoseconds
 from ecc.native.guard import Guard, advancing, guarded
 
 __all__ = ["Team"]
 
-_SUMS = ("events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds")
+_SUMS = (
+    "events", "data_packets", "in_flight", "bytes", "peak_bytes", "cpu_seconds", "transfers", "alive", "waiting",
+    "finished",
+)  # fmt: skip
 _OWN = ("state", "trace", "cpu_seconds", "words")
 """What `Engine.save` returns that is not the same for all engines of a team."""
-_STOPS = {lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle"}
+_STOPS = {
+    lib.ECC_STOP_UNTIL: "until", lib.ECC_STOP_MAX_EVENTS: "max_events", lib.ECC_STOP_IDLE: "idle",
+    lib.ECC_STOP_TRANSFERS: "transfers",
+}  # fmt: skip
 
 
 class Team:
     """One run of the packet engine in several threads; what it computes is what one engine would, bit for bit.
 
-    Between calls all engines are at the same time, in the state that one engine would have at its end. There are no
-    transfers.
+    Between calls all engines are at the same time, in the state that one engine would have at its end.
 
     Parameters
     ----------
@@ -200,14 +205,30 @@ class Team:
             engine.load({**saved, **{name: saved[f"{name}_{part}"] for name in _OWN if f"{name}_{part}" in saved}})
         self.now = self._engines[0].now
 
-    @property
-    def alive(self) -> NDArray[np.void]:
-        """No transfers, dtype TRANSFER_RESULT."""
-        return np.zeros(0, TRANSFER_RESULT)
+    @guarded
+    def add(self, transfers: NDArray[np.void], more: bool) -> None:
+        """Add the next transfers, as `Engine.add`.
 
+        Parameters
+        ----------
+        transfers : NDArray[void], shape (n,)
+        more : bool
+        """
+        for engine in self._engines:
+            engine.add(transfers, more)
+
+    @property
+    @guarded
+    def alive(self) -> NDArray[np.void]:
+        """The results so far of the transfers that are alive, as `Engine.alive`."""
+        rows = np.concatenate([engine.alive for engine in self._engines])
+        return rows[np.argsort(rows["number"])]
+
+    @guarded
     def take_finished(self) -> NDArray[np.void]:
-        """Return no transfers, dtype TRANSFER_RESULT."""
-        return np.zeros(0, TRANSFER_RESULT)
+        """Return the results of the finished transfers that were not taken yet, as `Engine.take_finished`."""
+        rows = np.concatenate([engine.take_finished() for engine in self._engines])
+        return rows[np.lexsort((rows["number"], rows["end"]))]
 
     @guarded
     def verify(self) -> None:

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "cut.h"
 #include "flow.h"
 #include "link.h"
 #include "tables.h"
@@ -100,6 +101,7 @@ ecc_transfers_verify(const ecc_engine_t *self)
     const ecc_transfers_t *transfers = &self->transfers;
     uint32_t n_free = 0;
     uint64_t n_entries = chain_length(transfers, transfers->free_linked);
+    uint32_t n_passing = self->cut == NULL ? 0 : self->cut->n_passing;
     bool valid = transfers->n_consumed <= transfers->n_pending
         && transfers->n_finished + transfers->n_alive <= transfers->room_finished;
 
@@ -111,15 +113,17 @@ ecc_transfers_verify(const ecc_engine_t *self)
         uint32_t index = self->n_flows + slot;
         const ecc_flow_state_t *flow = &self->flows[index];
         valid = valid
-            && flow->started
-                == (flow->active || flow->n_packets > 0
-                    || (flow->started && ecc_transfers_subsequent_is_due(self, index)));
+            && (!ecc_cut_has_sender(self, index)
+                || flow->started
+                    == (flow->active || flow->n_packets > 0
+                        || (flow->started
+                            && (ecc_cut_is_away(self, index) || ecc_transfers_subsequent_is_due(self, index)))));
         n_entries += flow->started ? chain_length(transfers, flow->subsequent) : 0;
     }
     for (size_t i = transfers->n_consumed; i < transfers->n_pending; i++) {
         n_entries += chain_length(transfers, transfers->pending[i].subsequent);
     }
-    return valid && n_entries == transfers->n_linked && n_free + transfers->n_alive == transfers->n_slots
+    return valid && n_entries == transfers->n_linked && n_free + n_passing + transfers->n_alive == transfers->n_slots
         ? 0
         : ECC_ERR_BROKEN;
 }
@@ -167,8 +171,9 @@ check(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
         }
         if (transfer->is_subsequent != 0
             && (i == 0 || added[i - 1].size < 0
-                || transfers->templates[added[i - 1].template_index].spec.enables_subsequent == 0
-                || transfer->stop >= 0)) {
+                || transfers->templates[added[i - 1].template_index].spec.enables_subsequent == 0 || transfer->stop >= 0
+                || ecc_cut_has_template(self, transfer->template_index)
+                    != ecc_cut_has_template(self, added[i - 1].template_index))) {
             value = i == 0 ? 0.0 : (double) added[i - 1].size;
             return ecc_state_fail(self, ECC_ERR_SUBSEQUENT, ECC_ENTITY_TRANSFER, number, ECC_NO_HOOK, value);
         }
@@ -210,12 +215,18 @@ append(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n)
 
     for (int64_t i = 0; i < n; i++) {
         ecc_pending_transfer_t *this = &transfers->pending[transfers->n_pending];
+        if (added[i].is_subsequent == 0) {
+            transfers->last_start = added[i].start;
+        }
+        if (!ecc_cut_has_template(self, added[i].template_index)) { /* another part has it */
+            transfers->n_added++;
+            continue;
+        }
         if (added[i].is_subsequent != 0) {
             last->subsequent = new_entry(transfers);
             this = &transfers->linked[last->subsequent];
         } else {
             transfers->n_pending++;
-            transfers->last_start = added[i].start;
         }
         *this = (ecc_pending_transfer_t) { added[i], self->n_flows + transfers->n_added++, ECC_NO_SUBSEQUENT };
         last = this;
@@ -265,18 +276,28 @@ ecc_transfers_add(ecc_engine_t *self, const ecc_transfer_t *added, int64_t n, bo
     return 0;
 }
 
-/* The slot freed last, or a new one. */
+/* The slot freed last, if there is one. */
+static bool
+take_free_slot(ecc_engine_t *self, uint32_t *slot)
+{
+    *slot = self->transfers.free_slot;
+    if (*slot == ECC_NO_SLOT) {
+        return false;
+    }
+    self->transfers.free_slot = self->flows[self->n_flows + *slot].next_free;
+    return true;
+}
+
+/* A free slot, or a new one. */
 static int
 find_slot(ecc_engine_t *self, uint32_t *slot)
 {
     ecc_transfers_t *transfers = &self->transfers;
 
-    *slot = transfers->free_slot;
-    if (*slot != ECC_NO_SLOT) {
-        transfers->free_slot = self->flows[self->n_flows + *slot].next_free;
+    if (take_free_slot(self, slot)) {
         return 0;
     }
-    if (self->n_flows + transfers->n_slots == self->room) {
+    if (self->n_flows + transfers->n_slots == self->room && (self->cut == NULL || !ecc_cut_free_slots(self))) {
         int ret;
         if (transfers->n_slots > ECC_MAX_ENTITIES) {
             return fail(self, ECC_ERR_TOO_LARGE);
@@ -286,7 +307,9 @@ find_slot(ecc_engine_t *self, uint32_t *slot)
             return ret;
         }
     }
-    *slot = transfers->n_slots++;
+    if (!take_free_slot(self, slot)) {
+        *slot = transfers->n_slots++;
+    }
     return 0;
 }
 
@@ -313,6 +336,7 @@ ecc_transfers_occupy(ecc_engine_t *self, uint32_t slot, uint32_t template_index,
     ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
 
     ecc_flow_init(self, self->n_flows + slot, &template->spec, install_route(self, slot, template), number);
+    ecc_tables_order_slot(self, slot);
     flow->template_index = template_index;
     if (transfers->record_size > 0 && template->spec.state != NULL) {
         flow->state
@@ -349,6 +373,9 @@ activate(ecc_engine_t *self, const ecc_pending_transfer_t *pending, ecc_ps_t sta
     flow->access_delay = transfer->access_delay;
     flow->ack_delay = transfer->ack_delay;
     flow->subsequent = pending->subsequent;
+    if (self->cut != NULL) {
+        ecc_cut_join(self, slot);
+    }
     if (flow->reliable && transfer->receiver_window > 0) {
         self->transports[*index].receiver_window = transfer->receiver_window;
     }
@@ -421,26 +448,55 @@ result(const ecc_engine_t *self, uint32_t index)
         .template_index = flow->template_index,
         .start = flow->start,
         .size = flow->size,
+        .end = -1,
         .flow = ecc_flow_result(self, index) };
 }
 
 void
-ecc_transfers_finish(ecc_engine_t *self, uint32_t index)
+ecc_transfers_finish(ecc_engine_t *self, uint32_t index, ecc_ps_t end)
 {
     ecc_transfers_t *transfers = &self->transfers;
     ecc_flow_state_t *flow = &self->flows[index];
 
     flow->lost += flow->sent - flow->expected;
     flow->expected = flow->sent;
-    ecc_calendar_cancel(&self->slow, self->base[ECC_EVENT_TIMEOUT] + index);
-    transfers->finished[transfers->n_finished++] = result(self, index);
+    transfers->finished[transfers->n_finished] = result(self, index);
+    transfers->finished[transfers->n_finished++].end = end;
     transfers->n_alive--;
     for (uint32_t entry = flow->subsequent; entry != ECC_NO_SUBSEQUENT;) {
         entry = free_entry(transfers, entry);
     }
-    flow->started = false;
-    flow->next_free = transfers->free_slot;
-    transfers->free_slot = index - self->n_flows;
+    if (self->cut != NULL) {
+        ecc_cut_leave(self, index - self->n_flows);
+    }
+    ecc_transfers_free_slot(self, index - self->n_flows);
+}
+
+void
+ecc_transfers_free_slot(ecc_engine_t *self, uint32_t slot)
+{
+    self->flows[self->n_flows + slot].started = false;
+    self->flows[self->n_flows + slot].next_free = self->transfers.free_slot;
+    self->transfers.free_slot = slot;
+}
+
+int
+ecc_transfers_let_pass(ecc_engine_t *self, uint32_t template_index, int64_t number, ecc_ps_t ack_delay, uint32_t *slot)
+{
+    ecc_flow_state_t *flow;
+    int ret = find_slot(self, slot);
+
+    if (ret != 0) {
+        return fail(self, ret);
+    }
+    ecc_transfers_occupy(self, *slot, template_index, number);
+    flow = &self->flows[self->n_flows + *slot];
+    flow->started = true;
+    flow->start = 0;
+    flow->size = -1;
+    flow->ack_delay = ack_delay;
+    ecc_cut_join(self, *slot);
+    return 0;
 }
 
 int
@@ -485,7 +541,7 @@ ecc_transfers_alive(const ecc_engine_t *self, ecc_transfer_result_t *results)
 {
     for (uint32_t slot = 0; slot < self->transfers.n_slots; slot++) {
         const ecc_flow_state_t *flow = &self->flows[self->n_flows + slot];
-        if (flow->started) {
+        if (flow->started && ecc_cut_has_sender(self, self->n_flows + slot)) {
             *results++ = result(self, self->n_flows + slot);
         }
     }

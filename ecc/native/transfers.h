@@ -39,14 +39,26 @@ ecc_transfers_subsequent_is_due(const ecc_engine_t *self, uint32_t flow)
         && ecc_calendar_pending(&self->slow, self->base[ECC_EVENT_START] + flow + 1);
 }
 
-/* A transfer finishes (S-59): it leaves its result and its slot. */
-void ecc_transfers_finish(ecc_engine_t *self, uint32_t flow);
+/* A transfer finishes (S-59), and has ended at a time: it leaves its result and its slot. */
+void ecc_transfers_finish(ecc_engine_t *self, uint32_t flow, ecc_ps_t end);
+
+/* A transfer whose sender is in another part takes a slot, and leaves it. */
+ECC_MUST_CHECK int ecc_transfers_let_pass(
+    ecc_engine_t *self, uint32_t template_index, int64_t number, ecc_ps_t ack_delay, uint32_t *slot);
+void ecc_transfers_free_slot(ecc_engine_t *self, uint32_t slot);
 
 /* Whether more transfers must be added before time advances. */
 static inline bool
-ecc_transfers_needs_input(const ecc_transfers_t *self)
+ecc_transfers_needs_input(const ecc_engine_t *self)
 {
-    return self->more && self->n_consumed == self->n_pending;
+    return self->transfers.more && self->transfers.n_consumed == self->transfers.n_pending && self->cut == NULL;
+}
+
+/* How far a part can advance: another transfer may start with the last one that was added. */
+static inline ecc_ps_t
+ecc_transfers_known_until(const ecc_engine_t *self)
+{
+    return self->transfers.more && self->cut != NULL ? self->transfers.last_start - 1 : ECC_NEVER;
 }
 
 #endif

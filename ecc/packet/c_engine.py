@@ -63,7 +63,7 @@ def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[W
     Parameters
     ----------
     setup, scenario, words, options
-        As for `build_engine`; without transfers.
+        As for `build_engine`.
     threads : int, >= 2
         So many parts at most.
 
@@ -72,8 +72,8 @@ def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[W
     ValueError
         No delay separates any parts.
     """
-    of = joints_of(setup)
-    parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows[: setup.n_flows])
+    of = joints_of(setup, scenario.workload.chains if scenario.workload else ())
+    parts, _ = partition(of, threads, setup.links[: setup.n_links], setup.flows)
     n_parts = int(parts.max(initial=0)) + 1
     if n_parts == 1:
         raise ValueError(
@@ -82,20 +82,22 @@ def build_team(setup: Setup, scenario: Scenario, threads: int, words: Sequence[W
     return Team(*build_parts([setup] * n_parts, scenario, of, parts, words, **options))
 
 
-def joints_of(setup: Setup) -> Joints:
+def joints_of(setup: Setup, chains: Sequence[tuple[int, int]] = ()) -> Joints:
     """Return the joints of the network of a prepared run.
 
     Parameters
     ----------
     setup : Setup
+    chains : sequence of (int, int), optional
+        Of its workload.
     """
     receives = np.zeros(len(setup.flows), np.bool_)
     for part in setup.parts:
         for side, numbers, _, _, hooks in part.sides():
             if side == "flows" and "on_receive" in hooks:
                 receives[numbers] = True
-    flows = setup.flows[: setup.n_flows]
-    return joints(setup.links[: setup.n_links], flows, setup.routes, setup.impairments, receives[: setup.n_flows])
+    links, n_templates = setup.links[: setup.n_links], len(setup.flows) - setup.n_flows
+    return joints(links, setup.flows, setup.routes, setup.impairments, receives, n_templates, chains)
 
 
 def build_parts(

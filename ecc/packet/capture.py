@@ -4,7 +4,7 @@ An additional router at the link, after all others, records each packet whose la
 on the wire later is there; what was dropped before the queue is not). It keeps the header as it is then.
 
 Frames are raw IPv4 without data: flow f sends from 10.0.0.0 + f to 10.128.0.0 + f, ACKs go in the opposite direction; a
-transfer has the number of its slot. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253
+transfer counts on after the flows. Above IPv4 there is what the protocol's `wire_header` returns: as IP protocol 253
 (for experiments, RFC 3692); for protocols with a `transport`, and for headers that are an option of it, TCP; or fields
 of the IP header itself, where the codepoint of ECN is. A header that the papers do not lay out is the fields of its
 record, 8 bytes each. Sequence numbers count what the link has sent of a flow. The original length is that of the packet

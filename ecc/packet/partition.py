@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +27,15 @@ _MOST_TRIED = 12
 class Joints:
     """Where packets go from one link, sender or receiver (node) to another, and how long they take at least.
 
-    Nodes are the links, then the senders, then the receivers by flow. Shapes (n_joints,): `begins`, `ends`: nodes;
+    Nodes are the links, then the senders, then the receivers by flow; flows are those of the network, then templates of
+    transfers. Shapes (n_joints,): `begins`, `ends`: nodes;
     `delays` [ps], 0 where nodes cannot be apart; `flows`: whose packets. `places`, shape (n_nodes,): the link that a
-    node is at.
+    node is at. `n_templates`: of `n_flows`.
     """
 
     n_links: int
     n_flows: int
+    n_templates: int
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     delays: NDArray[np.int64]
@@ -60,25 +63,28 @@ class Joints:
             Number of that of the engine.
         parts : ndarray of int, shape (n_nodes,)
         """
-        ends = np.cumsum([self.n_links, self.n_flows])
-        links, senders, receivers = np.split(parts, ends)
-        return Partition(part, links, senders, receivers)
+        links, senders, receivers = np.split(parts, np.cumsum([self.n_links, self.n_flows]))
+        n = self.n_flows - self.n_templates
+        return Partition(part, links, senders[:n], receivers[:n], senders[n:])
 
 
 def joints(
     links: NDArray[np.void], flows: NDArray[np.void], routes: NDArray[np.int64], impairments: NDArray[np.void],
-    receives: NDArray[np.bool_],
+    receives: NDArray[np.bool_], n_templates: int = 0, chains: Sequence[tuple[int, int]] = (),
 ) -> Joints:  # fmt: skip
-    """Return the joints of a network (S-122, S-124).
+    """Return the joints of a network (S-122, S-124, S-127).
 
     Parameters
     ----------
     links, flows : NDArray[void]
-        Dtypes LINK, without additional routers, and FLOW, without templates.
+        Dtypes LINK, without additional routers, and FLOW, templates last.
     routes : ndarray of int
     impairments : NDArray[void]
     receives : ndarray of bool, shape (n_flows,)
         Whether a flow has on_receive.
+    n_templates : int, optional
+    chains : sequence of (int, int), optional
+        Pairs of templates of which transfers of one may be subsequent to those of the other.
     """
     n_links, n_flows = len(links), len(flows)
     reorders = np.array([False, *(impairments["reorders"] != 0)])
@@ -98,20 +104,24 @@ def joints(
             receives[f] or reverse or impaired or given["ack_every"] > 1 or given["ecn"] or given["transport"]
             or any(wire_reorders[k] for k in forward)
         )  # fmt: skip
-        found.append((sender, forward[0], given["access_delay"], f))
+        is_template = f >= n_flows - n_templates
+        found.append((sender, forward[0], 0 if is_template else given["access_delay"], f))
         for way in (forward, reverse):
             found += [(a, b, delay[a], f) for a, b in zip(way, way[1:], strict=False)]
         found.append((forward[-1], receiver, delay[forward[-1]], f))
-        if is_silent or receives[f]:
+        if is_silent or receives[f] or is_template:
             found.append((receiver, sender, 0, f))
         if reverse:
             found.append((receiver, reverse[0], 0, f))
             is_event = impaired or wire_reorders[reverse[-1]]
-            found.append((reverse[-1], sender, delay[reverse[-1]] + (0 if is_event else given["ack_delay"]), f))
+            pure = 0 if is_event or is_template else given["ack_delay"]
+            found.append((reverse[-1], sender, delay[reverse[-1]] + pure, f))
         elif not is_silent:
             found.append((receiver, sender, given["ack_delay"], f))
+    first = n_links + n_flows - n_templates
+    found += [(first + a, first + b, 0, n_flows - n_templates + a) for a, b in chains]
     begins, ends, delays, whose = np.array(found, np.int64).reshape(-1, 4).T
-    return Joints(n_links, n_flows, begins, ends, delays, whose, places)
+    return Joints(n_links, n_flows, n_templates, begins, ends, delays, whose, places)
 
 
 def partition(

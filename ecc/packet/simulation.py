@@ -140,7 +140,7 @@ class Run:
         What the engine may take.
     threads : int, >= 1
         How many parts, at most, the network is cut into where links and access lines have a delay; each runs in a
-        thread. No result changes. Without transfers, capture, memory_limit and engine="python"; after a failing hook,
+        thread. No result changes. Without capture, memory_limit and engine="python"; after a failing hook,
         parts without failure may be ahead by less than the delay between them.
 
     Raises
@@ -204,7 +204,7 @@ class Run:
         if engine not in _ENGINES:
             raise ValueError(f"engine must be one of {', '.join(map(repr, _ENGINES))}, got {engine!r}")
         if threads > 1:
-            _check_threads(threads, scenario, engine=engine != "c", capture=capture, memory_limit=memory_limit)
+            _check_threads(threads, engine=engine != "c", capture=capture, memory_limit=memory_limit)
         samples: dict[str, Any] = {"sample": _width(scenario, period), "n_samples": scenario.n_samples(period)}
         if engine == "python":
             for name, given in (
@@ -307,7 +307,7 @@ class Run:
             self._take_all()
             if reason == "max_events":  # hooks may take their time
                 self._events = max(1, round(min(self._events, most) * min(10.0, TURN / taken)))
-            if reason == "transfers" and not isinstance(self._engine, Team):
+            if reason == "transfers":
                 drawn = self._transfers.draw()
                 self._engine.add(drawn, more=len(drawn) > 0)
             elif progress is not None:
@@ -451,9 +451,9 @@ def _width(scenario: Scenario, period: float) -> float:
     return period
 
 
-def _check_threads(threads: int, scenario: Scenario, **given: object) -> None:
+def _check_threads(threads: int, **given: object) -> None:
     """Refuse what runs in one thread only."""
-    name = next((name for name, value in given.items() if value), "a workload" if scenario.workload else None)
+    name = next((name for name, value in given.items() if value), None)
     if name == "engine":
         raise ValueError(f"threads needs engine='c', got threads={threads} and engine='python'")
     if name is not None:

@@ -31,6 +31,7 @@ def flow_rows(flows: NDArray[np.void], results: NDArray[np.void]) -> NDArray[np.
     from ecc.native import TRANSFER_RESULT
 
     rows = np.zeros(len(flows), TRANSFER_RESULT)
+    rows["end"] = -1
     rows["number"], rows["start"], rows["size"], rows["flow"] = (
         range(len(flows)),
         flows["start"],
@@ -84,7 +85,7 @@ def label_columns(rows: NDArray[np.void], n_flows: int, labels: NDArray[np.void]
 
 
 class FlowsFile:
-    """A Parquet file of the rows of transfers, in the order of their ends.
+    """A Parquet file of the rows of transfers, in the order of their ends and numbers.
 
     Parameters
     ----------

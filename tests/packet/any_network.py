@@ -387,6 +387,18 @@ def cases(draw: Any) -> Case:
     )  # fmt: skip
 
 
+def advance(engine: Any, case: Case, until: float, handed: int = 0, max_events: int | None = None) -> int:
+    """Advance an engine or a team, which gets transfers in chunks, to a time; returns how many it has got."""
+    while (stop := engine.advance(until, max_events)) in ("max_events", "transfers"):
+        if stop == "transfers":
+            end = handed + case.chunk
+            while end < len(case.transfers) and case.transfers[end]["is_subsequent"]:
+                end += 1
+            engine.add(case.transfers[handed:end], more=end < len(case.transfers))
+            handed = min(end, len(case.transfers))
+    return handed
+
+
 def options_of(case: Case) -> dict[str, Any]:
     """What both engines are given by the same names."""
     return {

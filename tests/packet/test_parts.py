@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from any_network import PROTOCOLS, Case, cases, engine_of, one_flow, records_of, scenarios
+from any_network import PROTOCOLS, Case, advance, cases, engine_of, one_flow, records_of, scenarios
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ecc
 from ecc.errors import NativeError
 from ecc.models import RCP
-from ecc.native import Engine, Team, new_flows, new_transfers, picoseconds
+from ecc.native import Engine, Team, picoseconds
 from ecc.packet import Run, c_engine, resume, simulate
 from ecc.packet.c_engine import build_engine, build_team
 from ecc.packet.partition import Joints, joints, partition
 from ecc.packet.prepare import prepare
 from ecc.scenario import Scenario
+from ecc.tmix import Synthetic
+from ecc.workload import Arrivals, Tmix, Workload
 
 CASES = int(os.environ.get("ECC_PARTS_CASES", "100"))
 SHORTEST = 10**9  # ps: shorter delays are not cut, as the parts would have to meet too often
@@ -34,8 +35,12 @@ MANY = settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 
 def joints_of(case: Case) -> Joints:
     n_links = len(case.links) - case.n_additional
-    receives = np.array(["on_receive" in names for names in case.flow_hooks])
-    return joints(case.links[:n_links], case.flows, np.array(case.routes), case.impairments, receives)
+    receives = np.array(["on_receive" in names for names in [*case.flow_hooks, *case.template_hooks]])
+    flows, kinds = np.concatenate([case.flows, case.templates]), case.transfers["template_index"]
+    later = np.flatnonzero(case.transfers["is_subsequent"])
+    chains = list(zip(kinds[later - 1].tolist(), kinds[later].tolist(), strict=True))
+    routes = np.array(case.routes)
+    return joints(case.links[:n_links], flows, routes, case.impairments, receives, len(case.templates), chains)
 
 
 def draw_parts(draw: Any, of: Joints) -> np.ndarray:
@@ -49,10 +54,7 @@ def draw_parts(draw: Any, of: Joints) -> np.ndarray:
 
 @st.composite
 def cuts(draw: Any) -> tuple[Case, np.ndarray]:
-    case = replace(
-        draw(cases()), templates=new_flows(0), template_hooks=[], template_modes=[], transfers=new_transfers(0)
-    )
-    case.routes = case.routes[: int((case.flows["n_forward"] + case.flows["n_reverse"]).sum())]
+    case = draw(cases())
     return case, draw_parts(draw, joints_of(case))
 
 
@@ -78,7 +80,7 @@ def in_turns(engines: list[Engine], until: float, share: float) -> None:
     step = max(1, int(share * lookahead * 1e12)) if lookahead < until else 10**12
     for end in range(step - 1, int(picoseconds(until)), step):
         for engine in engines:
-            engine.advance(end * 1e-12)
+            assert engine.advance(end * 1e-12) in ("until", "idle")
         exchange(engines)
     for engine in engines:
         engine.advance(until)
@@ -93,6 +95,13 @@ def assert_same(whole: Engine, team: Team, *records: tuple[np.ndarray, ...]) -> 
         assert getattr(a, name) == getattr(b, name), name
     for name in ("link_results", "flow_results", "histogram"):
         assert getattr(whole, name).tobytes() == getattr(team, name).tobytes(), name
+    for name in ("transfers", "alive", "waiting", "finished"):
+        assert getattr(a, name) == getattr(b, name), name
+    for mine, theirs in ((whole.take_finished(), team.take_finished()), (whole.alive, team.alive)):
+        for name in ("number", "template_index", "start", "size", "end"):
+            np.testing.assert_array_equal(mine[name], theirs[name], err_msg=name)
+        for name in mine["flow"].dtype.names:
+            np.testing.assert_array_equal(mine["flow"][name], theirs["flow"][name], err_msg=name)
     for name, values in whole.samples.items():
         np.testing.assert_array_equal(values, team.samples[name], err_msg=name)
     for mine, theirs in zip(*records, strict=True):
@@ -104,7 +113,7 @@ def compare(case: Case, parts: np.ndarray, compiled: Any) -> None:
     records = records_of(case)
     whole = engine_of(case, compiled, records)
     try:
-        whole.advance(case.duration)
+        advance(whole, case, case.duration)
     except NativeError as error:
         failure: NativeError | None = error
     else:
@@ -113,10 +122,10 @@ def compare(case: Case, parts: np.ndarray, compiled: Any) -> None:
     team = Team(engines, joints_of(case).of_parts(0, parts))
     if failure is not None:
         with pytest.raises(NativeError, match=str(failure)[:20]):
-            team.advance(case.duration)
+            advance(team, case, case.duration)
         return
-    while team.advance(case.duration, case.max_events) == "max_events":
-        assert len({engine.stats.now for engine in engines}) == 1
+    advance(team, case, case.duration, max_events=case.max_events)
+    assert len({engine.stats.now for engine in engines}) == 1
     assert_same(whole, team, records, others)
 
 
@@ -127,8 +136,8 @@ def compare_resumed(case: Case, parts: np.ndarray, share: float, compiled: Any) 
     engines, others = engines_of(case, compiled, parts)
     first = Team(engines, of)
     try:
-        whole.advance(case.duration)
-        first.advance(share * case.duration)
+        advance(whole, case, case.duration)
+        handed = advance(first, case, share * case.duration)
     except NativeError:
         return
     saved = first.save()
@@ -139,7 +148,7 @@ def compare_resumed(case: Case, parts: np.ndarray, share: float, compiled: Any) 
     team.load(saved)
     again = team.save()
     assert all(np.array_equal(saved[name], again[name]) for name in saved)
-    team.advance(case.duration)
+    advance(team, case, case.duration, handed)
     assert_same(whole, team, records, fresh)
 
 
@@ -179,6 +188,8 @@ def compare_in_turns(case: Case, parts: np.ndarray, share: float, compiled: Any)
     whole = engine_of(case, compiled, records)
     engines, others = engines_of(case, compiled, parts)
     team = Team(engines, joints_of(case).of_parts(0, parts))  # only to add up
+    for engine in [whole, *engines]:
+        engine.add(case.transfers, more=False)
     try:
         whole.advance(case.duration)
     except NativeError as error:
@@ -247,6 +258,33 @@ def test_a_run_in_threads_pauses_as_one_does_in_one_thread() -> None:
         assert (a.stats["digest"], a.stats["now"]) == (b.stats["digest"], b.stats["now"])
         np.testing.assert_array_equal(a.rate, b.rate)
     assert together.stopped == "completed"
+
+
+def with_transfers(protocol: Any = None) -> Scenario:
+    """Transfers over one link, over all, and, with connections whose sides answer each other, there and back."""
+    arrivals = [Arrivals([0, 1, 2], 0.03, 20_000), Arrivals([1], 0.03, 20_000)]
+    tmix = Tmix(Synthetic(30.0, response_median=5_000), [0], [2])
+    workload = Workload([], arrivals, tmix=[tmix])
+    return Scenario(LOT, protocol or ecc.models.RCP(), 2.0, workload=workload, seed=5)
+
+
+def test_transfers_pass_through_other_parts_and_change_nothing() -> None:
+    assert_threads_change_nothing(with_transfers(), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_threads_change_nothing_for_transfers_of_any_protocol(name: str) -> None:
+    assert_threads_change_nothing(with_transfers(PROTOCOLS[name]()), 3)
+
+
+def test_a_run_with_transfers_is_saved_and_resumed(tmp_path: Any) -> None:
+    whole = simulate(with_transfers())
+    Run(with_transfers(), threads=3).advance(1.234).save(tmp_path / "a")
+    again = resume(tmp_path / "a").advance().trajectory()
+    assert whole.stats["digest"] == again.stats["digest"] and whole.stats["transfers"] == again.stats["transfers"] > 50
+    for name, column in whole.flows.items():
+        np.testing.assert_array_equal(column, again.flows[name], err_msg=name)
 
 
 def test_a_run_in_threads_is_saved_and_resumed(tmp_path: Any) -> None:
@@ -322,10 +360,7 @@ def test_what_needs_one_thread(options: dict[str, Any], message: str) -> None:
         simulate(Scenario(LOT, ecc.models.RCP(), 1.0), threads=2, **options)
 
 
-def test_transfers_need_one_thread() -> None:
-    workload = ecc.Workload([], [ecc.workload.Arrivals([0], 0.02, 5_000)])
-    with pytest.raises(ValueError, match=r"^a workload needs threads=1, got threads=2$"):
-        simulate(Scenario(LOT, ecc.models.RCP(), 1.0, workload=workload), threads=2)
+def test_threads_are_counted_from_one() -> None:
     with pytest.raises(ValueError, match=r"^threads must be >= 1, got 0$"):
         simulate(Scenario(LOT, ecc.models.RCP(), 1.0), threads=0)
 
@@ -349,7 +384,7 @@ def test_a_partition_that_parts_what_is_one_is_refused(compiled: Any) -> None:
     for parts in ([0, 1, 1, 1], [0, 1, 0, 1]):  # sender and first link; receiver of an immediate ACK and sender
         with pytest.raises(NativeError, match=message):
             engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array(parts)))
-    with pytest.raises(ValueError, match="a partition must have an entry for each link, sender and receiver"):
+    with pytest.raises(ValueError, match="a partition must have an entry for each link, sender, receiver and template"):
         engine_of(case, compiled, records_of(case), partition=of.of_parts(0, np.array([0, 1, 0])))
     with pytest.raises(NativeError, match="a network may be cut"):
         Team([engine_of(case, compiled, records_of(case))], of.of_parts(0, np.zeros(4, int)))

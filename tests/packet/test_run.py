@@ -363,7 +363,9 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path, monkeypat
 def test_an_engine_takes_only_its_own_checkpoint():
     engine, other = Run(SCENARIO).advance(0.5)._engine, Run(SCENARIO.with_(seed=9))._engine
     saved = engine.save()
-    with pytest.raises(NativeError, match="a checkpoint must be that of an engine of the same make and configuration"):
+    with pytest.raises(
+        NativeError, match="a checkpoint must be that of an engine of the same make, configuration and part"
+    ):
         other.load(saved)
     for cut in (100, 1000, len(saved["state"]) - 1):
         with pytest.raises(NativeError, match="a checkpoint must be"):

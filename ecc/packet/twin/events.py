@@ -165,15 +165,15 @@ class Twin:
             link = self.links[k if k < len(self.links) else given.at]
             link.routers.append(TwinRouter(k, link, given, *agent.records, agent.hooks, Random(seed, k)))
             self.routers.append(link.routers[-1])
-        self.flows: list[TwinFlow] = []
+        self.flows: dict[int, TwinFlow] = {}  # by number; of transfers those that are alive
         route = iter(np.asarray(routes).tolist())
         for k, (row, agent) in enumerate(zip(flows, ends, strict=True)):
             given = Record.of(row)
             forward = [self.links[next(route)] for _ in range(given.n_forward)]
             reverse = [self.links[next(route)] for _ in range(given.n_reverse)]
-            self.flows.append(self.new_flow(k, k, given, agent, forward, reverse))
+            self.flows[k] = self.new_flow(k, given, agent, forward, reverse)
             self.set_timer(Kind.START, k, given.start)
-        self.n_flows = len(flows)  # later ones are slots of transfers
+        self.n_flows = len(flows)  # later ones are transfers
         self.templates: list[Template] = []
         for row, agent in zip(new_flows(0) if templates is None else templates, template_ends, strict=True):
             fields = {name: row[name].item() for name in row.dtype.names or ()}
@@ -182,7 +182,6 @@ class Twin:
         self.pending: list[list[dict[str, int]]] = []  # each with its subsequent ones
         self.more = bool(self.templates)
         self.added = self.started = 0  # transfers
-        self.free_slots: list[int] = []
         self.finished: list[TwinFlow] = []
         self.bottlenecks = [agent.field_at(row["bottleneck"]) for row, agent in zip(flows, ends, strict=True)][
             :n_sampled
@@ -192,24 +191,18 @@ class Twin:
         return Channel(self.impairments[number - 1], Random(self.seed, stream)) if number > 0 else None
 
     def new_flow(
-        self,
-        index: int,
-        number: int,
-        given: Any,
-        agent: Agent,
-        forward: Sequence[TwinLink],
-        reverse: Sequence[TwinLink],
+        self, number: int, given: Any, agent: Agent, forward: Sequence[TwinLink], reverse: Sequence[TwinLink]
     ) -> TwinFlow:
         random, sizes = Random(self.seed, 2**32 + number), Random(self.seed, 2**33 + number)
         channel = self.new_channel(given.impairment, 2**35 + number)
         receiver = Receiver(reordering_threshold=3 if any(link.reorders for link in forward) else 1)
         flow = TwinFlow(
-            index, number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
+            number, given, *agent.records, agent.hooks, random, forward, reverse, given.rate, given.window,
             sizes, channel, receiver, Outgoing(given) if given.transport else None, Incoming(),
         )  # fmt: skip
         flow.draw_size()
         if given.stop >= 0:
-            self.set_timer(Kind.STOP, index, given.stop)
+            self.set_timer(Kind.STOP, number, given.stop)
         return flow
 
     def advance(self, until: float, max_events: int | None = None) -> str:
@@ -287,13 +280,13 @@ class Twin:
         self.set_timer(Kind.START, self.n_flows, self.pending[0][0]["start"] if self.pending else None)
 
     def start_next(self) -> int:
-        """The next transfer takes a slot: it becomes this flow."""
-        index = self.activate(self.pending.pop(0))
+        """The next transfer becomes a flow, of this number."""
+        number = self.activate(self.pending.pop(0))
         self.schedule_next_transfer()
-        return index
+        return number
 
     def start_subsequent(self, other: TwinFlow) -> int:
-        """The one subsequent to another takes a slot: it becomes this flow."""
+        """The one subsequent to another becomes a flow, of this number."""
         first, *rest = other.subsequent
         other.subsequent = ()
         return self.activate([{**first, "start": self.now}, *rest])
@@ -304,26 +297,24 @@ class Twin:
         if transfer["receiver_window"] == 0:
             del transfer["receiver_window"]
         template = self.templates[template_index]
-        index = self.free_slots.pop() if self.free_slots else len(self.flows)
         given: Any = Record(FLOW, {**template.given, **transfer})
-        flow = self.new_flow(index, number, given, template.agent, template.forward, template.reverse)
+        flow = self.flows[number] = self.new_flow(number, given, template.agent, template.forward, template.reverse)
         flow.template_index, flow.subsequent = template_index, chain[1:]
-        self.flows[index : index + 1] = [flow]
         self.started += 1
-        return index
+        return number
 
     def subsequent_is_due(self, flow: TwinFlow) -> bool:
         """Whether the delay of the one subsequent to a transfer has begun."""
-        return flow.index >= self.n_flows and (Kind.START, flow.index + 1) in self.timers
+        return flow.number >= self.n_flows and (Kind.START, flow.number + 1) in self.timers
 
     def finish_if_done(self, flow: TwinFlow) -> None:
         """A transfer finishes that does not send, has nothing in the network and awaits no subsequent one (S-59)."""
-        if flow.index >= self.n_flows and not flow.active and flow.packets == 0 and not self.subsequent_is_due(flow):
+        if flow.number >= self.n_flows and not flow.active and flow.packets == 0 and not self.subsequent_is_due(flow):
             flow.lost += flow.in_flight
             flow.expected = flow.sent
-            self.set_timer(Kind.TIMEOUT, flow.index, None)
+            flow.end = self.now
             self.finished.append(flow)
-            self.free_slots.append(flow.index)
+            del self.flows[flow.number]
 
     def happen(self, kind: Kind, entity: int, packet: Packet | None) -> None:
         """Count, hash and trace an event, and call what it does to its packet, link or flow."""
@@ -500,11 +491,11 @@ class Twin:
             if flow.channel or link.reorders:
                 self.put(wait, Kind.HOP, link.index, packet)
             else:
-                self.put(wait + flow.given.ack_delay, Kind.ACK, flow.index, packet)
+                self.put(wait + flow.given.ack_delay, Kind.ACK, flow.number, packet)
         elif flow.is_watched:
             self.put(wait, Kind.HOP, link.index, packet)
         else:
-            self.put(wait, Kind.RECEIVE, flow.index, packet)
+            self.put(wait, Kind.RECEIVE, flow.number, packet)
 
     def count_mark(self, link: TwinLink, packet: Packet) -> None:
         link.marked += 1
@@ -555,14 +546,14 @@ class Twin:
             limited = flow.window > 0.0 and segment.rule != Rule.FIRST and may_limit
             full = limited and flow.outstanding + segment.size > flow.window
             if segment.size <= 0 or full or flow.window == flow.rate == 0.0:
-                self.set_timer(Kind.SEND, flow.index, None)
+                self.set_timer(Kind.SEND, flow.number, None)
                 return
             if flow.rate > 0.0:
                 due = flow.last_time + transmission(flow.last_size, flow.rate) if flow.last_size > 0 else self.now
-                self.set_timer(Kind.SEND, flow.index, max(self.now, due))
+                self.set_timer(Kind.SEND, flow.number, max(self.now, due))
                 return
             if n_sent == MAX_BURST:  # S-53
-                self.set_timer(Kind.SEND, flow.index, self.now)
+                self.set_timer(Kind.SEND, flow.number, self.now)
                 return
             self.emit(flow, segment)
             n_sent += 1
@@ -590,10 +581,10 @@ class Twin:
             flow.lost += packet.size
             flow.expected += packet.size
         flow.draw_size()
-        if (Kind.TIMEOUT, flow.index) not in self.timers:
-            self.set_timer(Kind.TIMEOUT, flow.index, self.now + flow.timeout(self.now))
+        if (Kind.TIMEOUT, flow.number) not in self.timers:
+            self.set_timer(Kind.TIMEOUT, flow.number, self.now + flow.timeout(self.now))
         if flow.given.access_delay > 0:
-            self.put(flow.given.access_delay, Kind.ACCESS, flow.index, packet)
+            self.put(flow.given.access_delay, Kind.ACCESS, flow.number, packet)
         else:
             self.arrive(packet)
 
@@ -602,7 +593,7 @@ class Twin:
         flow = packet.flow
         if flow.given.ecn:
             if flow.given.ecn != CLASSIC and flow.echo.was_marked != (packet.codepoint == CE) and flow.receiver.delayed:
-                self.set_timer(Kind.FLUSH, flow.index, None)
+                self.set_timer(Kind.FLUSH, flow.number, None)
                 self.send_ack(flow)
             flow.echo.receive(packet)
         delivered, may_delay = packet.size, True
@@ -611,7 +602,7 @@ class Twin:
         flow.received += delivered
         self.data_packets += 1
         if flow.subsequent and flow.received >= flow.given.size and not self.subsequent_is_due(flow):
-            self.set_timer(Kind.START, flow.index + 1, self.now + flow.subsequent[0]["start"])
+            self.set_timer(Kind.START, flow.number + 1, self.now + flow.subsequent[0]["start"])
         self.call_flow(flow, "on_receive", packet)
         packet.is_ack, packet.route, packet.hop = True, flow.reverse, 0
         receiver = flow.receiver
@@ -620,11 +611,11 @@ class Twin:
         if receiver.delayed:
             self.discard(receiver.delayed)
         elif flow.given.ack_every > 1:
-            self.set_timer(Kind.FLUSH, flow.index, self.now + flow.given.ack_wait)
+            self.set_timer(Kind.FLUSH, flow.number, self.now + flow.given.ack_wait)
         receiver.delayed = packet
         receiver.n_delayed += 1
         if receiver.n_delayed >= flow.given.ack_every or not may_delay:
-            self.set_timer(Kind.FLUSH, flow.index, None)
+            self.set_timer(Kind.FLUSH, flow.number, None)
             self.send_ack(flow)
 
     def send_ack(self, flow: TwinFlow) -> None:
@@ -650,11 +641,11 @@ class Twin:
         if flow.channel:
             if flow.channel.loses(is_ack=True):
                 flow.receiver.acks_lost += 1
-                self.trace(Kind.ACK_LOSS, flow.index, packet.offset)
+                self.trace(Kind.ACK_LOSS, flow.number, packet.offset)
                 self.discard(packet)
                 return
             wait = flow.channel.out(self.now, wait) - self.now
-        self.put(wait, Kind.ACK, flow.index, packet)
+        self.put(wait, Kind.ACK, flow.number, packet)
 
     def ack(self, packet: Packet) -> None:
         """An ACK reaches the sender: it measures the RTT, finds gaps, and makes room."""
@@ -701,7 +692,7 @@ class Twin:
         flow.expected += flow.acked
         if flow.acked > 0:
             flow.n_timeouts = 0
-        if starts:
+        if starts and (flow.active or flow.number < self.n_flows):
             self.start_timer(flow)
         if begins_recovery and flow.active:
             self.call_flow(flow, "on_loss")
@@ -709,16 +700,16 @@ class Twin:
     def start_timer(self, flow: TwinFlow) -> None:
         """The retransmission timer of a reliable flow starts (S-87)."""
         flow.timer_start, deadline = self.now, self.now + flow.timeout(self.now)
-        if self.timers.get((Kind.TIMEOUT, flow.index), NEVER) > deadline:
-            self.set_timer(Kind.TIMEOUT, flow.index, deadline)
+        if self.timers.get((Kind.TIMEOUT, flow.number), NEVER) > deadline:
+            self.set_timer(Kind.TIMEOUT, flow.number, deadline)
 
     def stop(self, flow: TwinFlow) -> None:
-        """A flow stops sending; its ACKs and timeouts still count what is in flight (S-51)."""
+        """A flow stops; ACKs, and timeouts unless it is a transfer, still count what is in flight (S-51)."""
         if flow.active:
             flow.active = False
             flow.finish = self.now
-            for kind in (Kind.SEND, Kind.TIMER, Kind.STOP):
-                self.set_timer(kind, flow.index, None)
+            for kind in (Kind.SEND, Kind.TIMER, Kind.STOP, *[Kind.TIMEOUT] * (flow.number >= self.n_flows)):
+                self.set_timer(kind, flow.number, None)
             self.call_flow(flow, "on_stop")
             self.finish_if_done(flow)
 
@@ -727,7 +718,7 @@ class Twin:
         if flow.in_flight == 0 or (flow.outgoing and not flow.active):
             return
         if deadline > self.now:
-            self.set_timer(Kind.TIMEOUT, flow.index, deadline)
+            self.set_timer(Kind.TIMEOUT, flow.number, deadline)
             return
         flow.n_timeouts += 1
         if flow.outgoing:
@@ -764,8 +755,8 @@ class Twin:
             "queue_low": router.queue_low, "link": link.index,
             "packet_size": packet.wire_size if packet else 0,
             "kind": int(packet.is_ack) if packet else 0,
-            "flow": packet.flow.index if packet else -1,
-            "flow_queue": link.flow_queue[packet.flow.index, packet.is_ack] if packet and given.wants_flow_queue else 0,
+            "flow": packet.flow.number if packet else -1,
+            "flow_queue": link.flow_queue_of(packet) if packet and given.wants_flow_queue else 0,
             "sojourn": to_seconds(sojourn),
             "random": router.random.next() if given.wants_random else 0.0,
             "ecn": packet.codepoint if packet else NOT_ECT,
@@ -799,7 +790,7 @@ class Twin:
         if math.isnan(env.timer):
             raise self.error(flow, name, "timer must not be NaN s", env.timer)
         if env.timer >= 0.0 and "on_timer" in flow.hooks:
-            self.set_timer(Kind.TIMER, flow.index, self.now + max(1, to_ps(env.timer)))
+            self.set_timer(Kind.TIMER, flow.number, self.now + max(1, to_ps(env.timer)))
         return float(env.timer)
 
     def env_of(self, flow: TwinFlow, name: str = "", packet: Packet | None = None, kind: int = 0) -> Any:
@@ -811,7 +802,7 @@ class Twin:
             "now": to_seconds(self.now), "packet_size": packet.size if packet else flow.largest_size,
             "rtt": flow.rtt, "srtt": flow.srtt, "min_rtt": flow.min_rtt,
             "in_flight": in_flight, "delivered": flow.delivered, "lost": flow.lost,
-            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.index,
+            "rate": flow.rate, "window": flow.window, "timer": -1.0, "kind": kind, "flow": flow.number,
             "random": 0.0,
             "size": flow.given.size, "header_bytes": flow.given.header_bytes,
             "acked": flow.acked if name == "on_ack" else 0, "recovering": int(stream is not None and stream.recovering),
@@ -830,7 +821,7 @@ class Twin:
 
     def error(self, entity: TwinRouter | TwinFlow, name: str, text: str, value: float | None = None) -> NativeError:
         if isinstance(entity, TwinFlow):
-            of = f"{'flow' if entity.index < self.n_flows else 'transfer'} {entity.number}"
+            of = f"{'flow' if entity.number < self.n_flows else 'transfer'} {entity.number}"
         else:
             link = f"link {entity.link.index}"
             of = link if entity is entity.link.routers[0] else f"router {entity.index} at {link}"
@@ -851,7 +842,7 @@ class Twin:
 
     def sample(self) -> dict[str, Any]:
         """What a sample shows, if it were taken now."""
-        flows = self.flows[: len(self.bottlenecks)]
+        flows = [self.flows[k] for k in range(len(self.bottlenecks))]
         names = [name if flow.started else None for name, flow in zip(self.bottlenecks, flows, strict=True)]
         return {
             "sent": [flow.sent for flow in flows],
@@ -910,7 +901,7 @@ class Twin:
     @property
     def states(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The records of the routers and of the flows."""
-        flows = self.flows[: self.n_flows]
+        flows = [self.flows[k] for k in range(self.n_flows)]
         return [router.state.values() for router in self.routers], [flow.state.values() for flow in flows]
 
     @property
@@ -925,7 +916,7 @@ class Twin:
     @property
     def flow_results(self) -> NDArray[np.void]:
         """Shape (n_flows,), dtype FLOW_RESULT."""
-        return np.array([self.flow_result(flow) for flow in self.flows[: self.n_flows]], FLOW_RESULT)
+        return np.array([self.flow_result(self.flows[k]) for k in range(self.n_flows)], FLOW_RESULT)
 
     def flow_result(self, f: TwinFlow) -> tuple[float, ...]:
         again = max(0, f.sent - f.given.size) if f.given.size >= 0 else 0
@@ -936,17 +927,19 @@ class Twin:
 
     @property
     def transfers_finished(self) -> NDArray[np.void]:
-        """Results of the finished transfers, in the order of their ends, dtype TRANSFER_RESULT."""
+        """Results of the finished transfers, by end and number, dtype TRANSFER_RESULT."""
         return self.transfer_results(self.finished)
 
     @property
     def transfers_alive(self) -> NDArray[np.void]:
-        """Results so far of the others that have started, by slot, dtype TRANSFER_RESULT."""
-        slots = self.flows[self.n_flows :]
-        return self.transfer_results([flow for flow in slots if flow.index not in self.free_slots])
+        """Results so far of the others that have started, by number, dtype TRANSFER_RESULT."""
+        return self.transfer_results([flow for number, flow in self.flows.items() if number >= self.n_flows])
 
     def transfer_results(self, flows: list[TwinFlow]) -> NDArray[np.void]:
-        rows = [(f.number, f.template_index, f.given.start, f.given.size, self.flow_result(f)) for f in flows]
+        rows = [
+            (f.number, f.template_index, f.given.start, f.given.size, f.end, self.flow_result(f))
+            for f in sorted(flows, key=lambda flow: (flow.end, flow.number))
+        ]
         return np.array(rows, TRANSFER_RESULT)
 
 

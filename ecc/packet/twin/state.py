@@ -291,8 +291,12 @@ class TwinLink:
         self.queue += packet.wire_size
         self.n_queued += 1
         self.queue_peak = max(self.queue_peak, self.queue)
-        self.flow_queue[packet.flow.index, packet.is_ack] += packet.wire_size
+        self.flow_queue[packet.flow.number, packet.is_ack] += packet.wire_size
         self.queues[packet.queue_index].bytes += packet.wire_size
+
+    def flow_queue_of(self, packet: Packet) -> int:
+        """Bytes of the flow and kind of a packet in the queue."""
+        return self.flow_queue[packet.flow.number, packet.is_ack]
 
     def shrink(self, packet: Packet, now: int) -> None:
         """The queue has a packet less."""
@@ -301,7 +305,7 @@ class TwinLink:
         self.n_queued -= 1
         for router in self.routers:
             router.queue_low = min(router.queue_low, self.queue)
-        self.flow_queue[packet.flow.index, packet.is_ack] -= packet.wire_size
+        self.flow_queue[packet.flow.number, packet.is_ack] -= packet.wire_size
         self.queues[packet.queue_index].bytes -= packet.wire_size
 
     def measure(self, time: int) -> None:
@@ -417,7 +421,6 @@ class Echo:
 
 @dataclass(eq=False)
 class TwinFlow:
-    index: int
     number: int  # its index; of a transfer: all flows and the transfers before it
     given: Any  # start, stop, size, packet_size, ...: the fields of FLOW
     state: Record
@@ -457,6 +460,7 @@ class TwinFlow:
     min_rtt: float = 0.0
     packets: int = 0  # in the network
     template_index: int = 0  # of a transfer
+    end: int = -1  # when it finished, of a transfer
     echo: Echo = field(default_factory=Echo)
     subsequent: Sequence[dict[str, int]] = ()  # to a transfer: each to the one before it
 
